@@ -1,0 +1,18 @@
+package dvcodec.interop;
+
+/** Puts what a reference class threw into words. */
+final class Failure {
+  private Failure() {}
+
+  /** {@code "ExceptionClass: message"}, followed by its causes. */
+  static String describe(Throwable thrown) {
+    StringBuilder text = new StringBuilder();
+    for (Throwable t = thrown; t != null; t = t.getCause()) {
+      text.append(text.isEmpty() ? "" : "; caused by ").append(t.getClass().getSimpleName());
+      if (t.getMessage() != null) {
+        text.append(": ").append(t.getMessage());
+      }
+    }
+    return text.toString();
+  }
+}

@@ -1,0 +1,150 @@
+"""The bounded cursor that every decoder reads through: no read can leave the window it was given."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BytesLike", "Cursor", "as_view"]
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
+"""Anything contiguous that has the buffer protocol."""
+
+E = TypeVar("E", bound=DecodeError)
+
+_U16LE = struct.Struct("<H")
+_U32LE = struct.Struct("<I")
+_I32LE = struct.Struct("<i")
+_U64LE = struct.Struct("<Q")
+_U32BE = struct.Struct(">I")
+_U64BE = struct.Struct(">Q")
+_UVARINT_BITS = 64
+
+
+def as_view(buf: BytesLike) -> memoryview:
+    """Return `buf` as a flat read-only view of bytes, without a copy.
+
+    Raises:
+        UsageError: `buf` has no buffer, or not a contiguous one. (A strided view must be refused:
+            the libraries below look at the first byte and the length only.)
+    """
+    try:
+        view = memoryview(buf)
+    except TypeError:
+        raise UsageError(f"need a bytes-like object, got {type(buf).__name__}") from None
+    if not view.c_contiguous:
+        raise UsageError("need contiguous bytes, got a strided view: copy it first")
+    return (view if view.format == "B" and view.ndim == 1 else view.cast("B")).toreadonly()
+
+
+class Cursor:
+    """Reads little- and big-endian values from a window of bytes, in order.
+
+    Every read is checked against the window; an overrun is a `Truncated` that says what was wanted and where.
+    Offsets in errors are offsets in the source: the window's own offset there is `base`.
+    """
+
+    __slots__ = ("base", "end", "pos", "source", "view")
+
+    def __init__(self, buf: BytesLike, *, source: str | None = None, base: int = 0) -> None:
+        self.view = as_view(buf)
+        self.source = source
+        self.base = base
+        self.pos = 0
+        self.end = len(self.view)
+
+    @property
+    def remaining(self) -> int:
+        """Bytes left in the window."""
+        return self.end - self.pos
+
+    def error(self, kind: type[E], what: str, *, at: int | None = None, expected: Any = None, actual: Any = None) -> E:
+        """Build an error that carries the source and the offset `at` (this window's; default: here)."""
+        offset = self.base + (self.pos if at is None else at)
+        return kind(what, source=self.source, offset=offset, expected=expected, actual=actual)
+
+    def take(self, size: int, what: str) -> memoryview:
+        """Return the next `size` bytes as a view."""
+        start = self.pos
+        if size > self.end - start:
+            raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.end - start} left")
+        self.pos = start + size
+        return self.view[start : self.pos]
+
+    def u8(self, what: str) -> int:
+        """Read one byte."""
+        return self.take(1, what)[0]
+
+    def u16le(self, what: str) -> int:
+        """Read a little-endian unsigned 16-bit value."""
+        return int(_U16LE.unpack(self.take(2, what))[0])
+
+    def u32le(self, what: str) -> int:
+        """Read a little-endian unsigned 32-bit value."""
+        return int(_U32LE.unpack(self.take(4, what))[0])
+
+    def i32le(self, what: str) -> int:
+        """Read a little-endian signed 32-bit value."""
+        return int(_I32LE.unpack(self.take(4, what))[0])
+
+    def u64le(self, what: str) -> int:
+        """Read a little-endian unsigned 64-bit value."""
+        return int(_U64LE.unpack(self.take(8, what))[0])
+
+    def u32be(self, what: str) -> int:
+        """Read a big-endian unsigned 32-bit value."""
+        return int(_U32BE.unpack(self.take(4, what))[0])
+
+    def u64be(self, what: str) -> int:
+        """Read a big-endian unsigned 64-bit value."""
+        return int(_U64BE.unpack(self.take(8, what))[0])
+
+    def uvarint(self, what: str) -> int:
+        """Read an unsigned LEB128 value of at most 64 bits (7 bits a byte, least significant first)."""
+        start, value, shift = self.pos, 0, 0
+        while True:
+            byte = self.u8(what)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift >= _UVARINT_BITS:
+                raise self.error(NotCanonical, what, at=start, expected="a varint of at most 10 bytes")
+        if value >> _UVARINT_BITS:
+            raise self.error(NotCanonical, what, at=start, expected="a varint below 2**64", actual=value)
+        return value
+
+    def seek(self, pos: int, what: str) -> None:
+        """Move to `pos`, an offset in this window."""
+        if not 0 <= pos <= self.end:
+            raise self.error(Truncated, what, at=pos, expected=f"an offset of at most {self.base + self.end}")
+        self.pos = pos
+
+    @contextmanager
+    def restrict_to(self, size: int, what: str) -> Iterator[Cursor]:
+        """Narrow the window to the next `size` bytes; leaving it, they must have been read exactly."""
+        if size > self.remaining:
+            raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.remaining} left")
+        outer, self.end = self.end, self.pos + size
+        try:
+            yield self
+            self.expect_end(what)
+        finally:
+            self.end = outer
+
+    def expect_end(self, what: str) -> None:
+        """Raise `NotCanonical` if bytes are left in the window."""
+        if self.pos != self.end:
+            raise self.error(
+                NotCanonical, f"bytes after the end of {what}", expected="0 bytes left", actual=f"{self.remaining}"
+            )

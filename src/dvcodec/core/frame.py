@@ -1,0 +1,139 @@
+"""The frame that Iceberg, Delta and Paimon share, byte for byte.
+
+::
+
+    offset  bytes  order  content
+    0       4      BE     L = 4 + length of the vector (magic and vector, not itself, not the CRC)
+    4       4      raw    magic: says which vector follows
+    8       L - 4  -      vector
+    4 + L   4      BE     CRC-32 of magic and vector
+
+Sources: Iceberg's Puffin specification, blob type deletion-vector-v1; Delta's PROTOCOL.md, "Deletion Vector File
+Storage Format"; Paimon's ``BitmapDeletionVector`` and ``Bitmap64DeletionVector``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+from dvcodec.core.checksum import crc32, crc_hex
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, UsageError
+
+__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "build", "read"]
+
+LENGTH_BYTES = 4
+MAGIC_BYTES = 4
+CRC_BYTES = 4
+FRAME_OVERHEAD = LENGTH_BYTES + MAGIC_BYTES + CRC_BYTES
+"""Bytes of a frame around its vector."""
+MAX_FRAME = 2**31 - 1
+"""Largest frame in bytes: sizes are signed 32-bit values in all three formats."""
+
+_U32BE = struct.Struct(">I")
+
+
+class Magic(Enum):
+    """The four bytes that name the vector in a frame."""
+
+    PORTABLE64 = b"\xd1\xd3\x39\x64"
+    """64-bit portable roaring: Iceberg, Delta, Paimon 64-bit (1681511377, little-endian)."""
+    NATIVE64 = b"\xd0\xd3\x39\x64"
+    """Delta's native bitmap array (1681511376, little-endian)."""
+    PAIMON32 = b"\x5e\x43\xf2\xd0"
+    """32-bit portable roaring: Paimon 32-bit (1581511376, big-endian)."""
+
+    @classmethod
+    def find(cls, raw: bytes) -> Magic | None:
+        """Return the magic that `raw` is, or None."""
+        return next((magic for magic in cls if magic.value == raw), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """One frame, its length and CRC checked, its vector not yet looked at."""
+
+    magic: Magic
+    vector: Cursor
+    """The vector's bytes, without length, magic and CRC."""
+    data: memoryview
+    """The whole frame."""
+    crc: int
+    """The stored CRC-32."""
+
+
+def read(
+    cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), exact: bool = False, verify_checksum: bool = True
+) -> Frame:
+    """Read the frame at the cursor and move past it: length, then CRC, then magic.
+
+    Args:
+        cursor: stands at the length field.
+        allowed: the magics that this format knows.
+        exact: True if the frame has to fill the rest of the window.
+        verify_checksum: False skips the CRC (to look into a damaged vector).
+
+    Raises:
+        Truncated: the window ends before the frame does.
+        NotCanonical: the stored length cannot be one.
+        ChecksumMismatch: the CRC differs; expected (stored) and actual (computed) are given in hex.
+        BadMagic: not one of `allowed`.
+    """
+    start = cursor.pos
+    length = cursor.u32be("length field")
+    if length < MAGIC_BYTES:
+        raise cursor.error(
+            NotCanonical, "length field", at=start, expected=f"at least {MAGIC_BYTES} bytes", actual=length
+        )
+    if length > cursor.remaining - CRC_BYTES:
+        raise cursor.error(
+            Truncated,
+            "length field",
+            at=start,
+            expected=f"at most {max(cursor.remaining - CRC_BYTES, 0)} (bytes left for magic and vector)",
+            actual=length,
+        )
+    if exact and length != cursor.remaining - CRC_BYTES:
+        raise cursor.error(
+            NotCanonical,
+            "length field",
+            at=start,
+            expected=f"{cursor.remaining - CRC_BYTES} (bytes of magic and vector)",
+            actual=length,
+        )
+    body = cursor.take(length, "magic and vector")
+    at = cursor.pos
+    stored = cursor.u32be("CRC-32")
+    if verify_checksum:
+        computed = crc32(body)
+        if computed != stored:
+            raise cursor.error(
+                ChecksumMismatch,
+                "CRC-32 of magic and vector",
+                at=at,
+                expected=f"{crc_hex(stored)} (stored)",
+                actual=f"{crc_hex(computed)} (computed)",
+            )
+    raw = bytes(body[:MAGIC_BYTES])
+    magic = Magic.find(raw)
+    if magic is None or magic not in allowed:
+        names = " or ".join(known.value.hex(" ") for known in allowed)
+        raise cursor.error(BadMagic, "magic", at=start + LENGTH_BYTES, expected=names, actual=raw.hex(" "))
+    base = cursor.base + start + LENGTH_BYTES + MAGIC_BYTES
+    vector = Cursor(body[MAGIC_BYTES:], source=cursor.source, base=base)
+    return Frame(magic, vector, cursor.view[start : cursor.pos], stored)
+
+
+def build(magic: Magic, vector: bytes) -> bytes:
+    """Put the frame around a vector.
+
+    Raises:
+        UsageError: the frame would be larger than 2**31 - 1 bytes.
+    """
+    size = len(vector) + FRAME_OVERHEAD
+    if size > MAX_FRAME:
+        raise UsageError(f"the framed vector would have {size} bytes, more than the {MAX_FRAME} that a frame holds")
+    crc = crc32(vector, crc32(magic.value))
+    return b"".join([_U32BE.pack(MAGIC_BYTES + len(vector)), magic.value, vector, _U32BE.pack(crc)])

@@ -1,0 +1,49 @@
+"""How much the bytes may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import LimitExceeded, UsageError
+
+if TYPE_CHECKING:
+    from dvcodec.core.cursor import Cursor
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that every decoder keeps; pass a larger one where a file legitimately needs it.
+
+    Attributes:
+        max_vector_bytes: bytes of one framed vector. The formats' own ceiling is 2**31 - 1.
+        max_bitmaps: non-empty 32-bit bitmaps in one 64-bit vector. Each stands for 2**32 row positions,
+            so real data files have one. Empty gap bitmaps (as Java writes them) do not count.
+        max_cardinality: rows in one vector.
+        max_footer_bytes: bytes of a Puffin footer payload, after decompression.
+        max_blobs: blobs named by one Puffin footer, or vectors in one Delta or Paimon file.
+        max_blob_bytes: bytes of one Puffin blob after decompression.
+    """
+
+    max_vector_bytes: int = 2**31 - 1
+    max_bitmaps: int = 2**12
+    max_cardinality: int = 2**40
+    max_footer_bytes: int = 2**26
+    max_blobs: int = 2**20
+    max_blob_bytes: int = 2**30
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) < 0:
+                raise UsageError(f"Limits.{name} must not be negative")
+
+    def check(self, name: str, value: int, cursor: Cursor, at: int | None = None) -> None:
+        """Raise `LimitExceeded` if `value` is over the limit called `name`."""
+        bound = getattr(self, name)
+        if value > bound:
+            raise cursor.error(LimitExceeded, f"Limits.{name}", at=at, expected=f"at most {bound}", actual=value)
+
+
+DEFAULT_LIMITS = Limits()

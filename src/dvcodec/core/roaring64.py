@@ -1,0 +1,200 @@
+"""The 64-bit roaring-of-roaring in its portable form, walked bitmap by bitmap.
+
+Specification: RoaringFormatSpec, "Extension for 64-bit implementations". Little-endian throughout::
+
+    u64 count | count x ( u32 key | one complete 32-bit bitmap )      keys ascending, unsigned, distinct
+
+`key` is the high half of the row positions in the bitmap that follows. There are no lengths: to find the next
+key one has to walk the bitmap. Java's deletion vectors write every key from 0 to the highest; the ones without
+rows ("gap keys") hold the 8-byte empty bitmap.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from pyroaring import BitMap
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.roaring import EMPTY_BITMAP, BitmapView, ContainerMix, serialize, walk
+
+__all__ = ["MAX_DV_KEY", "MAX_DV_POSITION", "MAX_KEY", "VectorView", "decode", "encode", "encoded_size", "walk64"]
+
+MAX_KEY = 2**32 - 1
+"""Highest key that the 64-bit format can express."""
+MAX_DV_KEY = 2**31 - 2
+"""Highest key of a deletion vector (Iceberg ``RoaringPositionBitmap.MAX_POSITION``, Delta's ``RoaringBitmapArray``)."""
+MAX_DV_POSITION = MAX_DV_KEY << 32 | 1 << 31
+"""Highest row position of a deletion vector, 0x7ffffffe80000000 (the same constants)."""
+MIN_BUCKET = 12
+"""Bytes of the smallest bucket: a key and the empty bitmap."""
+
+_GAP = np.frombuffer(EMPTY_BITMAP, "<u4")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorView:
+    """A serialized 64-bit bitmap, walked: nothing is expanded.
+
+    Attributes:
+        data: exactly the vector's bytes.
+        bitmaps: (key, bitmap) of every non-empty bitmap, ascending.
+        gaps: number of keys that hold the empty bitmap.
+    """
+
+    data: memoryview
+    bitmaps: tuple[tuple[int, BitmapView], ...]
+    gaps: int
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows."""
+        return sum(view.cardinality for _, view in self.bitmaps)
+
+    @property
+    def mix(self) -> ContainerMix:
+        """How many containers of each kind."""
+        mix = ContainerMix()
+        for _, view in self.bitmaps:
+            mix = mix.plus(view.mix)
+        return mix
+
+    def check(self) -> None:
+        """Check what the walk leaves out; see `BitmapView.check`."""
+        for _, view in self.bitmaps:
+            view.check()
+
+    def load(self) -> dict[int, BitMap]:
+        """Build one bitmap per key."""
+        return {key: view.load() for key, view in self.bitmaps}
+
+
+def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> VectorView:
+    """Walk a 64-bit bitmap at the cursor and move past it.
+
+    Checked: the count against the bytes that are left, key order and range, every bitmap (see `roaring.walk`), and
+    `limits`. Not checked: array order and bitset population (`VectorView.check`), bytes that follow.
+
+    Raises:
+        Truncated: the window ends first, or could not hold as many bitmaps as announced.
+        NotCanonical: keys out of order or range, or a bitmap that breaks its rules.
+        LimitExceeded: more bitmaps or rows than `limits` allow.
+    """
+    start = cursor.pos
+    count = cursor.u64le("bitmap count")
+    if count > MAX_KEY:
+        raise cursor.error(NotCanonical, "bitmap count", at=start, expected=f"at most {MAX_KEY}", actual=count)
+    if count > cursor.remaining // MIN_BUCKET:
+        raise cursor.error(
+            Truncated,
+            "bitmap count",
+            at=start,
+            expected=f"at most {cursor.remaining // MIN_BUCKET} in {cursor.remaining} bytes",
+            actual=count,
+        )
+    bitmaps: list[tuple[int, BitmapView]] = []
+    left, last, cardinality = count, -1, 0
+    while left:
+        if cursor.view[cursor.pos + 4 : cursor.pos + 12] == EMPTY_BITMAP:
+            gaps, last = _skip_gaps(cursor, left, last, max_key)
+            left -= gaps
+            continue
+        at = cursor.pos
+        key = cursor.u32le("bitmap key")
+        _check_key(cursor, at, key, last, max_key)
+        limits.check("max_bitmaps", len(bitmaps) + 1, cursor, at)
+        view = walk(cursor)
+        cardinality += view.cardinality
+        limits.check("max_cardinality", cardinality, cursor, at)
+        bitmaps.append((key, view))
+        left, last = left - 1, key
+    return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
+
+
+def _check_key(cursor: Cursor, at: int, key: int, last: int, max_key: int) -> None:
+    if key <= last:
+        raise cursor.error(
+            NotCanonical, "bitmap keys not strictly ascending", at=at, expected=f"a key above {last}", actual=key
+        )
+    if key > max_key:
+        raise cursor.error(NotCanonical, "bitmap key", at=at, expected=f"at most {max_key:#x}", actual=f"{key:#x}")
+
+
+def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int, int]:
+    """Move past a stretch of gap keys in vectorised steps; return how many there were and the last key.
+
+    A vector may hold a hundred million of them in its 2 GiB: one at a time would take minutes.
+    """
+    total, step = 0, 16
+    while total < left:
+        size = min(step, left - total, cursor.remaining // MIN_BUCKET)
+        records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * MIN_BUCKET], "<u4").reshape(size, 3)
+        others = np.flatnonzero((records[:, 1] != _GAP[0]) | (records[:, 2] != _GAP[1]))
+        gaps = int(others[0]) if len(others) else size
+        keys = records[:gaps, 0].astype(np.int64)
+        bad = np.flatnonzero((np.diff(keys, prepend=last) <= 0) | (keys > max_key))
+        if len(bad):
+            i = int(bad[0])
+            _check_key(cursor, cursor.pos + i * MIN_BUCKET, int(keys[i]), int(keys[i - 1]) if i else last, max_key)
+        cursor.pos += gaps * MIN_BUCKET
+        total += gaps
+        last = int(keys[-1]) if gaps else last
+        if gaps < size or not size:
+            break
+        step = min(step * 8, 1 << 20)
+    return total, last
+
+
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, BitMap]:
+    """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves."""
+    return walk64(cursor, limits=limits, max_key=max_key).load()
+
+
+def encoded_size(bitmaps: dict[int, bytes], gap_keys: bool) -> int:
+    """Bytes of the encoded vector; `bitmaps` holds the serialized bitmap of each key."""
+    size = 8 + sum(4 + len(data) for data in bitmaps.values())
+    gaps = max(bitmaps) + 1 - len(bitmaps) if bitmaps and gap_keys else 0
+    return size + gaps * MIN_BUCKET
+
+
+def encode(
+    bitmaps: dict[int, BitMap], *, run_optimize: bool = True, gap_keys: bool = True, max_size: int = 2**31 - 1
+) -> bytes:
+    """Serialize a 64-bit bitmap.
+
+    Args:
+        bitmaps: high half of the positions -> bitmap of the low halves, keys ascending, no bitmap empty.
+        run_optimize: see `roaring.serialize`.
+        gap_keys: True writes every key from 0 to the highest, the missing ones as empty bitmaps (Java's
+            deletion vectors); False writes the present keys alone (roaring-rs, CRoaring, ``Roaring64NavigableMap``).
+        max_size: refuse to build more bytes than this.
+
+    Raises:
+        UsageError: the vector would be larger than `max_size`.
+    """
+    parts = {key: serialize(bitmap, run_optimize=run_optimize) for key, bitmap in bitmaps.items()}
+    size = encoded_size(parts, gap_keys)
+    if size > max_size:
+        hint = ""
+        if gap_keys and encoded_size(parts, gap_keys=False) <= max_size:
+            hint = f": the gap keys below key {max(parts)} take most of it, gap_keys=False leaves them out"
+        raise UsageError(f"the encoded vector would have {size} bytes, more than the {max_size} that fit{hint}")
+    count = max(parts) + 1 if parts and gap_keys else len(parts)
+    out = [struct.pack("<Q", count)]
+    for last, key in pairwise([-1, *parts]):
+        if gap_keys and key > last + 1:
+            out.append(_gap_records(last + 1, key))
+        out += (struct.pack("<I", key), parts[key])
+    return b"".join(out)
+
+
+def _gap_records(first: int, stop: int) -> bytes:
+    records = np.empty((stop - first, 3), "<u4")
+    records[:, 0] = np.arange(first, stop)
+    records[:, 1:] = _GAP
+    return records.tobytes()

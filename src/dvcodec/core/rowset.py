@@ -1,0 +1,413 @@
+"""The value that every format decodes to and encodes from: an immutable set of row positions."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from dvcodec.core import expand, roaring
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
+from dvcodec.core.roaring import ContainerMix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Positions = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
+
+__all__ = ["RowSet"]
+
+_KEY_ROWS = 1 << 32
+_CONTAINER_ROWS = 1 << 16
+_MAX_RANGE_CONTAINERS = 1 << 24
+DEFAULT_MAX_ROWS = 1 << 30
+
+
+class RowSet:
+    """An immutable, hashable set of 0-based physical row positions in one data file.
+
+    Positions are unsigned 64-bit values; deletion vectors use 0 .. 0x7ffffffe80000000. Inside, each high half
+    maps to one 32-bit roaring bitmap, so a set costs what its serialized form costs, however many rows it holds.
+
+    >>> rows = RowSet([3, 1, 4, 1, 5])
+    >>> rows
+    RowSet([1, 3, 4, 5])
+    >>> len(rows), 4 in rows, rows.min, rows.max
+    (4, True, 1, 5)
+    >>> rows - {4} | RowSet.from_ranges([(10, 13)])
+    RowSet([1, 3, 5, 10, 11, 12])
+    """
+
+    __slots__ = ("_bitmaps", "_hash")
+    _bitmaps: dict[int, BitMap]
+    _hash: int | None
+
+    def __init__(self, positions: Positions = ()) -> None:
+        """See `from_positions`."""
+        self._bitmaps = _split(_as_array(positions))
+        self._hash = None
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_positions(cls, positions: Positions) -> RowSet:
+        """Build from row positions in any order; duplicates are fine.
+
+        Args:
+            positions: an iterable of ints, a NumPy array of an integer dtype, or a pyarrow integer array
+                (chunked or not) without nulls.
+
+        Raises:
+            UsageError: a negative position, a null, or values that are not integers.
+        """
+        return cls(positions)
+
+    @classmethod
+    def from_ranges(cls, ranges: Iterable[tuple[int, int]] | NDArray[np.int64]) -> RowSet:
+        """Build from half-open ranges ``[start, stop)`` in any order; overlaps and empty ranges are fine.
+
+        Raises:
+            UsageError: a negative start, a stop before its start, or ranges that span more than 2**40 rows.
+        """
+        table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
+        if table.size == 0:
+            return cls()
+        if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
+            raise UsageError("ranges must be pairs (start, stop) of integers below 2**63")
+        table = table.astype(np.int64)
+        if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
+            raise UsageError("every range needs 0 <= start <= stop")
+        table = table[table[:, 1] > table[:, 0]]
+        merged = expand.merge_touching(table[np.argsort(table[:, 0], kind="stable")])
+        return cls._wrap(_from_merged_ranges(merged))
+
+    @classmethod
+    def from_mask(cls, mask: NDArray[np.bool_] | Iterable[bool], start: int = 0) -> RowSet:
+        """Build from booleans, True = row is in the set; `mask[0]` stands for position `start`."""
+        bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
+        if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
+            raise UsageError("a mask must be a flat array of booleans")
+        if start < 0:
+            raise UsageError("start must not be negative")
+        return cls(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
+
+    @classmethod
+    def _wrap(cls, bitmaps: Mapping[int, BitMap]) -> RowSet:
+        """Take over bitmaps nobody else holds. Formats use it; keys become ascending, empty bitmaps leave."""
+        rows = cls.__new__(cls)
+        rows._bitmaps = {key: bitmaps[key] for key in sorted(bitmaps) if bitmaps[key]}
+        rows._hash = None
+        return rows
+
+    # ------------------------------------------------------------------ as a set
+
+    def __len__(self) -> int:
+        return self.cardinality
+
+    def __bool__(self) -> bool:
+        return bool(self._bitmaps)
+
+    def __contains__(self, position: object) -> bool:
+        if not isinstance(position, (int, np.integer)) or position < 0:
+            return False
+        bitmap = self._bitmaps.get(int(position) >> 32)
+        return bitmap is not None and (int(position) & 0xFFFFFFFF) in bitmap
+
+    def __iter__(self) -> Iterator[int]:
+        for key, bitmap in self._bitmaps.items():
+            base = key << 32
+            for low in bitmap:
+                yield base + low
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, RowSet):
+            return self._bitmaps == other._bitmaps
+        if isinstance(other, (set, frozenset)):
+            return len(self) == len(other) and all(position in self for position in other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple((key, len(b), b.min(), b.max()) for key, b in self._bitmaps.items()))
+        return self._hash
+
+    def __le__(self, other: RowSet) -> bool:
+        """Whether every position is in `other`."""
+        return all(
+            key in other._bitmaps and bitmap.issubset(other._bitmaps[key]) for key, bitmap in self._bitmaps.items()
+        )
+
+    def __ge__(self, other: RowSet) -> bool:
+        return other <= self
+
+    def __lt__(self, other: RowSet) -> bool:
+        return self <= other and self != other
+
+    def __gt__(self, other: RowSet) -> bool:
+        return other < self
+
+    def __or__(self, other: RowSet | Positions) -> RowSet:
+        return RowSet.union(self, _coerce(other))
+
+    def __and__(self, other: RowSet | Positions) -> RowSet:
+        theirs = _coerce(other)._bitmaps
+        return RowSet._wrap({key: bitmap & theirs[key] for key, bitmap in self._bitmaps.items() if key in theirs})
+
+    def __sub__(self, other: RowSet | Positions) -> RowSet:
+        theirs = _coerce(other)._bitmaps
+        return RowSet._wrap(
+            {key: bitmap - theirs[key] if key in theirs else bitmap for key, bitmap in self._bitmaps.items()}
+        )
+
+    def __xor__(self, other: RowSet | Positions) -> RowSet:
+        rows = _coerce(other)
+        return (self - rows) | (rows - self)
+
+    def isdisjoint(self, other: RowSet) -> bool:
+        """Whether no position is in both."""
+        return not any(
+            key in other._bitmaps and bitmap.intersect(other._bitmaps[key]) for key, bitmap in self._bitmaps.items()
+        )
+
+    @classmethod
+    def union(cls, *sets: RowSet) -> RowSet:
+        """Return the positions that are in any of `sets`."""
+        by_key: dict[int, list[BitMap]] = {}
+        for rows in sets:
+            for key, bitmap in rows._bitmaps.items():
+                by_key.setdefault(key, []).append(bitmap)
+        return cls._wrap({key: BitMap.union(*maps) if len(maps) > 1 else maps[0] for key, maps in by_key.items()})
+
+    # ------------------------------------------------------------------ properties
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        return sum(map(len, self._bitmaps.values()))
+
+    @property
+    def min(self) -> int | None:
+        """Lowest position, None if the set is empty."""
+        for key, bitmap in self._bitmaps.items():
+            return key << 32 | bitmap.min()
+        return None
+
+    @property
+    def max(self) -> int | None:
+        """Highest position, None if the set is empty."""
+        for key in reversed(self._bitmaps):
+            return key << 32 | self._bitmaps[key].max()
+        return None
+
+    @property
+    def containers(self) -> ContainerMix:
+        """How many array, bitset and run containers the canonical encoding has."""
+        mix = ContainerMix()
+        for bitmap in self._bitmaps.values():
+            mix = mix.plus(roaring.walk(Cursor(roaring.serialize(bitmap))).mix)
+        return mix
+
+    # ------------------------------------------------------------------ out
+
+    @overload
+    def to_numpy(self, dtype: type[np.int64] = np.int64, *, max_rows: int | None = ...) -> NDArray[np.int64]: ...
+    @overload
+    def to_numpy(self, dtype: type[np.uint64], *, max_rows: int | None = ...) -> NDArray[np.uint64]: ...
+    def to_numpy(self, dtype: type[Any] = np.int64, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> NDArray[Any]:
+        """Return all positions, ascending, as int64[n] (or uint64[n]).
+
+        Args:
+            dtype: ``np.int64``, or ``np.uint64`` for positions from 2**63 on.
+            max_rows: refuse to expand more rows than this; a few bytes of runs can stand for billions.
+                Read such a set by `chunks`, `ranges` or `mask`, or pass None.
+
+        Raises:
+            LimitExceeded: the set has more than `max_rows` rows.
+            UsageError: a position does not fit the dtype.
+        """
+        count = self.cardinality
+        if max_rows is not None and count > max_rows:
+            raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
+        if self._bitmaps and (self.max or 0) > np.iinfo(dtype).max:
+            raise UsageError(f"position {self.max} does not fit {np.dtype(dtype).name}: ask for np.uint64")
+        out = np.empty(count, dtype)
+        at = 0
+        for key, bitmap in self._bitmaps.items():
+            low = np.frombuffer(bitmap.to_array(), np.uint32)
+            np.add(low, dtype(key << 32), out=out[at : at + len(low)], casting="unsafe")
+            at += len(low)
+        return out
+
+    def to_arrow(self) -> pa.Array:
+        """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``)."""
+        return _pyarrow().array(self.to_numpy())
+
+    def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[np.int64]]:
+        """Yield all positions, ascending, as int64 arrays of at most `rows` (at least 65,536) rows."""
+        rows = max(rows, _CONTAINER_ROWS)
+        for key, bitmap in self._bitmaps.items():
+            view = roaring.walk(Cursor(bitmap.serialize()))
+            total = np.cumsum(view.cards)
+            first = 0
+            while first < len(total):
+                done = int(total[first - 1]) if first else 0
+                stop = max(int(np.searchsorted(total, done + rows, side="right")), first + 1)
+                lo, hi = int(view.keys[first]) << 16, (int(view.keys[stop - 1]) + 1) << 16
+                yield RowSet._wrap({key: bitmap & BitMap(range(lo, hi))}).to_numpy()
+                first = stop
+
+    def ranges(self) -> NDArray[np.int64]:
+        """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
+
+        Runs are never expanded: 2**32 rows in a row are one range.
+        """
+        parts = [
+            expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32)
+            for key, bitmap in self._bitmaps.items()
+        ]
+        return expand.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
+
+    def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return bool[stop - start]; element i is True if position ``start + i`` is in the set."""
+        packed = self.packed_mask(start, stop)
+        bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
+        return bits[start & 7 :].view(np.bool_)
+
+    def packed_mask(self, start: int, stop: int, *, keep: bool = False) -> NDArray[np.uint8]:
+        """Return the mask of `mask` as bits, least significant first, without expanding positions.
+
+        The first bit belongs to position ``start & ~7``: bit ``start & 7`` of the first byte is `start`.
+
+        Args:
+            start: first position, absolute in the data file.
+            stop: position after the last.
+            keep: True inverts: a set bit is a row that is *not* in the set.
+        """
+        if not 0 <= start <= stop:
+            raise UsageError("a mask needs 0 <= start <= stop")
+        first = start >> 3
+        out = np.zeros(((stop + 7) >> 3) - first, np.uint8)
+        for key, bitmap in self._within(start, stop):
+            view = roaring.walk(Cursor(bitmap.serialize()))
+            expand.pack_into(view, out, first - (key << 29))
+        return np.invert(out, out=out) if keep else out
+
+    def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
+        """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`."""
+        pa = _pyarrow()
+        buffer = pa.py_buffer(self.packed_mask(start, stop, keep=keep))
+        return pa.BooleanArray.from_buffers(pa.bool_(), stop - start, [None, buffer], offset=start & 7)
+
+    def _within(self, start: int, stop: int) -> Iterator[tuple[int, BitMap]]:
+        """Yield the bitmaps that touch ``[start, stop)``, cut to whole containers around it where that pays."""
+        for key, bitmap in self._bitmaps.items():
+            base = key << 32
+            lo, hi = max(start - base, 0), min(stop - base, _KEY_ROWS)
+            if lo >= hi:
+                continue
+            if lo <= bitmap.min() and bitmap.max() < hi:
+                yield key, bitmap
+            else:
+                cut = bitmap & BitMap(range(lo, hi))
+                if cut:
+                    yield key, cut
+
+    # ------------------------------------------------------------------ house-keeping
+
+    def __repr__(self) -> str:
+        if self.cardinality <= 8:
+            return f"RowSet([{', '.join(map(str, self))}])"
+        return f"RowSet({self.cardinality:,} rows in {self.min}..{self.max})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickle, ({key: bitmap.serialize() for key, bitmap in self._bitmaps.items()},))
+
+
+def _unpickle(bitmaps: dict[int, bytes]) -> RowSet:
+    return RowSet._wrap({key: BitMap.deserialize(data) for key, data in bitmaps.items()})
+
+
+def _coerce(other: RowSet | Positions) -> RowSet:
+    return other if isinstance(other, RowSet) else RowSet(other)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
+    except ImportError:
+        raise MissingExtra("pyarrow", "arrow") from None
+    return pa
+
+
+def _as_array(positions: Positions) -> NDArray[np.uint64]:
+    """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
+    if isinstance(positions, range) and positions.step == 1 and len(positions) and positions.start >= 0:
+        return np.arange(positions.start, positions.stop, dtype=np.uint64)
+    if isinstance(positions, RowSet):
+        return positions.to_numpy(np.uint64, max_rows=None)
+    if not isinstance(positions, np.ndarray):
+        if hasattr(positions, "null_count") and hasattr(positions, "to_numpy"):
+            if positions.null_count:
+                raise UsageError(f"positions hold {positions.null_count} nulls")
+            kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
+            positions = positions.to_numpy(**kwargs)
+        else:
+            try:
+                return np.frombuffer(array("Q", positions), np.uint64)
+            except OverflowError:
+                raise UsageError("a position is negative or above 2**64 - 1") from None
+            except TypeError as err:
+                raise UsageError(f"positions must be integers: {err}") from None
+    if positions.size == 0:
+        return np.zeros(0, np.uint64)
+    if positions.dtype.kind not in "iu" or positions.ndim != 1:
+        hint = "; for booleans see RowSet.from_mask" if positions.dtype == np.bool_ else ""
+        raise UsageError(
+            f"positions must be a flat array of integers, got {positions.dtype} of shape {positions.shape}{hint}"
+        )
+    if positions.dtype.kind == "i" and int(positions.min()) < 0:
+        raise UsageError(f"position {int(positions.min())} is negative")
+    return positions.astype(np.uint64, copy=False)
+
+
+def _split(values: NDArray[np.uint64]) -> dict[int, BitMap]:
+    """Build one bitmap per high half."""
+    if not len(values):
+        return {}
+    if not (values[1:] > values[:-1]).all():
+        values = np.sort(values)
+    if int(values[-1]) < _KEY_ROWS:
+        return {0: roaring.from_sorted(values.astype(np.uint32))}
+    keys = values >> np.uint64(32)
+    cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(values)]
+    low = values.astype(np.uint32)
+    return {
+        int(keys[a]): roaring.from_sorted(low[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+    }
+
+
+def _from_merged_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
+    """Build bitmaps from disjoint ascending ranges, as run containers, without a loop over ranges.
+
+    Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
+    """
+    first, last = ranges[:, 0] >> 16, (ranges[:, 1] - 1) >> 16
+    count = last - first + 1
+    total = int(count.sum())
+    if total > _MAX_RANGE_CONTAINERS:
+        raise UsageError(f"the ranges span {total} blocks of 65,536 rows, more than the {_MAX_RANGE_CONTAINERS} allowed")
+    container = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(total)
+    start = np.maximum(np.repeat(ranges[:, 0], count), container << 16) & 0xFFFF
+    stop = np.minimum(np.repeat(ranges[:, 1], count), (container + 1) << 16) - (container << 16)
+    bitmaps = {}
+    keys = container >> 16
+    cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
+    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        data = roaring.serialize_runs(container[a:b] & 0xFFFF, start[a:b], stop[a:b])
+        bitmaps[int(keys[a])] = BitMap.deserialize(data)
+    return bitmaps
