@@ -22,7 +22,7 @@ from dvcodec.core.checksum import crc32, crc_hex
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, UsageError
 
-__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "build", "read"]
+__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "build", "peek_size", "read"]
 
 LENGTH_BYTES = 4
 MAGIC_BYTES = 4
@@ -62,6 +62,14 @@ class Frame:
     """The whole frame."""
     crc: int
     """The stored CRC-32."""
+
+
+def peek_size(cursor: Cursor) -> int:
+    """Return the size in bytes that the frame at the cursor claims to have, without moving."""
+    start = cursor.pos
+    length = cursor.u32be("length field")
+    cursor.pos = start
+    return length + LENGTH_BYTES + CRC_BYTES
 
 
 def read(

@@ -9,6 +9,8 @@ import java.io.ByteArrayInputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
+import java.net.URI;
 
 /** Lets the kernel read byte ranges of local files; it needs no more to load a deletion vector. */
 final class LocalFiles implements FileSystemClient {
@@ -19,8 +21,7 @@ final class LocalFiles implements FileSystemClient {
   }
 
   private static ByteArrayInputStream read(FileReadRequest request) {
-    String path = new Path(request.getPath()).toUri().getPath();
-    try (RandomAccessFile file = new RandomAccessFile(path, "r")) {
+    try (RandomAccessFile file = open(request.getPath())) {
       long end = (long) request.getStartOffset() + request.getReadLength();
       if (request.getStartOffset() < 0 || request.getReadLength() < 0 || end > file.length()) {
         throw new EOFException(
@@ -32,8 +33,16 @@ final class LocalFiles implements FileSystemClient {
       file.readFully(bytes);
       return new ByteArrayInputStream(bytes);
     } catch (IOException e) {
-      throw new java.io.UncheckedIOException(e);
+      throw new UncheckedIOException(e);
     }
+  }
+
+  private static RandomAccessFile open(String path) throws IOException {
+    URI uri = new Path(path).toUri();
+    if (uri.getScheme() != null && !uri.getScheme().equals("file")) {
+      throw new IOException("not a local file: " + path);
+    }
+    return new RandomAccessFile(uri.getPath(), "r");
   }
 
   @Override

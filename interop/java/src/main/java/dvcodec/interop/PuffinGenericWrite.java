@@ -48,11 +48,11 @@ final class PuffinGenericWrite {
   static void run(List<String> arguments) throws Exception {
     Main.expect(arguments, 2, "puffin-generic-write spec.json out.puffin");
     Spec spec = Json.read(arguments.get(0), Spec.class);
-    Path file = Path.of(arguments.get(1));
+    Path file = Path.of(arguments.get(1)).toAbsolutePath(); // Files.localOutput looks at its parent
     java.nio.file.Files.deleteIfExists(file);
 
     Map<String, Object> line = new LinkedHashMap<>();
-    line.put("file", file.toString());
+    line.put("file", arguments.get(1));
     try {
       PuffinWriter writer = write(spec, file);
       line.put("file_size", writer.fileSize());

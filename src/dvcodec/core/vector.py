@@ -1,0 +1,185 @@
+"""A deletion vector as it is stored: framed or bare, in any of the three layouts, walked but not expanded.
+
+The formats differ in the frame's magic and in what their metadata says; what a vector *is* stands here once. Order of
+the checks: length, CRC, magic, structure, cardinality; array order and bitset population last (`check`, `load`).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from dvcodec.core import frame as framing
+from dvcodec.core import roaring, roaring64
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
+from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
+from dvcodec.core.rowset import RowSet
+
+__all__ = ["Vector", "encode_payload", "read", "read_payload"]
+
+_MIN_NATIVE = 12
+"""Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """A stored vector, walked.
+
+    Attributes:
+        magic: its layout.
+        view: where its bitmaps and containers are.
+        frame: the frame it came in; None if it stood bare.
+    """
+
+    magic: Magic
+    view: VectorView
+    frame: Frame | None = None
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows, without expanding them."""
+        return self.view.cardinality
+
+    def check(self) -> None:
+        """Check array order and bitset population, without building a bitmap."""
+        self.view.check()
+
+    def load(self) -> RowSet:
+        """Build the row set (array order and bitset population are checked on the way)."""
+        return RowSet._wrap(self.view.load())  # noqa: SLF001  (the value's own package)
+
+
+def read(
+    cursor: Cursor,
+    *,
+    allowed: tuple[Magic, ...] = tuple(Magic),
+    exact: bool = False,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> Vector:
+    """Read the framed vector at the cursor and move past it.
+
+    Args:
+        cursor: stands at the frame's length field.
+        allowed: magics the format knows.
+        exact: True if the frame has to fill the rest of the window.
+        cardinality: rows that the metadata promises; None leaves it unchecked.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+
+    Raises:
+        DecodeError: see `frame.read` and `read_payload`.
+    """
+    start = cursor.pos
+    limits.check("max_vector_bytes", min(framing.peek_size(cursor), cursor.remaining), cursor, start)
+    frame = framing.read(cursor, allowed=allowed, exact=exact, verify_checksum=verify_checksum)
+    view = _walk(frame.magic, frame.vector, limits)
+    _check_cardinality(cursor, start, view, cardinality)
+    return Vector(frame.magic, view, frame)
+
+
+def read_payload(
+    cursor: Cursor,
+    *,
+    allowed: tuple[Magic, ...] = tuple(Magic),
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Vector:
+    """Read magic and vector that fill the rest of the window: a frame's inside, or a Delta inline vector.
+
+    Raises:
+        Truncated: the window ends first.
+        BadMagic: not one of `allowed`.
+        NotCanonical: the structure breaks a rule, or bytes follow the vector.
+        CardinalityMismatch: not as many rows as `cardinality`.
+        LimitExceeded: see `Limits`.
+    """
+    start = cursor.pos
+    limits.check("max_vector_bytes", cursor.remaining, cursor)
+    raw = bytes(cursor.take(MAGIC_BYTES, "magic"))
+    magic = Magic.find(raw)
+    if magic is None or magic not in allowed:
+        names = " or ".join(known.value.hex(" ") for known in allowed)
+        raise cursor.error(BadMagic, "magic", at=start, expected=names, actual=raw.hex(" "))
+    view = _walk(magic, cursor, limits)
+    _check_cardinality(cursor, start, view, cardinality)
+    return Vector(magic, view)
+
+
+def _check_cardinality(cursor: Cursor, at: int, view: VectorView, expected: int | None) -> None:
+    if expected is not None and view.cardinality != expected:
+        raise cursor.error(
+            CardinalityMismatch, "cardinality", at=at, expected=f"{expected} (metadata)", actual=view.cardinality
+        )
+
+
+def _walk(magic: Magic, cursor: Cursor, limits: Limits) -> VectorView:
+    if magic is Magic.PORTABLE64:
+        view = roaring64.walk64(cursor, limits=limits)
+    elif magic is Magic.NATIVE64:
+        view = _walk_native(cursor, limits)
+    else:
+        bitmap = roaring.walk(cursor)
+        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
+    cursor.expect_end("the bitmap")
+    return view
+
+
+def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
+    """Walk Delta's native array: i32 count, then per bitmap an i32 byte length and the bitmap; the index is the key."""
+    start = cursor.pos
+    count = cursor.i32le("bitmap count")
+    if not 0 <= count <= cursor.remaining // _MIN_NATIVE:
+        raise cursor.error(
+            Truncated,
+            "bitmap count",
+            at=start,
+            expected=f"0 to {cursor.remaining // _MIN_NATIVE} in {cursor.remaining} bytes",
+            actual=count,
+        )
+    bitmaps = []
+    cardinality = 0
+    for key in range(count):
+        at = cursor.pos
+        size = cursor.i32le("bitmap length")
+        if size < 0:
+            raise cursor.error(NotCanonical, "bitmap length", at=at, expected="0 or more", actual=size)
+        with cursor.restrict_to(size, f"bitmap {key}"):
+            view = roaring.walk(cursor)
+        if len(view.keys):
+            limits.check("max_bitmaps", len(bitmaps) + 1, cursor, at)
+            cardinality += view.cardinality
+            limits.check("max_cardinality", cardinality, cursor, at)
+            bitmaps.append((key, view))
+    return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
+
+
+def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
+    """Encode the vector that follows `magic` in a frame.
+
+    Raises:
+        UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
+    """
+    bitmaps = rows._bitmaps  # noqa: SLF001
+    highest = rows.max or 0
+    if magic is Magic.PAIMON32:
+        if highest > 2**31 - 1:
+            raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
+        return roaring.serialize(bitmaps[0], run_optimize=run_optimize) if rows else roaring.EMPTY_BITMAP
+    if highest > MAX_DV_POSITION:
+        raise UsageError(f"position {highest} is above the highest of a deletion vector, {MAX_DV_POSITION}")
+    room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
+    if magic is Magic.PORTABLE64:
+        return roaring64.encode(bitmaps, run_optimize=run_optimize, gap_keys=gap_keys, max_size=room)
+    count = max(bitmaps) + 1 if bitmaps else 0
+    if count > min(room // MIN_BUCKET, MAX_DV_KEY + 1):
+        raise UsageError(f"a native vector up to key {count - 1} would have more than {room} bytes")
+    parts = [
+        roaring.serialize(bitmaps[key], run_optimize=run_optimize) if key in bitmaps else roaring.EMPTY_BITMAP
+        for key in range(count)
+    ]
+    return b"".join([struct.pack("<i", count), *(struct.pack("<i", len(part)) + part for part in parts)])

@@ -1,0 +1,306 @@
+"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob, and Puffin files of them.
+
+Specification: Apache Iceberg, "Puffin file format" (blob type deletion-vector-v1) and "Table spec" v3; the bytes are
+those of Iceberg Java's ``BitmapPositionDeleteIndex`` and ``BaseDVFileWriter``. A blob is one frame::
+
+    u32 BE length | D1 D3 39 64 | 64-bit portable roaring, LE | u32 BE CRC-32
+
+Java engines read a blob by the manifest's `content_offset` and `content_size_in_bytes` alone and never open the
+footer; so does `decode`. Positions are 0-based physical row positions in the data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from dvcodec._version import __version__
+from dvcodec.core import frame, vector
+from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Vector
+from dvcodec.io import SinkTarget, SourceTarget
+from dvcodec.puffin import CREATED_BY, REFERENCED_DATA_FILE, BlobMetadata, PuffinReader, PuffinWriter, open_puffin
+
+__all__ = [
+    "BLOB_TYPE",
+    "CARDINALITY",
+    "ROW_POSITION_FIELD",
+    "blob_cardinality",
+    "decode",
+    "encode",
+    "java_blob_order",
+    "manifest_entry",
+    "read_deletion_vectors",
+    "vector_blobs",
+    "write_deletion_vectors",
+    "write_stored_vectors",
+]
+
+BLOB_TYPE = "deletion-vector-v1"
+DRAFT_BLOB_TYPE = "delete-vector-v1"
+"""What drafts of the specification called it; no released writer used the name."""
+ROW_POSITION_FIELD = 2147483645
+"""Field id of the metadata column _pos: what Java puts into `fields`. Trino and DuckDB leave `fields` empty."""
+CARDINALITY = "cardinality"
+"""Blob property: number of rows, as a decimal string."""
+NO_ID = -1
+"""snapshot-id and sequence-number of a deletion vector: the manifest gives them at commit."""
+DEFAULT_CREATED_BY = f"dvcodec {__version__}"
+
+
+def decode(
+    buf: BytesLike,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    source: str | None = None,
+    base: int = 0,
+) -> RowSet:
+    """Decode one blob.
+
+    Args:
+        buf: exactly the blob: `content_size_in_bytes` bytes from `content_offset`.
+        cardinality: the manifest's `record_count`; None leaves it unchecked.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+        source: name of the file, for errors.
+        base: offset of the blob in that file, for errors.
+
+    Returns:
+        The deleted rows. Not checked here: positions against the data file's row count.
+
+    Raises:
+        DecodeError: the bytes are no sound deletion vector: `Truncated`, `ChecksumMismatch`, `BadMagic`,
+            `NotCanonical`, `CardinalityMismatch` or `LimitExceeded`.
+
+    >>> decode(encode(RowSet([1, 3, 5])), cardinality=3)
+    RowSet([1, 3, 5])
+    """
+    cursor = Cursor(buf, source=source, base=base)
+    return vector.read(
+        cursor,
+        allowed=(Magic.PORTABLE64,),
+        exact=True,
+        cardinality=cardinality,
+        limits=limits,
+        verify_checksum=verify_checksum,
+    ).load()
+
+
+def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
+    """Encode one blob.
+
+    The defaults give the bytes of Iceberg Java (positions deleted one by one, then serialized). What Java makes of
+    *range* deletes and of merges with an older vector may hold other containers for the same rows.
+
+    Args:
+        rows: the deleted rows.
+        run_optimize: False writes no run containers (iceberg-rust, DuckDB).
+        gap_keys: False leaves out the empty bitmaps below the highest key (all but the Java writers).
+
+    Raises:
+        UsageError: a position above 0x7ffffffe80000000, or a blob of more than 2**31 - 1 bytes.
+
+    >>> encode(RowSet()).hex(" ", 4)
+    '0000000c d1d33964 00000000 00000000 45cf7d12'
+    """
+    magic = Magic.PORTABLE64
+    return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+
+
+def vector_blobs(blobs: Iterable[BlobMetadata]) -> list[BlobMetadata]:
+    """Return the deletion vectors among the blobs of a footer."""
+    return [blob for blob in blobs if blob.type == BLOB_TYPE]
+
+
+def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | None:
+    """Return the blob's `cardinality` property, None if it has none.
+
+    Raises:
+        NotCanonical: the property is not a decimal number.
+    """
+    text = blob.properties.get(CARDINALITY)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise NotCanonical(
+            "blob property cardinality",
+            source=source,
+            offset=blob.offset,
+            expected="a decimal number",
+            actual=repr(text[:40]),
+        )
+    return int(text)
+
+
+def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
+    """Read and walk one vector of a Puffin file, held against its `cardinality` property."""
+    if blob.compression_codec is not None:
+        raise NotCanonical(
+            "compression-codec of a deletion vector",
+            source=reader.source.name,
+            offset=blob.offset,
+            expected="none: deletion vectors are not compressed",
+            actual=repr(blob.compression_codec),
+        )
+    return vector.read(
+        reader.read_stored(blob),
+        allowed=(Magic.PORTABLE64,),
+        exact=True,
+        cardinality=blob_cardinality(blob, reader.source.name),
+        limits=reader.limits,
+        verify_checksum=verify_checksum,
+    )
+
+
+def read_deletion_vectors(
+    source: SourceTarget,
+    *,
+    duplicates: Literal["error", "union", "last"] = "error",
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> dict[str, RowSet]:
+    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are left alone.
+
+    Args:
+        source: bytes, path, URL or open file.
+        duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
+            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRCs.
+
+    Raises:
+        DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
+    """
+    rows: dict[str, RowSet] = {}
+    with open_puffin(source, limits=limits) as reader:
+        for blob in vector_blobs(reader.blobs):
+            path = blob.properties.get(REFERENCED_DATA_FILE)
+            if path is None:
+                raise _blob_error(reader, blob, "blob property referenced-data-file", "a path", "nothing")
+            if path in rows and duplicates == "error":
+                raise _blob_error(reader, blob, "referenced-data-file", "one vector for each data file", f"{path} twice")
+            found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
+            rows[path] = rows[path] | found if path in rows and duplicates == "union" else found
+    return rows
+
+
+def _blob_error(reader: PuffinReader, blob: BlobMetadata, what: str, expected: str, actual: str) -> DecodeError:
+    return NotCanonical(what, source=reader.source.name, offset=blob.offset, expected=expected, actual=actual)
+
+
+def write_deletion_vectors(
+    sink: SinkTarget,
+    vectors: Mapping[str, RowSet],
+    *,
+    created_by: str = DEFAULT_CREATED_BY,
+    order: Literal["java", "given"] = "java",
+    run_optimize: bool = True,
+    gap_keys: bool = True,
+) -> list[DvLocation]:
+    """Write one Puffin file with a vector for each data file.
+
+    For the same vectors, `created_by` and order of first delete, the file equals that of Iceberg Java's
+    ``BaseDVFileWriter``. No vectors: no file, like there.
+
+    Args:
+        sink: path, URL or writable file.
+        vectors: data file -> deleted rows (an empty set is written as an empty vector).
+        created_by: file property ``created-by``.
+        order: ``java`` puts the blobs in the order of a Java HashMap filled in the mapping's order.
+        run_optimize: see `encode`.
+        gap_keys: see `encode`.
+
+    Returns:
+        Where each vector is, in file order; `manifest_entry` makes manifest values of it.
+
+    Raises:
+        UsageError: a row set that does not fit (nothing is written then).
+    """
+    paths = java_blob_order(vectors) if order == "java" else list(vectors)
+    blobs = ((path, vectors[path].cardinality) for path in paths)
+    encoded = (encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys) for path in paths)
+    return write_stored_vectors(sink, zip(blobs, encoded, strict=True), created_by=created_by)
+
+
+def write_stored_vectors(
+    sink: SinkTarget,
+    vectors: Iterable[tuple[tuple[str, int], BytesLike]],
+    *,
+    created_by: str = DEFAULT_CREATED_BY,
+) -> list[DvLocation]:
+    """Write frames as they are, ((data file, cardinality), frame) in file order: conversion without re-encoding."""
+    items: Iterator[tuple[tuple[str, int], BytesLike]] = iter(vectors)
+    first = next(items, None)
+    if first is None:
+        return []
+    blobs = []
+    with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
+        for (path, cardinality), blob in _chain(first, items):
+            properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
+            metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
+            blobs.append((path, cardinality, writer.add_stored(metadata, blob)))
+    name = str(getattr(sink, "name", sink) if hasattr(sink, "write") else sink)
+    return [
+        DvLocation("iceberg", name, blob.offset, blob.length, cardinality, path, writer.file_size)
+        for path, cardinality, blob in blobs
+    ]
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def manifest_entry(location: DvLocation) -> dict[str, Any]:
+    """Return what a v3 delete manifest's ``data_file`` struct says of a vector (partition and sequence aside).
+
+    Raises:
+        UsageError: the data file is unknown, without which Iceberg cannot refer to the vector.
+    """
+    if location.data_file is None:
+        raise UsageError(f"{location.path} at byte {location.offset}: an Iceberg vector needs its data file")
+    return {
+        "content": 1,
+        "file_path": location.path,
+        "file_format": "PUFFIN",
+        "record_count": location.cardinality,
+        "file_size_in_bytes": location.file_size,
+        "referenced_data_file": location.data_file,
+        "content_offset": location.offset,
+        "content_size_in_bytes": location.size,
+    }
+
+
+def java_blob_order(paths: Iterable[str]) -> list[str]:
+    """Order paths as a ``java.util.HashMap`` iterates them that was filled in the given order by ``computeIfAbsent``.
+
+    ``BaseDVFileWriter`` keeps its vectors in such a map. A bucket takes its newest entry at the head; the table
+    doubles *before* an insert once it holds more than three quarters of its size, and keeps the order inside buckets.
+    Not modelled: buckets of 9 and more, which Java turns into trees.
+    """
+    hashes = {path: _java_hash(path) for path in paths}
+    size, table = 16, {}  # type: int, dict[int, list[str]]
+    for count, path in enumerate(hashes):
+        if count > size * 3 // 4:
+            size *= 2
+            entries = [entry for bucket in sorted(table) for entry in table[bucket]]
+            table = {}
+            for entry in entries:
+                table.setdefault(hashes[entry] & (size - 1), []).append(entry)
+        table.setdefault(hashes[path] & (size - 1), []).insert(0, path)
+    return [entry for bucket in sorted(table) for entry in table[bucket]]
+
+
+def _java_hash(text: str) -> int:
+    """``String.hashCode`` over UTF-16 code units, spread as HashMap does."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value ^ value >> 16

@@ -1,0 +1,223 @@
+"""Where bytes come from and where they go: byte ranges in, whole files out.
+
+A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (fsspec, extra
+``remote``). A sink is a path, a writable file or a URL; what is written appears as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeAlias, cast, runtime_checkable
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.errors import MissingExtra, Truncated, UsageError
+
+__all__ = ["Sink", "SinkTarget", "Source", "SourceTarget", "is_url", "open_sink", "open_source", "read_window"]
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
+
+    name: str
+    size: int
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return `size` bytes from `offset`, or raise `Truncated`."""
+
+
+SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
+SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+
+class _RangeSource:
+    """A source over one function that reads a range."""
+
+    def __init__(self, name: str, size: int, fetch: Callable[[int, int], BytesLike]) -> None:
+        self.name = name
+        self.size = size
+        self._fetch = fetch
+
+    def read(self, offset: int, size: int) -> memoryview:
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise Truncated(
+                "byte range",
+                source=self.name,
+                offset=offset,
+                expected=f"{size} bytes",
+                actual=f"{max(self.size - offset, 0)} left of {self.size}",
+            )
+        data = as_view(self._fetch(offset, size)) if size else memoryview(b"")
+        if len(data) != size:
+            raise Truncated(
+                "short read", source=self.name, offset=offset, expected=f"{size} bytes", actual=f"{len(data)} bytes"
+            )
+        return data
+
+
+def is_url(target: object) -> bool:
+    """Whether `target` is a string with a scheme, as in ``s3://bucket/key`` (``C:`` is a drive)."""
+    return isinstance(target, str) and _URL.match(target) is not None
+
+
+@contextmanager
+def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[Source]:
+    """Open anything that has bytes.
+
+    Args:
+        target: bytes-like, path, URL (``file:`` needs nothing, others fsspec), seekable binary file, or a `Source`.
+        name: what to call it in errors.
+
+    Raises:
+        UsageError: not a source.
+        OSError: it cannot be opened.
+    """
+    if isinstance(target, (bytes, bytearray, memoryview, np.ndarray)) or not (
+        isinstance(target, (str, os.PathLike, Source)) or hasattr(target, "read")
+    ):
+        view = as_view(cast("BytesLike", target))
+        yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
+    elif isinstance(target, Source):
+        yield target
+    elif isinstance(target, (str, os.PathLike)):
+        local = _local_path(target)
+        if local is None:
+            yield _remote(str(target), name)
+        else:
+            with local.open("rb") as file:
+                yield _file_source(file, name or str(local))
+    else:
+        yield _file_source(target, name or str(getattr(target, "name", "<file>")))
+
+
+def _local_path(target: str | os.PathLike[str]) -> Path | None:
+    """Return the local path that `target` means, None for a URL elsewhere."""
+    if not is_url(target):
+        return Path(target)
+    parts = urlsplit(str(target))
+    if parts.scheme != "file":
+        return None
+    if parts.netloc not in ("", "localhost"):
+        raise UsageError(f"{target}: a file URL must not name a host")
+    return Path(unquote(parts.path))
+
+
+def _file_source(file: BinaryIO, name: str) -> Source:
+    if not file.seekable():
+        data = file.read()
+        return _RangeSource(name, len(data), lambda offset, size: data[offset : offset + size])
+    lock = threading.Lock()
+
+    def fetch(offset: int, size: int) -> bytes:
+        with lock:
+            file.seek(offset)
+            return file.read(size)
+
+    with lock:
+        end = file.seek(0, os.SEEK_END)
+    return _RangeSource(name, end, fetch)
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
+    try:
+        import fsspec  # noqa: PLC0415  (extra "remote")
+    except ImportError:
+        raise MissingExtra("fsspec", "remote") from None
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as err:
+        raise UsageError(f"{url}: {err}") from None
+    return filesystem, path
+
+
+def _remote(url: str, name: str | None) -> Source:
+    filesystem, path = _filesystem(url)
+    size = int(filesystem.size(path))
+    return _RangeSource(
+        name or url, size, lambda offset, count: cast("bytes", filesystem.cat_file(path, offset, offset + count))
+    )
+
+
+def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
+    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from."""
+    if size is None:
+        size = max(source.size - offset, 0)
+    return Cursor(source.read(offset, size), source=source.name, base=offset)
+
+
+class Sink:
+    """Counts what goes through it; see `open_sink`."""
+
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        self.name = name
+        self.position = 0
+        self._file = file
+
+    def write(self, data: BytesLike) -> int:
+        """Append `data`; return the offset it begins at."""
+        start = self.position
+        view = as_view(data)
+        self._file.write(view)
+        self.position += len(view)
+        return start
+
+
+@contextmanager
+def open_sink(target: SinkTarget) -> Iterator[Sink]:
+    """Open something to write to, whole or not at all.
+
+    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
+    it does not, the temporary file is removed and an old file stays as it was. Other targets get all bytes
+    in one call at the end.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    if not isinstance(target, (str, os.PathLike)):
+        buffer = BytesIO()
+        yield Sink(str(getattr(target, "name", "<file>")), buffer)
+        target.write(buffer.getvalue())
+        return
+    local = _local_path(target)
+    if local is None:
+        filesystem, path = _filesystem(str(target))
+        buffer = BytesIO()
+        yield Sink(str(target), buffer)
+        filesystem.pipe_file(path, buffer.getvalue())
+        return
+    final = Path(os.path.realpath(local))
+    partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield Sink(str(local), file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(final)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    _sync_folder(final.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where folders can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

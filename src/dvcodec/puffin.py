@@ -1,0 +1,445 @@
+"""The Puffin container: blobs and a JSON footer. What the blobs mean is the business of other modules.
+
+Specification: Apache Iceberg, "Puffin file format", version 1::
+
+    "PFA1" | blob | blob | ... | footer
+    footer = "PFA1" | payload | i32 LE payload size | 4 flag bytes | "PFA1"
+
+The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. Blobs are found by
+the footer's `offset` and `length` alone; the reader fetches the footer and then the blobs asked for, never the
+whole file. Unknown blob types are kept, and copied untouched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from dvcodec.core.compress import CODECS, compress, decompress
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, Unsupported, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, open_sink, open_source, read_window
+
+__all__ = [
+    "CREATED_BY",
+    "BlobMetadata",
+    "Footer",
+    "PuffinReader",
+    "PuffinWriter",
+    "decode_footer",
+    "encode_footer",
+    "open_puffin",
+    "rewrite_paths",
+]
+
+MAGIC = b"PFA1"
+"""At the start of the file and at both ends of the footer (section "File structure")."""
+TAIL_BYTES = 12
+"""Payload size, flags and magic at the end of the footer."""
+MIN_FILE_BYTES = len(MAGIC) + len(MAGIC) + TAIL_BYTES
+FLAG_LZ4 = 0x01
+"""Bit 0 of flag byte 0: the footer payload is one LZ4 frame."""
+CREATED_BY = "created-by"
+"""File property that names the writer."""
+REFERENCED_DATA_FILE = "referenced-data-file"
+"""Blob property of deletion-vector-v1: the data file whose rows the vector deletes."""
+
+_TAIL = struct.Struct("<i4s4s")
+_TAIL_READ = 8192
+"""Bytes of the first read at the end of the file: one request gets most footers whole."""
+_JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobMetadata:
+    """One blob as the footer describes it (section "BlobMetadata").
+
+    Attributes:
+        type: blob type, such as ``deletion-vector-v1``.
+        fields: field ids the blob was computed for.
+        snapshot_id: snapshot it belongs to; -1 for deletion vectors.
+        sequence_number: that snapshot's; -1 for deletion vectors.
+        offset: first byte in the file.
+        length: bytes in the file (compressed, if it is).
+        compression_codec: None, ``lz4`` or ``zstd``.
+        properties: further properties of the blob.
+        unknown: members of the JSON object that the specification does not name; kept on rewrite.
+    """
+
+    type: str
+    fields: tuple[int, ...]
+    snapshot_id: int
+    sequence_number: int
+    offset: int
+    length: int
+    compression_codec: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unknown: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The decoded footer (section "FileMetadata").
+
+    Attributes:
+        blobs: in the order of the footer.
+        properties: file properties, ``created-by`` among them.
+        offset: where the footer begins in the file: blobs end before it.
+        compressed: whether the payload is stored LZ4-compressed.
+        unknown: members the specification does not name.
+    """
+
+    blobs: tuple[BlobMetadata, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    offset: int = len(MAGIC)
+    compressed: bool = False
+    unknown: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
+    """Read and decode the footer of a Puffin file by byte ranges.
+
+    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs lie
+    inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
+
+    Raises:
+        Truncated: too short for a Puffin file, or for its footer.
+        BadMagic: no ``PFA1`` at the start, at the end, or before the footer payload.
+        Unsupported: a flag that the specification does not define.
+        NotCanonical: the payload is not the JSON the specification asks for.
+        LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`.
+    """
+    if source.size < MIN_FILE_BYTES:
+        raise Truncated(
+            "Puffin file", source=source.name, expected=f"at least {MIN_FILE_BYTES} bytes", actual=source.size
+        )
+    tail = read_window(source, max(0, source.size - _TAIL_READ))
+    tail.seek(tail.end - TAIL_BYTES, "footer tail")
+    at = tail.pos
+    size, flags, magic = _TAIL.unpack(tail.take(TAIL_BYTES, "footer tail"))
+    _expect_magic(tail, at + 8, magic, "magic at the end of the file")
+    if flags[0] & ~FLAG_LZ4 or any(flags[1:]):
+        raise tail.error(
+            Unsupported, "footer flags", at=at + 4, expected="00 00 00 00 or 01 00 00 00", actual=flags.hex(" ")
+        )
+    room = source.size - MIN_FILE_BYTES
+    if not 0 <= size <= room:
+        raise tail.error(Truncated, "footer payload size", at=at, expected=f"0 to {room}", actual=size)
+    limits.check("max_footer_bytes", size, tail, at)
+    start = source.size - TAIL_BYTES - size - len(MAGIC)
+    footer = tail if start >= tail.base else read_window(source, start)
+    footer.seek(start - footer.base, "footer")
+    _expect_magic(footer, footer.pos, bytes(footer.take(len(MAGIC), "magic")), "magic before the footer payload")
+    head = footer if footer.base == 0 else read_window(source, 0, len(MAGIC))
+    _expect_magic(head, 0, bytes(head.view[: len(MAGIC)]), "magic at the start of the file")
+    payload = Cursor(footer.take(size, "footer payload"), source=source.name, base=start + len(MAGIC))
+    compressed = bool(flags[0] & FLAG_LZ4)
+    text = decompress(payload, "lz4", limit="max_footer_bytes", limits=limits) if compressed else payload.view
+    return _FooterParser(payload, limits).parse(bytes(text), start, compressed)
+
+
+def _expect_magic(cursor: Cursor, at: int, found: bytes, what: str) -> None:
+    if found != MAGIC:
+        raise cursor.error(BadMagic, what, at=at, expected=f"{MAGIC.hex(' ')} (PFA1)", actual=found.hex(" "))
+
+
+def encode_footer(footer: Footer) -> bytes:
+    """Encode a footer, magic to magic, with the bytes that Iceberg Java writes for it (uncompressed)."""
+    members: dict[str, Any] = {"blobs": [_blob_json(blob) for blob in footer.blobs]}
+    if footer.properties:
+        members["properties"] = dict(footer.properties)
+    payload = _java_json(members | dict(footer.unknown)).encode()
+    return b"".join([MAGIC, payload, _TAIL.pack(len(payload), bytes(4), MAGIC)])
+
+
+def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
+    """Return the members in the order of Iceberg's ``FileMetadataParser``; what is absent there is left out."""
+    members: dict[str, Any] = {
+        "type": blob.type,
+        "fields": list(blob.fields),
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+    }
+    if blob.compression_codec is not None:
+        members["compression-codec"] = blob.compression_codec
+    if blob.properties:
+        members["properties"] = dict(blob.properties)
+    return members | dict(blob.unknown)
+
+
+def _java_json(value: Any) -> str:
+    """Write JSON as Jackson does: minified, raw UTF-8, control characters as \\b \\t \\n \\f \\r or \\u00XX upper-case."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_java_string(k)}:{_java_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_java_json, value)) + "]"
+    return _java_string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _java_string(text: str) -> str:
+    escaped = re.sub(r'["\\\x00-\x1f]', lambda m: _JSON_ESCAPES.get(m[0], f"\\u{ord(m[0]):04X}"), text)
+    return '"' + re.sub("[\ud800-\udfff]", "?", escaped) + '"'
+
+
+class _FooterParser:
+    """JSON to `Footer`, every member's type checked; errors point at the footer payload."""
+
+    def __init__(self, payload: Cursor, limits: Limits) -> None:
+        self._payload = payload
+        self._limits = limits
+
+    def parse(self, text: bytes, offset: int, compressed: bool) -> Footer:
+        try:
+            root = json.loads(text.decode(), object_pairs_hook=self._object, parse_constant=self._constant)
+        except DecodeError:
+            raise
+        except (ValueError, RecursionError) as err:
+            self._fail("footer payload", "a JSON object in UTF-8", f"{type(err).__name__}: {err}")
+        members = self._typed(root, dict, "footer payload")
+        items = self._typed(members.pop("blobs", None), list, "blobs")
+        self._limits.check("max_blobs", len(items), self._payload, 0)
+        blobs = tuple(self._blob(item, f"blobs[{i}]") for i, item in enumerate(items))
+        properties = self._strings(members.pop("properties", None), "properties")
+        return Footer(blobs, properties, offset, compressed, members)
+
+    def _blob(self, item: Any, path: str) -> BlobMetadata:
+        members = self._typed(item, dict, path)
+        codec = members.pop("compression-codec", None)
+        fields = self._typed(members.pop("fields", None), list, f"{path}.fields")
+        return BlobMetadata(
+            type=self._typed(members.pop("type", None), str, f"{path}.type"),
+            fields=tuple(self._integer(value, f"{path}.fields") for value in fields),
+            snapshot_id=self._integer(members.pop("snapshot-id", None), f"{path}.snapshot-id"),
+            sequence_number=self._integer(members.pop("sequence-number", None), f"{path}.sequence-number"),
+            offset=self._integer(members.pop("offset", None), f"{path}.offset"),
+            length=self._integer(members.pop("length", None), f"{path}.length"),
+            compression_codec=None if codec is None else self._typed(codec, str, f"{path}.compression-codec"),
+            properties=self._strings(members.pop("properties", None), f"{path}.properties"),
+            unknown=members,
+        )
+
+    def _fail(self, what: str, expected: str, actual: object) -> NoReturn:
+        raise self._payload.error(NotCanonical, what, at=0, expected=expected, actual=actual)
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in members:
+                self._fail("footer payload", "distinct member names", f"{name!r} twice")
+            members[name] = value
+        return members
+
+    def _constant(self, name: str) -> NoReturn:
+        self._fail("footer payload", "JSON", name)
+
+    def _typed(self, value: Any, kind: type[Any], path: str) -> Any:
+        if not isinstance(value, kind):
+            names = {dict: "an object", list: "an array", str: "a string"}
+            self._fail(f"footer member {path}", names[kind], "nothing" if value is None else type(value).__name__)
+        return value
+
+    def _integer(self, value: Any, path: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            actual = "nothing" if value is None else str(value)[:40]
+            self._fail(f"footer member {path}", "a 64-bit integer", actual)
+        return value
+
+    def _strings(self, value: Any, path: str) -> dict[str, str]:
+        members = self._typed({} if value is None else value, dict, path)
+        return {name: self._typed(text, str, f"{path}.{name}") for name, text in members.items()}
+
+
+class PuffinReader:
+    """Reads blobs of one Puffin file by range.
+
+    Args:
+        source: where the bytes are; see `open_puffin` for paths and URLs.
+        limits: bounds on footer and blobs.
+    """
+
+    def __init__(self, source: Source, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.source = source
+        self.limits = limits
+        self.footer = decode_footer(source, limits=limits)
+
+    @property
+    def blobs(self) -> tuple[BlobMetadata, ...]:
+        """The blobs, in the order of the footer."""
+        return self.footer.blobs
+
+    def read_stored(self, blob: BlobMetadata) -> Cursor:
+        """Return the blob's bytes as they are stored.
+
+        Raises:
+            Truncated: `offset` and `length` do not lie between the first magic and the footer.
+        """
+        if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
+            raise Truncated(
+                f"range of the {blob.type} blob",
+                source=self.source.name,
+                offset=blob.offset,
+                expected=f"a range within {len(MAGIC)}..{self.footer.offset}",
+                actual=f"{blob.offset}..{blob.offset + blob.length}",
+            )
+        return read_window(self.source, blob.offset, blob.length)
+
+    def read(self, blob: BlobMetadata) -> memoryview:
+        """Return the blob's content, decompressed.
+
+        Raises:
+            Truncated: the blob's range does not lie in the file.
+            Unsupported: an unknown codec.
+            NotCanonical, LimitExceeded: see `core.compress.decompress`.
+        """
+        stored = self.read_stored(blob)
+        if blob.compression_codec is None:
+            return stored.view
+        if blob.compression_codec not in CODECS:
+            raise stored.error(
+                Unsupported, "compression-codec", expected=" or ".join(CODECS), actual=repr(blob.compression_codec)
+            )
+        return decompress(stored, blob.compression_codec, limits=self.limits)
+
+
+@contextmanager
+def open_puffin(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[PuffinReader]:
+    """Open a Puffin file: bytes, path, URL, open file or `Source`."""
+    with open_source(target) as source:
+        yield PuffinReader(source, limits=limits)
+
+
+class PuffinWriter:
+    """Writes a Puffin file; a context manager. Bytes equal those of Iceberg Java's ``PuffinWriter`` for the same blobs.
+
+    The file appears when the block ends without an exception, and not at all otherwise.
+
+    Args:
+        sink: path, URL or writable binary file.
+        properties: file properties; by custom ``created-by`` names the writer.
+
+    >>> import io
+    >>> out = io.BytesIO()
+    >>> with PuffinWriter(out, {"created-by": "docs"}) as writer:
+    ...     blob = writer.add("note-v1", b"hello", fields=[1], snapshot_id=2, sequence_number=3)
+    >>> blob.offset, blob.length, len(out.getvalue())
+    (4, 5, 169)
+    """
+
+    def __init__(self, sink: SinkTarget, properties: Mapping[str, str] | None = None) -> None:
+        self._target = sink
+        self._properties = dict(properties or {})
+        self._blobs: list[BlobMetadata] = []
+        self._stack = ExitStack()
+        self._sink: Sink | None = None
+        self.file_size: int | None = None
+        """Bytes of the file, once it is complete."""
+
+    def __enter__(self) -> PuffinWriter:
+        self._sink = self._stack.enter_context(open_sink(self._target))
+        self._sink.write(MAGIC)
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            sink = self._open_sink()
+            sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
+            self.file_size = sink.position
+        self._stack.__exit__(kind, value, trace)
+
+    def add(
+        self,
+        type: str,  # noqa: A002  (the specification's name)
+        data: BytesLike,
+        *,
+        fields: Sequence[int],
+        snapshot_id: int,
+        sequence_number: int,
+        properties: Mapping[str, str] | None = None,
+        compression: str | None = None,
+    ) -> BlobMetadata:
+        """Append a blob and return what the footer will say of it.
+
+        Args:
+            type: blob type.
+            data: the content, not compressed.
+            fields: field ids.
+            snapshot_id: or -1.
+            sequence_number: or -1.
+            properties: blob properties, written in this order.
+            compression: None or ``zstd``.
+        """
+        stored = as_view(data) if compression is None else compress(as_view(data), compression)
+        metadata = BlobMetadata(
+            type, tuple(fields), snapshot_id, sequence_number, 0, 0, compression, dict(properties or {})
+        )
+        return self.add_stored(metadata, stored)
+
+    def add_stored(self, metadata: BlobMetadata, stored: BytesLike) -> BlobMetadata:
+        """Append a blob's bytes as they are stored elsewhere; offset and length of `metadata` are replaced."""
+        view = as_view(stored)
+        offset = self._open_sink().write(view)
+        blob = replace(metadata, offset=offset, length=len(view))
+        self._blobs.append(blob)
+        return blob
+
+    def _open_sink(self) -> Sink:
+        if self._sink is None:
+            raise UsageError("a PuffinWriter is used in a with block")
+        return self._sink
+
+
+def rewrite_paths(
+    source: SourceTarget,
+    sink: SinkTarget,
+    mapping: Mapping[str, str] | Callable[[str], str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> int:
+    """Give the vectors of a moved table their new ``referenced-data-file``; every blob byte stays as it is.
+
+    Args:
+        source: a Puffin file.
+        sink: where the copy goes; may be the same path.
+        mapping: old path -> new path, or a function of the old path. Paths it does not name are kept.
+        limits: bounds on the footer.
+
+    Returns:
+        How many blobs name another data file now.
+
+    Raises:
+        UsageError: `mapping` names a path that no blob has (nothing is written then).
+    """
+    with open_puffin(source, limits=limits) as reader:
+        footer = reader.footer
+        old = [blob.properties.get(REFERENCED_DATA_FILE) for blob in footer.blobs]
+        if isinstance(mapping, Mapping):
+            missing = [path for path in mapping if path not in old]
+            if missing:
+                raise UsageError(f"{reader.source.name}: no blob has the referenced-data-file {missing[0]!r}")
+            table = mapping
+            new = [table.get(path, path) if path is not None else None for path in old]
+        else:
+            rename = mapping
+            new = [rename(path) if path is not None else None for path in old]
+        blobs = tuple(
+            blob if path is None else replace(blob, properties={**blob.properties, REFERENCED_DATA_FILE: path})
+            for blob, path in zip(footer.blobs, new, strict=True)
+        )
+        with open_sink(sink) as out:
+            _copy(reader.source, out, footer.offset)
+            out.write(encode_footer(replace(footer, blobs=blobs)))
+    return sum(a != b for a, b in zip(old, new, strict=True))
+
+
+def _copy(source: Source, sink: Sink, stop: int, step: int = 1 << 24) -> None:
+    """Copy the first `stop` bytes, in pieces."""
+    for start in range(0, stop, step):
+        sink.write(source.read(start, min(step, stop - start)))
