@@ -11,8 +11,11 @@ footer; so does `decode`. Positions are 0-based physical row positions in the da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Literal
+
+import numpy as np
 
 from dvcodec._version import __version__
 from dvcodec.core import frame, vector
@@ -23,7 +26,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.io import SinkTarget, SourceTarget
+from dvcodec.io import SinkTarget, SourceTarget, target_name
 from dvcodec.puffin import CREATED_BY, REFERENCED_DATA_FILE, BlobMetadata, PuffinReader, PuffinWriter, open_puffin
 
 __all__ = [
@@ -50,6 +53,7 @@ CARDINALITY = "cardinality"
 """Blob property: number of rows, as a decimal string."""
 NO_ID = -1
 """snapshot-id and sequence-number of a deletion vector: the manifest gives them at commit."""
+_INVERSE_31 = pow(31, -1, 2**32)
 DEFAULT_CREATED_BY = f"dvcodec {__version__}"
 
 
@@ -236,26 +240,21 @@ def write_stored_vectors(
     created_by: str = DEFAULT_CREATED_BY,
 ) -> list[DvLocation]:
     """Write frames as they are, ((data file, cardinality), frame) in file order: conversion without re-encoding."""
-    items: Iterator[tuple[tuple[str, int], BytesLike]] = iter(vectors)
+    items = iter(vectors)
     first = next(items, None)
     if first is None:
         return []
     blobs = []
     with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
-        for (path, cardinality), blob in _chain(first, items):
+        for (path, cardinality), blob in chain([first], items):
             properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
             metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
             blobs.append((path, cardinality, writer.add_stored(metadata, blob)))
-    name = str(getattr(sink, "name", sink) if hasattr(sink, "write") else sink)
+    name = target_name(sink)
     return [
         DvLocation("iceberg", name, blob.offset, blob.length, cardinality, path, writer.file_size)
         for path, cardinality, blob in blobs
     ]
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def manifest_entry(location: DvLocation) -> dict[str, Any]:
@@ -300,7 +299,7 @@ def java_blob_order(paths: Iterable[str]) -> list[str]:
 
 def _java_hash(text: str) -> int:
     """``String.hashCode`` over UTF-16 code units, spread as HashMap does."""
-    value = 0
-    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (31 * value + unit) & 0xFFFFFFFF
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").astype(np.uint32)
+    weights = np.cumprod(np.full(len(units), 31, np.uint32), dtype=np.uint32)[::-1] * np.uint32(_INVERSE_31)
+    value = int((units * weights).sum(dtype=np.uint32))
     return value ^ value >> 16

@@ -22,7 +22,7 @@ import numpy as np
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import MissingExtra, Truncated, UsageError
 
-__all__ = ["Sink", "SinkTarget", "Source", "SourceTarget", "is_url", "open_sink", "open_source", "read_window"]
+__all__ = ["Sink", "SinkTarget", "Source", "SourceTarget", "is_url", "open_sink", "open_source", "read_window", "target_name"]
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -100,6 +100,11 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
                 yield _file_source(file, name or str(local))
     else:
         yield _file_source(target, name or str(getattr(target, "name", "<file>")))
+
+
+def target_name(target: SinkTarget) -> str:
+    """Return the path or URL of a sink, or the name of an open file."""
+    return str(target) if isinstance(target, (str, os.PathLike)) else str(getattr(target, "name", "<file>"))
 
 
 def _local_path(target: str | os.PathLike[str]) -> Path | None:
@@ -187,7 +192,7 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
     """
     if not isinstance(target, (str, os.PathLike)):
         buffer = BytesIO()
-        yield Sink(str(getattr(target, "name", "<file>")), buffer)
+        yield Sink(target_name(target), buffer)
         target.write(buffer.getvalue())
         return
     local = _local_path(target)

@@ -1,0 +1,226 @@
+"""The deletion vector descriptor of a Delta log: what says where a vector is.
+
+Specification: Delta's PROTOCOL.md, "Deletion Vector Descriptor Schema" and "Derived Fields"; Java class
+``DeletionVectorDescriptor``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.location import DvLocation
+from dvcodec.delta import z85
+
+__all__ = ["EMPTY", "Descriptor", "new_file"]
+
+INLINE, UUID_RELATIVE, ABSOLUTE, RELATIVE = "i", "u", "p", "r"
+STORAGE_TYPES = {
+    UUID_RELATIVE: "a UUID and an optional prefix, relative to the table",
+    INLINE: "inline",
+    ABSOLUTE: "an absolute URL",
+    RELATIVE: "a path relative to the table (feature adaptiveMetadata)",
+}
+UUID_CHARS = 20
+"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`; what stands before is the prefix."""
+SIZE_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
+"""A frame is this many bytes longer than `sizeInBytes`, which counts magic and bitmap alone."""
+_FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
+_INT32_MAX = 2**31 - 1
+_MEMBERS = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One ``deletionVector`` struct.
+
+    Attributes:
+        storage_type: ``u``, ``i``, ``p`` or ``r``.
+        path_or_inline_dv: ``u``: prefix and Z85 UUID; ``i``: the vector in Z85; ``p``: a URL; ``r``: a path.
+        size_in_bytes: bytes of magic and bitmap, without length field and CRC.
+        cardinality: number of deleted rows.
+        offset: byte offset of the frame in the file; None if absent (always for inline).
+
+    Raises:
+        UsageError: the fields break a rule of the protocol.
+
+    >>> d = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 34, 2, offset=1)
+    >>> d.path("s3://bucket/table/")
+    's3://bucket/table/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
+    >>> d.unique_id
+    'uab^-aqEH.-t@S}K{vb[*k^@1'
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise UsageError(f"deletion vector descriptor: {problem}")
+
+    def _problem(self) -> str | None:
+        if self.storage_type not in STORAGE_TYPES:
+            return f"storageType {self.storage_type!r} is none of {', '.join(STORAGE_TYPES)}"
+        if not 0 <= self.size_in_bytes <= _INT32_MAX:
+            return f"sizeInBytes {self.size_in_bytes} is not between 0 and {_INT32_MAX}"
+        if not 0 <= self.cardinality < 2**63:
+            return f"cardinality {self.cardinality} is not between 0 and 2**63 - 1"
+        if self.storage_type == INLINE and self.offset is not None:
+            return f"offset {self.offset} given for an inline vector"
+        if self.offset is not None and not 0 <= self.offset <= _INT32_MAX:
+            return f"offset {self.offset} is not between 0 and {_INT32_MAX}"
+        if self.storage_type == UUID_RELATIVE and len(self.path_or_inline_dv) < UUID_CHARS:
+            return f"pathOrInlineDv {self.path_or_inline_dv!r} is shorter than {UUID_CHARS} characters"
+        if self.storage_type in (ABSOLUTE, RELATIVE) and not self.path_or_inline_dv:
+            return "pathOrInlineDv is empty"
+        return None
+
+    @classmethod
+    def from_json(cls, text: str | bytes | Mapping[str, Any], *, source: str | None = None) -> Descriptor:
+        """Read a descriptor from a log: JSON text, or the object already parsed (a checkpoint's struct too).
+
+        `offset` may be absent or null; members that the protocol does not define are ignored.
+
+        Raises:
+            NotCanonical: not JSON, a member missing or of the wrong type, or a rule of the protocol broken.
+        """
+        members: Any = text
+        if not isinstance(text, Mapping):
+            try:
+                members = json.loads(text)
+            except (ValueError, RecursionError) as err:
+                raise _refuse(source, "a JSON object", str(err)) from None
+        if not isinstance(members, Mapping):
+            raise _refuse(source, "a JSON object", type(members).__name__)
+        kinds = {"storageType": str, "pathOrInlineDv": str, "sizeInBytes": int, "cardinality": int, "offset": int}
+        for name, kind in kinds.items():
+            value = members.get(name)
+            if name == "offset" and value is None:
+                continue
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise _refuse(source, f"{name} of type {kind.__name__}", repr(value)[:60])
+        try:
+            return cls(
+                members["storageType"],
+                members["pathOrInlineDv"],
+                members["sizeInBytes"],
+                members["cardinality"],
+                members.get("offset"),
+            )
+        except UsageError as err:
+            raise _refuse(source, "what the protocol allows", str(err)) from None
+
+    def to_json(self) -> str:
+        """Write the descriptor as Delta does: members in protocol order, no spaces, `offset` left out if absent."""
+        values = (self.storage_type, self.path_or_inline_dv, self.offset, self.size_in_bytes, self.cardinality)
+        members = {name: value for name, value in zip(_MEMBERS, values, strict=True) if value is not None}
+        return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def unique_id(self) -> str:
+        """The vector's identity in the log: with the data file's path it is the logical file's key."""
+        suffix = "" if self.offset is None else f"@{self.offset}"
+        return f"{self.storage_type}{self.path_or_inline_dv}{suffix}"
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether the descriptor holds the vector itself."""
+        return self.storage_type == INLINE
+
+    @property
+    def frame_size(self) -> int:
+        """Bytes of the whole frame in the file."""
+        return self.size_in_bytes + SIZE_DIFFERENCE
+
+    @property
+    def file_uuid(self) -> uuid.UUID:
+        """UUID in the file's name (storage type ``u``).
+
+        Raises:
+            UsageError: another storage type.
+            NotCanonical: the last 20 characters are no Z85.
+        """
+        if self.storage_type != UUID_RELATIVE:
+            raise UsageError(f"storage type {self.storage_type!r} holds no UUID")
+        return uuid.UUID(bytes=z85.decode(self.path_or_inline_dv[-UUID_CHARS:], 16, source="pathOrInlineDv"))
+
+    def path(self, table_root: str | None = None) -> str:
+        """Return the path or URL of the file that holds the vector.
+
+        Args:
+            table_root: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
+                spaces and all. Not needed for ``p``, whose percent-encoding is undone (a ``file:`` URL becomes
+                a local path).
+
+        Raises:
+            UsageError: an inline vector has no file; or no `table_root`.
+            NotCanonical: the path would leave the table's folder.
+        """
+        if self.is_inline:
+            raise UsageError("an inline vector stands in the log, not in a file")
+        if self.storage_type == ABSOLUTE:
+            parts = urlsplit(self.path_or_inline_dv)
+            return unquote(parts.path) if parts.scheme == "file" else unquote(self.path_or_inline_dv)
+        if table_root is None:
+            raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
+        if self.storage_type == RELATIVE:
+            relative = self.path_or_inline_dv
+        else:
+            prefix = self.path_or_inline_dv[:-UUID_CHARS]
+            relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
+        if relative.startswith("/") or ".." in relative.split("/"):
+            raise _refuse(None, "a path inside the table", repr(relative))
+        return f"{table_root.rstrip('/')}/{relative}"
+
+    @classmethod
+    def from_location(cls, location: DvLocation, table_root: str | None = None) -> Descriptor:
+        """Describe a vector that was written.
+
+        Storage type ``u`` if the file lies in `table_root` under a Delta name (see `new_file`), else ``p``.
+
+        Raises:
+            UsageError: neither is possible: the path is no absolute path or URL.
+        """
+        size, offset = location.size - SIZE_DIFFERENCE, location.offset
+        if table_root is not None and location.path.startswith(table_root.rstrip("/") + "/"):
+            prefix, _, name = location.path[len(table_root.rstrip("/")) + 1 :].rpartition("/")
+            match = _FILE_NAME.fullmatch(name)
+            if match and "/" not in prefix:
+                encoded = z85.encode(uuid.UUID(match[1]).bytes)
+                return cls(UUID_RELATIVE, prefix + encoded, size, location.cardinality, offset)
+        return cls(ABSOLUTE, _as_url(location.path), size, location.cardinality, offset)
+
+
+def _as_url(path: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415
+
+    if urlsplit(path).scheme and not path.startswith("/"):
+        return quote(path, safe="/:@!$&'()*+,;=-._~")
+    if not path.startswith("/"):
+        raise UsageError(f"{path!r} is neither below the table's folder nor an absolute path or URL")
+    return "file://" + quote(path)
+
+
+def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:
+    return NotCanonical("deletion vector descriptor", source=source, expected=expected, actual=actual)
+
+
+def new_file(table_root: str, prefix: str = "") -> str:
+    """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``."""
+    folder = f"{prefix}/" if prefix else ""
+    return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"
+
+
+EMPTY = Descriptor(INLINE, "", 0, 0)
+"""The descriptor of no deleted rows."""
