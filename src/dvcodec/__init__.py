@@ -1,0 +1,126 @@
+"""Deletion vectors of Iceberg, Delta Lake and Paimon: read, write, verify, convert and apply.
+
+The value is `RowSet`, an immutable set of 0-based physical row positions. One module per format (`iceberg`, `delta`,
+`paimon`, and the container `puffin`) decodes to it and encodes from it; `sniff`, `verify`, `convert`, `diff`, `merge`
+and `describe` work over all of them; `arrow` applies row sets to rows.
+
+>>> import dvcodec
+>>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
+>>> dvcodec.delta.decode(blob)
+RowSet([1, 3, 5, 7, 9])
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dvcodec._version import __version__
+
+if TYPE_CHECKING:
+    from dvcodec import arrow, delta, iceberg, paimon, puffin
+    from dvcodec.core.errors import (
+        BadMagic,
+        CardinalityMismatch,
+        ChecksumMismatch,
+        DecodeError,
+        DvcodecError,
+        LimitExceeded,
+        MissingExtra,
+        NotCanonical,
+        Truncated,
+        Unsupported,
+        UsageError,
+    )
+    from dvcodec.core.limits import Limits
+    from dvcodec.core.location import DvLocation
+    from dvcodec.core.report import Check, Report, Status
+    from dvcodec.core.roaring import ContainerMix
+    from dvcodec.core.rowset import RowSet
+    from dvcodec.ops.algebra import Diff, diff, merge, read_rows
+    from dvcodec.ops.convert import convert
+    from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, decode_at, sniff
+    from dvcodec.ops.stats import VectorStats, describe
+    from dvcodec.ops.verify import verify
+
+__all__ = [
+    "BadMagic",
+    "CardinalityMismatch",
+    "Check",
+    "ChecksumMismatch",
+    "Container",
+    "ContainerKind",
+    "ContainerMix",
+    "DecodeError",
+    "Diff",
+    "DvLocation",
+    "DvcodecError",
+    "LimitExceeded",
+    "Limits",
+    "MissingExtra",
+    "NotCanonical",
+    "Report",
+    "RowSet",
+    "Status",
+    "Truncated",
+    "Unsupported",
+    "UsageError",
+    "VectorRef",
+    "VectorStats",
+    "__version__",
+    "arrow",
+    "convert",
+    "decode_at",
+    "delta",
+    "describe",
+    "diff",
+    "iceberg",
+    "merge",
+    "paimon",
+    "puffin",
+    "read_rows",
+    "sniff",
+    "verify",
+]
+
+# Names are imported when first used: a command line that prints its help, or a program that needs one format,
+# does not wait for NumPy and all the others.
+_MODULES = ("arrow", "delta", "iceberg", "paimon", "puffin")
+_HOMES = {
+    "core.errors": (
+        "BadMagic",
+        "CardinalityMismatch",
+        "ChecksumMismatch",
+        "DecodeError",
+        "DvcodecError",
+        "LimitExceeded",
+        "MissingExtra",
+        "NotCanonical",
+        "Truncated",
+        "Unsupported",
+        "UsageError",
+    ),
+    "core.limits": ("Limits",),
+    "core.location": ("DvLocation",),
+    "core.report": ("Check", "Report", "Status"),
+    "core.roaring": ("ContainerMix",),
+    "core.rowset": ("RowSet",),
+    "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
+    "ops.convert": ("convert",),
+    "ops.sniff": ("Container", "ContainerKind", "VectorRef", "decode_at", "sniff"),
+    "ops.stats": ("VectorStats", "describe"),
+    "ops.verify": ("verify",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"dvcodec.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dvcodec' has no attribute {name!r}")
+    value = getattr(import_module(f"dvcodec.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,7 +22,17 @@ import numpy as np
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import MissingExtra, Truncated, UsageError
 
-__all__ = ["Sink", "SinkTarget", "Source", "SourceTarget", "is_url", "open_sink", "open_source", "read_window", "target_name"]
+__all__ = [
+    "Sink",
+    "SinkTarget",
+    "Source",
+    "SourceTarget",
+    "is_url",
+    "open_sink",
+    "open_source",
+    "read_window",
+    "target_name",
+]
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -99,7 +109,7 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
             with local.open("rb") as file:
                 yield _file_source(file, name or str(local))
     else:
-        yield _file_source(target, name or str(getattr(target, "name", "<file>")))
+        yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
 
 
 def target_name(target: SinkTarget) -> str:

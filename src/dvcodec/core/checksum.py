@@ -6,8 +6,6 @@ import zlib
 from collections.abc import Callable
 from typing import cast
 
-from dvcodec.core.cursor import BytesLike
-
 __all__ = ["crc32", "crc_hex"]
 
 

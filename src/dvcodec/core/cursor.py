@@ -39,7 +39,7 @@ def as_view(buf: BytesLike) -> memoryview:
             the libraries below look at the first byte and the length only.)
     """
     try:
-        view = memoryview(buf)
+        view = memoryview(buf)  # type: ignore[arg-type]  # mmap and NumPy state no buffer before 3.12
     except TypeError:
         raise UsageError(f"need a bytes-like object, got {type(buf).__name__}") from None
     if not view.c_contiguous:

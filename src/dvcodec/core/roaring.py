@@ -28,7 +28,17 @@ from pyroaring import BitMap
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated
 
-__all__ = ["EMPTY_BITMAP", "BitmapView", "ContainerKind", "ContainerMix", "Runs", "from_sorted", "serialize", "serialize_runs", "walk"]
+__all__ = [
+    "EMPTY_BITMAP",
+    "BitmapView",
+    "ContainerKind",
+    "ContainerMix",
+    "Runs",
+    "from_sorted",
+    "serialize",
+    "serialize_runs",
+    "walk",
+]
 
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
@@ -108,6 +118,31 @@ class BitmapView:
         return ContainerMix(*np.bincount(self.kinds, minlength=3).tolist())
 
     @property
+    def min(self) -> int | None:
+        """Lowest value, None if the bitmap is empty."""
+        return self._edge(0) if len(self.keys) else None
+
+    @property
+    def max(self) -> int | None:
+        """Highest value, None if the bitmap is empty."""
+        return self._edge(-1) if len(self.keys) else None
+
+    def _edge(self, container: int) -> int:
+        """Lowest value of the first container (0) or highest of the last (-1)."""
+        start, size = int(self.starts[container]), int(self.sizes[container])
+        words = np.frombuffer(self.data[start : start + size], "<u2")
+        kind = int(self.kinds[container])
+        if kind == ContainerKind.ARRAY:
+            low = int(words[container])
+        elif kind == ContainerKind.RUN:
+            low = int(words[1]) if container == 0 else int(words[-2]) + int(words[-1])
+        else:
+            at = int(np.flatnonzero(words)[container])
+            bits = int(words[at])
+            low = 16 * at + ((bits & -bits) if container == 0 else bits).bit_length() - 1
+        return int(self.keys[container]) << 16 | low
+
+    @property
     def words(self) -> NDArray[np.uint16]:
         """All payloads as one run of little-endian 16-bit words (every payload has an even size)."""
         header = int(self.starts[0]) if len(self.starts) else len(self.data)
@@ -141,7 +176,7 @@ class BitmapView:
         if not len(self.keys):
             return BitMap()
         try:
-            return BitMap.deserialize(self.data)
+            return BitMap.deserialize(self.data)  # type: ignore[arg-type]  # takes any buffer
         except ValueError as err:
             self.check()
             raise NotCanonical(f"roaring bitmap refused: {err}", source=self.source, offset=self.base) from err
@@ -403,7 +438,8 @@ def _tied_runs(data: BytesLike) -> NDArray[np.uint16]:
     """
     view = walk(Cursor(data))
     counts = (view.sizes - 2) >> 2
-    return view.keys[(view.kinds == ContainerKind.RUN) & (view.cards <= ARRAY_MAX) & (view.cards <= 2 * counts + 1)]
+    tied = (view.kinds == ContainerKind.RUN) & (view.cards <= ARRAY_MAX) & (view.cards <= 2 * counts + 1)
+    return np.asarray(view.keys[tied])
 
 
 def from_sorted(values: NDArray[np.uint32]) -> BitMap:

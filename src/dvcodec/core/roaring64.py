@@ -57,6 +57,16 @@ class VectorView:
         return sum(view.cardinality for _, view in self.bitmaps)
 
     @property
+    def min(self) -> int | None:
+        """Lowest position, None if the vector is empty."""
+        return None if not self.bitmaps else self.bitmaps[0][0] << 32 | (self.bitmaps[0][1].min or 0)
+
+    @property
+    def max(self) -> int | None:
+        """Highest position, None if the vector is empty."""
+        return None if not self.bitmaps else self.bitmaps[-1][0] << 32 | (self.bitmaps[-1][1].max or 0)
+
+    @property
     def mix(self) -> ContainerMix:
         """How many containers of each kind."""
         mix = ContainerMix()

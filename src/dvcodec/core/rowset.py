@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from dvcodec.core.roaring import ContainerMix
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Positions = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
+    Positions: TypeAlias = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
 
 __all__ = ["RowSet"]
 
@@ -49,7 +50,12 @@ class RowSet:
 
     def __init__(self, positions: Positions = ()) -> None:
         """See `from_positions`."""
-        self._bitmaps = _split(_as_array(positions))
+        if isinstance(positions, RowSet):
+            self._bitmaps = positions._bitmaps
+        elif isinstance(positions, range) and positions.step == 1:
+            self._bitmaps = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._bitmaps
+        else:
+            self._bitmaps = _split(_as_array(positions))
         self._hash = None
 
     # ------------------------------------------------------------------ building
@@ -151,21 +157,21 @@ class RowSet:
     def __gt__(self, other: RowSet) -> bool:
         return other < self
 
-    def __or__(self, other: RowSet | Positions) -> RowSet:
-        return RowSet.union(self, _coerce(other))
+    def __or__(self, other: Positions) -> RowSet:
+        return RowSet.union(self, RowSet(other))
 
-    def __and__(self, other: RowSet | Positions) -> RowSet:
-        theirs = _coerce(other)._bitmaps
+    def __and__(self, other: Positions) -> RowSet:
+        theirs = RowSet(other)._bitmaps
         return RowSet._wrap({key: bitmap & theirs[key] for key, bitmap in self._bitmaps.items() if key in theirs})
 
-    def __sub__(self, other: RowSet | Positions) -> RowSet:
-        theirs = _coerce(other)._bitmaps
+    def __sub__(self, other: Positions) -> RowSet:
+        theirs = RowSet(other)._bitmaps
         return RowSet._wrap(
             {key: bitmap - theirs[key] if key in theirs else bitmap for key, bitmap in self._bitmaps.items()}
         )
 
-    def __xor__(self, other: RowSet | Positions) -> RowSet:
-        rows = _coerce(other)
+    def __xor__(self, other: Positions) -> RowSet:
+        rows = RowSet(other)
         return (self - rows) | (rows - self)
 
     def isdisjoint(self, other: RowSet) -> bool:
@@ -211,6 +217,42 @@ class RowSet:
         for bitmap in self._bitmaps.values():
             mix = mix.plus(roaring.walk(Cursor(roaring.serialize(bitmap))).mix)
         return mix
+
+    def count(self, start: int, stop: int) -> int:
+        """Return how many positions lie in ``[start, stop)``."""
+        if not 0 <= start <= stop:
+            raise UsageError("count needs 0 <= start <= stop")
+        total = 0
+        for key, bitmap in self._bitmaps.items():
+            lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)
+            total += bitmap.range_cardinality(lo, hi) if lo < hi else 0
+        return total
+
+    def histogram(self, stop: int, bins: int) -> NDArray[np.int64]:
+        """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Nothing is expanded."""
+        if bins < 1 or stop < 0:
+            raise UsageError("a histogram needs at least one bin and stop >= 0")
+        edges = [stop * i // bins for i in range(bins + 1)]
+        return np.array([self.count(a, b) for a, b in itertools.pairwise(edges)], np.int64)
+
+    def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Tell for each position whether it is in the set: bool[n], for positions in any order.
+
+        Raises:
+            UsageError: a negative position, or not a flat array of integers.
+        """
+        wanted = _as_array(positions)
+        if not len(wanted) or not self:
+            return np.zeros(len(wanted), np.bool_)
+        low, high = int(wanted.min()), int(wanted.max())
+        if high - low <= 64 * len(wanted) + _CONTAINER_ROWS:  # dense enough to look up in a mask
+            found: NDArray[np.bool_] = self.mask(low, high + 1)[wanted - np.uint64(low)]
+            return found
+        common = (self & RowSet(wanted)).to_numpy(np.uint64, max_rows=None)
+        if not len(common):
+            return np.zeros(len(wanted), np.bool_)
+        at = np.minimum(np.searchsorted(common, wanted), len(common) - 1)
+        return np.asarray(common[at] == wanted)
 
     # ------------------------------------------------------------------ out
 
@@ -332,10 +374,6 @@ def _unpickle(bitmaps: dict[int, bytes]) -> RowSet:
     return RowSet._wrap({key: BitMap.deserialize(data) for key, data in bitmaps.items()})
 
 
-def _coerce(other: RowSet | Positions) -> RowSet:
-    return other if isinstance(other, RowSet) else RowSet(other)
-
-
 def _pyarrow() -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
@@ -344,12 +382,8 @@ def _pyarrow() -> Any:
     return pa
 
 
-def _as_array(positions: Positions) -> NDArray[np.uint64]:
+def _as_array(positions: Any) -> NDArray[np.uint64]:
     """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
-    if isinstance(positions, range) and positions.step == 1 and len(positions) and positions.start >= 0:
-        return np.arange(positions.start, positions.stop, dtype=np.uint64)
-    if isinstance(positions, RowSet):
-        return positions.to_numpy(np.uint64, max_rows=None)
     if not isinstance(positions, np.ndarray):
         if hasattr(positions, "null_count") and hasattr(positions, "to_numpy"):
             if positions.null_count:
@@ -372,7 +406,7 @@ def _as_array(positions: Positions) -> NDArray[np.uint64]:
         )
     if positions.dtype.kind == "i" and int(positions.min()) < 0:
         raise UsageError(f"position {int(positions.min())} is negative")
-    return positions.astype(np.uint64, copy=False)
+    return np.asarray(positions.astype(np.uint64, copy=False))
 
 
 def _split(values: NDArray[np.uint64]) -> dict[int, BitMap]:
@@ -386,9 +420,7 @@ def _split(values: NDArray[np.uint64]) -> dict[int, BitMap]:
     keys = values >> np.uint64(32)
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(values)]
     low = values.astype(np.uint32)
-    return {
-        int(keys[a]): roaring.from_sorted(low[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-    }
+    return {int(keys[a]): roaring.from_sorted(low[a:b]) for a, b in itertools.pairwise(cuts)}
 
 
 def _from_merged_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
@@ -400,14 +432,16 @@ def _from_merged_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     count = last - first + 1
     total = int(count.sum())
     if total > _MAX_RANGE_CONTAINERS:
-        raise UsageError(f"the ranges span {total} blocks of 65,536 rows, more than the {_MAX_RANGE_CONTAINERS} allowed")
+        raise UsageError(
+            f"the ranges span {total} blocks of 65,536 rows, more than the {_MAX_RANGE_CONTAINERS} allowed"
+        )
     container = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(total)
     start = np.maximum(np.repeat(ranges[:, 0], count), container << 16) & 0xFFFF
     stop = np.minimum(np.repeat(ranges[:, 1], count), (container + 1) << 16) - (container << 16)
     bitmaps = {}
     keys = container >> 16
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
-    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+    for a, b in itertools.pairwise(cuts):
         data = roaring.serialize_runs(container[a:b] & 0xFFFF, start[a:b], stop[a:b])
         bitmaps[int(keys[a])] = BitMap.deserialize(data)
     return bitmaps

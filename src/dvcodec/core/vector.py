@@ -15,6 +15,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.roaring import BitmapView
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
@@ -49,7 +50,7 @@ class Vector:
 
     def load(self) -> RowSet:
         """Build the row set (array order and bitset population are checked on the way)."""
-        return RowSet._wrap(self.view.load())  # noqa: SLF001  (the value's own package)
+        return RowSet._wrap(self.view.load())
 
 
 def read(
@@ -141,7 +142,7 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
             expected=f"0 to {cursor.remaining // _MIN_NATIVE} in {cursor.remaining} bytes",
             actual=count,
         )
-    bitmaps = []
+    bitmaps: list[tuple[int, BitmapView]] = []
     cardinality = 0
     for key in range(count):
         at = cursor.pos
@@ -164,7 +165,7 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
     Raises:
         UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
     """
-    bitmaps = rows._bitmaps  # noqa: SLF001
+    bitmaps = rows._bitmaps
     highest = rows.max or 0
     if magic is Magic.PAIMON32:
         if highest > 2**31 - 1:

@@ -212,9 +212,7 @@ def frame_at(source: Source, descriptor: Descriptor) -> Cursor:
     return read_window(source, offset, descriptor.frame_size)
 
 
-def read_frames(
-    source: Source, *, limits: Limits = DEFAULT_LIMITS, allowed: tuple[Magic, ...] = MAGICS
-) -> Iterator[Cursor]:
+def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Cursor]:
     """Yield a cursor on each frame of a vector file (version byte, frames back to back), read in large pieces.
 
     Raises:

@@ -33,7 +33,7 @@ def encode(data: bytes) -> str:
     """Encode bytes; a tail of 1 to 3 bytes is padded with zero bytes (Java's way)."""
     padded = data + bytes(-len(data) % 4)
     groups = np.frombuffer(padded, ">u4").astype(np.int64)
-    return _DIGITS[(groups[:, None] // _POWERS) % 85].tobytes().decode()
+    return bytes(_DIGITS[(groups[:, None] // _POWERS) % 85].tobytes()).decode()
 
 
 def decode(text: str, size: int | None = None, *, source: str | None = None) -> bytes:
@@ -57,7 +57,9 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
     foreign = np.flatnonzero(digits == _NOT_A_DIGIT)
     if len(foreign):
         at = int(foreign[0])
-        raise cursor.error(NotCanonical, "Z85 character", at=at, expected="one of the alphabet", actual=repr(chr(raw[at])))
+        raise cursor.error(
+            NotCanonical, "Z85 character", at=at, expected="one of the alphabet", actual=repr(chr(raw[at]))
+        )
     groups = digits.reshape(-1, 5).astype(np.int64)
     tail = _rust_tail(groups[-1]) if len(groups) else 0
     values = groups @ _POWERS

@@ -55,8 +55,8 @@ public final class Main {
     } catch (UsageException e) {
       System.err.println("usage: " + e.getMessage());
       return 2;
-    } catch (Exception e) {
-      System.err.println("error: " + Failure.describe(e));
+    } catch (Throwable t) {
+      System.err.println("error: " + Failure.describe(t));
       return 1;
     }
   }

@@ -57,9 +57,9 @@ final class PuffinGenericWrite {
       PuffinWriter writer = write(spec, file);
       line.put("file_size", writer.fileSize());
       line.put("footer_size", writer.footerSize());
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (Throwable t) { // an OutOfMemoryError or AssertionError is an answer too
       java.nio.file.Files.deleteIfExists(file);
-      line.put("error", Failure.describe(e));
+      line.put("error", Failure.describe(t));
     }
     Json.print(line);
   }

@@ -1,6 +1,5 @@
 package dvcodec.interop;
 
-import java.io.IOException;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -43,8 +42,8 @@ final class PuffinRead {
         line.put("properties", footer.properties());
         line.put("blobs", footer.blobs().stream().map(blob -> read(input, reader, blob)).toList());
       }
-    } catch (IOException | RuntimeException | OutOfMemoryError e) {
-      line.put("error", Failure.describe(e));
+    } catch (Throwable t) { // an OutOfMemoryError or AssertionError is an answer too
+      line.put("error", Failure.describe(t));
     }
     return line;
   }
@@ -69,8 +68,8 @@ final class PuffinRead {
         byte[] data = ByteBuffers.toByteArray(reader.readAll(List.of(blob)).iterator().next().second());
         line.put("data_hex", HexFormat.of().formatHex(data));
       }
-    } catch (RuntimeException | OutOfMemoryError e) {
-      line.put("error", Failure.describe(e));
+    } catch (Throwable t) {
+      line.put("error", Failure.describe(t));
     }
     return line;
   }

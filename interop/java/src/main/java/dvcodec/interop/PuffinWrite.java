@@ -82,23 +82,29 @@ final class PuffinWrite {
               Map.of(TableProperties.FORMAT_VERSION, "3"));
       PuffinWrite writer = new PuffinWrite(table, Files.createDirectories(Path.of(arguments.get(1))));
       for (Case each : cases) {
-        Json.write(writer.directory.resolve(each.name() + ".json"), writer.entriesOrError(each));
+        writer.run(each);
       }
     }
   }
 
-  private Object entriesOrError(Case each) throws IOException {
+  private void run(Case each) throws IOException {
+    Path puffin = directory.resolve(each.name() + ".puffin");
+    Path json = directory.resolve(each.name() + ".json");
+    Files.deleteIfExists(puffin);
+    List<DeleteFile> vectors;
     try {
-      List<DeleteFile> files = write(each);
-      if (!files.isEmpty()) {
-        copy(files.get(0).location(), directory.resolve(each.name() + ".puffin"));
-      }
-      return files.stream().map(Entry::of).toList();
-    } catch (RuntimeException | OutOfMemoryError e) {
-      return Map.of("error", Failure.describe(e));
+      vectors = write(each);
+    } catch (Throwable t) { // an OutOfMemoryError or AssertionError is an answer too
+      Json.write(json, Map.of("error", Failure.describe(t)));
+      return;
     }
+    if (!vectors.isEmpty()) {
+      copy(vectors.get(0).location(), puffin); // all vectors of a writer share one file
+    }
+    Json.write(json, vectors.stream().map(Entry::of).toList());
   }
 
+  /** The vectors that the writer made, in its order. */
   private List<DeleteFile> write(Case each) throws IOException {
     OutputFileFactory files =
         OutputFileFactory.builderFor(table, 1, 1).format(FileFormat.PUFFIN).build();

@@ -36,7 +36,7 @@ final class Z85 {
         byte[] converted;
         try {
           converted = conversion.convert(bytes);
-        } catch (Throwable t) {
+        } catch (Throwable t) { // whatever the codec throws is an answer
           out.failedBytes(t);
           continue;
         }

@@ -1,42 +1,21 @@
-"""The Puffin container: blobs and a JSON footer. What the blobs mean is the business of other modules.
-
-Specification: Apache Iceberg, "Puffin file format", version 1::
-
-    "PFA1" | blob | blob | ... | footer
-    footer = "PFA1" | payload | i32 LE payload size | 4 flag bytes | "PFA1"
-
-The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. Blobs are found by
-the footer's `offset` and `length` alone; the reader fetches the footer and then the blobs asked for, never the
-whole file. Unknown blob types are kept, and copied untouched.
-"""
+"""The footer: what it says of the blobs, from bytes and to bytes."""
 
 from __future__ import annotations
 
 import json
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from dvcodec.core.compress import CODECS, compress, decompress
-from dvcodec.core.cursor import BytesLike, Cursor, as_view
-from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, Unsupported, UsageError
+from dvcodec.core.compress import decompress
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, open_sink, open_source, read_window
+from dvcodec.io import Source, read_window
 
-__all__ = [
-    "CREATED_BY",
-    "BlobMetadata",
-    "Footer",
-    "PuffinReader",
-    "PuffinWriter",
-    "decode_footer",
-    "encode_footer",
-    "open_puffin",
-    "rewrite_paths",
-]
+__all__ = ["CREATED_BY", "MAGIC", "REFERENCED_DATA_FILE", "BlobMetadata", "Footer", "decode_footer", "encode_footer"]
 
 MAGIC = b"PFA1"
 """At the start of the file and at both ends of the footer (section "File structure")."""
@@ -176,7 +155,7 @@ def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
 
 
 def _java_json(value: Any) -> str:
-    """Write JSON as Jackson does: minified, raw UTF-8, control characters as \\b \\t \\n \\f \\r or \\u00XX upper-case."""
+    """Write JSON as Jackson does: minified, raw UTF-8, control characters in upper-case hex."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_java_string(k)}:{_java_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -242,7 +221,7 @@ class _FooterParser:
 
     def _typed(self, value: Any, kind: type[Any], path: str) -> Any:
         if not isinstance(value, kind):
-            names = {dict: "an object", list: "an array", str: "a string"}
+            names: dict[type[Any], str] = {dict: "an object", list: "an array", str: "a string"}
             self._fail(f"footer member {path}", names[kind], "nothing" if value is None else type(value).__name__)
         return value
 
@@ -255,191 +234,3 @@ class _FooterParser:
     def _strings(self, value: Any, path: str) -> dict[str, str]:
         members = self._typed({} if value is None else value, dict, path)
         return {name: self._typed(text, str, f"{path}.{name}") for name, text in members.items()}
-
-
-class PuffinReader:
-    """Reads blobs of one Puffin file by range.
-
-    Args:
-        source: where the bytes are; see `open_puffin` for paths and URLs.
-        limits: bounds on footer and blobs.
-    """
-
-    def __init__(self, source: Source, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.source = source
-        self.limits = limits
-        self.footer = decode_footer(source, limits=limits)
-
-    @property
-    def blobs(self) -> tuple[BlobMetadata, ...]:
-        """The blobs, in the order of the footer."""
-        return self.footer.blobs
-
-    def read_stored(self, blob: BlobMetadata) -> Cursor:
-        """Return the blob's bytes as they are stored.
-
-        Raises:
-            Truncated: `offset` and `length` do not lie between the first magic and the footer.
-        """
-        if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
-            raise Truncated(
-                f"range of the {blob.type} blob",
-                source=self.source.name,
-                offset=blob.offset,
-                expected=f"a range within {len(MAGIC)}..{self.footer.offset}",
-                actual=f"{blob.offset}..{blob.offset + blob.length}",
-            )
-        return read_window(self.source, blob.offset, blob.length)
-
-    def read(self, blob: BlobMetadata) -> memoryview:
-        """Return the blob's content, decompressed.
-
-        Raises:
-            Truncated: the blob's range does not lie in the file.
-            Unsupported: an unknown codec.
-            NotCanonical, LimitExceeded: see `core.compress.decompress`.
-        """
-        stored = self.read_stored(blob)
-        if blob.compression_codec is None:
-            return stored.view
-        if blob.compression_codec not in CODECS:
-            raise stored.error(
-                Unsupported, "compression-codec", expected=" or ".join(CODECS), actual=repr(blob.compression_codec)
-            )
-        return decompress(stored, blob.compression_codec, limits=self.limits)
-
-
-@contextmanager
-def open_puffin(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[PuffinReader]:
-    """Open a Puffin file: bytes, path, URL, open file or `Source`."""
-    with open_source(target) as source:
-        yield PuffinReader(source, limits=limits)
-
-
-class PuffinWriter:
-    """Writes a Puffin file; a context manager. Bytes equal those of Iceberg Java's ``PuffinWriter`` for the same blobs.
-
-    The file appears when the block ends without an exception, and not at all otherwise.
-
-    Args:
-        sink: path, URL or writable binary file.
-        properties: file properties; by custom ``created-by`` names the writer.
-
-    >>> import io
-    >>> out = io.BytesIO()
-    >>> with PuffinWriter(out, {"created-by": "docs"}) as writer:
-    ...     blob = writer.add("note-v1", b"hello", fields=[1], snapshot_id=2, sequence_number=3)
-    >>> blob.offset, blob.length, len(out.getvalue())
-    (4, 5, 169)
-    """
-
-    def __init__(self, sink: SinkTarget, properties: Mapping[str, str] | None = None) -> None:
-        self._target = sink
-        self._properties = dict(properties or {})
-        self._blobs: list[BlobMetadata] = []
-        self._stack = ExitStack()
-        self._sink: Sink | None = None
-        self.file_size: int | None = None
-        """Bytes of the file, once it is complete."""
-
-    def __enter__(self) -> PuffinWriter:
-        self._sink = self._stack.enter_context(open_sink(self._target))
-        self._sink.write(MAGIC)
-        return self
-
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        if kind is None:
-            sink = self._open_sink()
-            sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
-            self.file_size = sink.position
-        self._stack.__exit__(kind, value, trace)
-
-    def add(
-        self,
-        type: str,  # noqa: A002  (the specification's name)
-        data: BytesLike,
-        *,
-        fields: Sequence[int],
-        snapshot_id: int,
-        sequence_number: int,
-        properties: Mapping[str, str] | None = None,
-        compression: str | None = None,
-    ) -> BlobMetadata:
-        """Append a blob and return what the footer will say of it.
-
-        Args:
-            type: blob type.
-            data: the content, not compressed.
-            fields: field ids.
-            snapshot_id: or -1.
-            sequence_number: or -1.
-            properties: blob properties, written in this order.
-            compression: None or ``zstd``.
-        """
-        stored = as_view(data) if compression is None else compress(as_view(data), compression)
-        metadata = BlobMetadata(
-            type, tuple(fields), snapshot_id, sequence_number, 0, 0, compression, dict(properties or {})
-        )
-        return self.add_stored(metadata, stored)
-
-    def add_stored(self, metadata: BlobMetadata, stored: BytesLike) -> BlobMetadata:
-        """Append a blob's bytes as they are stored elsewhere; offset and length of `metadata` are replaced."""
-        view = as_view(stored)
-        offset = self._open_sink().write(view)
-        blob = replace(metadata, offset=offset, length=len(view))
-        self._blobs.append(blob)
-        return blob
-
-    def _open_sink(self) -> Sink:
-        if self._sink is None:
-            raise UsageError("a PuffinWriter is used in a with block")
-        return self._sink
-
-
-def rewrite_paths(
-    source: SourceTarget,
-    sink: SinkTarget,
-    mapping: Mapping[str, str] | Callable[[str], str],
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-) -> int:
-    """Give the vectors of a moved table their new ``referenced-data-file``; every blob byte stays as it is.
-
-    Args:
-        source: a Puffin file.
-        sink: where the copy goes; may be the same path.
-        mapping: old path -> new path, or a function of the old path. Paths it does not name are kept.
-        limits: bounds on the footer.
-
-    Returns:
-        How many blobs name another data file now.
-
-    Raises:
-        UsageError: `mapping` names a path that no blob has (nothing is written then).
-    """
-    with open_puffin(source, limits=limits) as reader:
-        footer = reader.footer
-        old = [blob.properties.get(REFERENCED_DATA_FILE) for blob in footer.blobs]
-        if isinstance(mapping, Mapping):
-            missing = [path for path in mapping if path not in old]
-            if missing:
-                raise UsageError(f"{reader.source.name}: no blob has the referenced-data-file {missing[0]!r}")
-            table = mapping
-            new = [table.get(path, path) if path is not None else None for path in old]
-        else:
-            rename = mapping
-            new = [rename(path) if path is not None else None for path in old]
-        blobs = tuple(
-            blob if path is None else replace(blob, properties={**blob.properties, REFERENCED_DATA_FILE: path})
-            for blob, path in zip(footer.blobs, new, strict=True)
-        )
-        with open_sink(sink) as out:
-            _copy(reader.source, out, footer.offset)
-            out.write(encode_footer(replace(footer, blobs=blobs)))
-    return sum(a != b for a, b in zip(old, new, strict=True))
-
-
-def _copy(source: Source, sink: Sink, stop: int, step: int = 1 << 24) -> None:
-    """Copy the first `stop` bytes, in pieces."""
-    for start in range(0, stop, step):
-        sink.write(source.read(start, min(step, stop - start)))

@@ -1,0 +1,47 @@
+# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17 and Maven.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint typecheck unit interop interop-java vectors clean
+
+# What the two commands below install is stamped, so that they are quick the second time.
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	touch $@
+
+demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
+	$(BIN)/dvcodec demo
+
+test: lint typecheck unit ## everything that has to pass
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev interop-java
+	$(BIN)/pytest
+
+interop: $(VENV)/.dev interop-java ## only what other implementations say
+	$(BIN)/pytest -m interop
+
+interop-java: interop/java/target/classpath.txt
+
+interop/java/target/classpath.txt: interop/java/pom.xml $(shell find interop/java/src -name '*.java' 2>/dev/null)
+	mvn --quiet --batch-mode --file interop/java/pom.xml package
+	touch $@
+
+vectors: $(VENV)/.dev interop-java ## write tests/vectors anew with the reference implementations
+	$(BIN)/python tests/vectors/regenerate.py
+
+clean:
+	rm -rf $(VENV) build dist interop/java/target

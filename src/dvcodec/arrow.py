@@ -1,0 +1,120 @@
+"""Applying deletion vectors to rows in memory: Arrow tables and batches, pandas and Polars frames (extra ``arrow``).
+
+A row's position is never guessed from the order of batches: either the caller says at which physical position the
+data starts, or a column holds each row's position (Spark's ``_metadata.row_index``, Iceberg's ``_pos``).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.rowset import RowSet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["live_rows", "row_mask"]
+
+Frame = TypeVar("Frame")
+
+
+def row_mask(
+    rows: RowSet, *, start: int | None = None, length: int | None = None, positions: Any = None, keep: bool = True
+) -> pa.BooleanArray:
+    """Return a packed mask for rows of a data file.
+
+    Args:
+        rows: the deleted rows.
+        start: physical position of the first row, with `length`.
+        length: number of rows, which follow one another in the file.
+        positions: instead of both, each row's position (NumPy or Arrow integers, any order).
+        keep: True marks live rows, False deleted ones.
+
+    Raises:
+        UsageError: neither or both ways of placing rows are given, or a position is null or negative.
+
+    >>> row_mask(RowSet([1, 4]), start=0, length=6).to_pylist()
+    [True, False, True, True, False, True]
+    """
+    if (positions is None) == (start is None or length is None):
+        raise UsageError("say where the rows are: start and length, or positions")
+    if positions is None:
+        if start is None or length is None or length < 0:
+            raise UsageError("length must not be negative")
+        return rows.arrow_mask(start, start + length, keep=keep)
+    pa = _pyarrow()
+    found = rows.contains(_position_array(positions))
+    return pa.array(~found if keep else found)
+
+
+def _position_array(positions: Any) -> NDArray[Any]:
+    if isinstance(positions, np.ndarray):
+        return positions
+    if getattr(positions, "null_count", 0):
+        raise UsageError(f"row positions hold {positions.null_count} nulls")
+    return np.asarray(positions)
+
+
+def live_rows(
+    data: Frame, rows: RowSet, *, start: int | None = None, row_index: str | None = None, keep: bool = True
+) -> Frame:
+    """Return the rows that are not deleted, as the type that came in.
+
+    Args:
+        data: pyarrow Table or RecordBatch, pandas or Polars DataFrame.
+        rows: the deleted rows.
+        start: physical position of the first row of `data`; its rows must follow one another in the file.
+        row_index: instead, the column that holds each row's physical position.
+        keep: False returns the deleted rows instead.
+
+    Raises:
+        UsageError: neither or both of `start` and `row_index`, no such column, or another type of `data`.
+    """
+    if (start is None) == (row_index is None):
+        raise UsageError("say where the rows are: start (position of the first row) or row_index (a column)")
+    kind = _kind(data)
+    frame: Any = data
+    if row_index is None:
+        mask = row_mask(rows, start=start, length=len(frame), keep=keep)
+    else:
+        names = list(frame.column_names if hasattr(frame, "column_names") else _names(frame))
+        if row_index not in names:
+            raise UsageError(f"no column {row_index!r}, but {', '.join(map(str, names))}")
+        column = frame[row_index] if kind != "batch" else frame.column(row_index)
+        mask = row_mask(rows, positions=column, keep=keep)
+    if kind == "pandas":
+        return frame[mask.to_numpy(zero_copy_only=False)]  # type: ignore[no-any-return]
+    if kind == "polars":
+        return frame.filter(sys.modules["polars"].from_arrow(mask))  # type: ignore[no-any-return]
+    return frame.filter(mask)  # type: ignore[no-any-return]
+
+
+def _names(frame: Any) -> Any:
+    return frame.schema.names if hasattr(frame, "schema") and hasattr(frame.schema, "names") else frame.columns
+
+
+def _kind(data: object) -> str:
+    """Tell whose frame this is without importing its library: if it is theirs, it is imported."""
+    for module, name, kind in (
+        ("pyarrow", "Table", "table"),
+        ("pyarrow", "RecordBatch", "batch"),
+        ("pandas", "DataFrame", "pandas"),
+        ("polars", "DataFrame", "polars"),
+    ):
+        library = sys.modules.get(module)
+        if library is not None and isinstance(data, getattr(library, name)):
+            return kind
+    raise UsageError(f"need a pyarrow Table or RecordBatch, a pandas or a Polars DataFrame, got {type(data).__name__}")
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
+    except ImportError:
+        raise MissingExtra("pyarrow", "arrow") from None
+    return pa

@@ -1,0 +1,95 @@
+"""Named checks and what came of them: what `verify` and the lints return."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from dvcodec.core.errors import DecodeError
+
+__all__ = ["Check", "Report", "Status"]
+
+
+class Status(str, Enum):
+    """What came of a check."""
+
+    PASS = "pass"  # noqa: S105
+    FAIL = "fail"
+    NOT_APPLICABLE = "n/a"
+    """Nothing to check against (no cardinality given), or an earlier check failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named check at one place.
+
+    Attributes:
+        name: stable name, such as ``crc`` or ``cardinality``.
+        status: pass, fail or not applicable.
+        subject: what was checked: the file, or a vector of it.
+        offset: byte offset in the file, None where no single byte is to blame.
+        expected: what a sound file holds there, None if the check passed.
+        actual: what was found, None if the check passed.
+        message: the failure in words.
+    """
+
+    name: str
+    status: Status
+    subject: str
+    offset: int | None = None
+    expected: str | None = None
+    actual: str | None = None
+    message: str | None = None
+
+    @classmethod
+    def passed(cls, name: str, subject: str, offset: int | None = None) -> Check:
+        """Return a check that passed."""
+        return cls(name, Status.PASS, subject, offset)
+
+    @classmethod
+    def not_applicable(cls, name: str, subject: str, offset: int | None = None) -> Check:
+        """Return a check with nothing to check, or that could not be reached."""
+        return cls(name, Status.NOT_APPLICABLE, subject, offset)
+
+    @classmethod
+    def failed(cls, name: str, subject: str, offset: int | None, what: str, expected: object, actual: object) -> Check:
+        """Return a check that failed."""
+        return cls(name, Status.FAIL, subject, offset, str(expected), str(actual), what)
+
+    @classmethod
+    def from_error(cls, name: str, subject: str, error: DecodeError) -> Check:
+        """Return the check that `error` stands for."""
+        expected = None if error.expected is None else str(error.expected)
+        actual = None if error.actual is None else str(error.actual)
+        return cls(name, Status.FAIL, subject, error.offset, expected, actual, error.what)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All checks of one file.
+
+    Attributes:
+        source: path, URL or other name.
+        kind: container kind, None if it could not be told.
+        checks: in the order they were made.
+    """
+
+    source: str
+    kind: str | None
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return not self.findings
+
+    @property
+    def findings(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.status is Status.FAIL)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        checks = [asdict(check) | {"status": check.status.value} for check in self.checks]
+        return {"source": self.source, "kind": self.kind, "ok": self.ok, "checks": checks}

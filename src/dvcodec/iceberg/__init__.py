@@ -1,0 +1,32 @@
+"""Iceberg deletion vectors: the blob, Puffin files of blobs, their rules, and the position deletes they replace.
+
+`vectors` holds the bytes, `manifest` what a commit needs of them, `lint` the rules for blob metadata, and
+`position_deletes` the v2 files of (file_path, pos).
+"""
+
+from dvcodec.iceberg.lint import lint
+from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
+from dvcodec.iceberg.position_deletes import read_position_deletes
+from dvcodec.iceberg.vectors import (
+    BLOB_TYPE,
+    ROW_POSITION_FIELD,
+    decode,
+    encode,
+    read_deletion_vectors,
+    write_deletion_vectors,
+    write_stored_vectors,
+)
+
+__all__ = [
+    "BLOB_TYPE",
+    "ROW_POSITION_FIELD",
+    "decode",
+    "encode",
+    "java_blob_order",
+    "lint",
+    "manifest_entry",
+    "read_deletion_vectors",
+    "read_position_deletes",
+    "write_deletion_vectors",
+    "write_stored_vectors",
+]

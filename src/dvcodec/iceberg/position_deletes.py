@@ -1,0 +1,145 @@
+"""Position deletes of Iceberg v2: rows of (file_path, pos), to be replaced by deletion vectors in v3.
+
+Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
+(2147483545), 0-based; sorted by both, which is not relied on here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import SourceTarget, open_source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
+
+__all__ = ["FILE_PATH", "POS", "read_position_deletes", "vectors_from_arrow"]
+
+FILE_PATH = "file_path"
+POS = "pos"
+
+
+def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) -> dict[str, RowSet]:
+    """Read a Parquet position delete file: data file -> deleted rows (extra ``arrow``).
+
+    The file is streamed; memory is bounded by a batch and the row sets.
+
+    Args:
+        source: bytes, path, URL or open file of Parquet.
+        batch_rows: rows read at a time.
+
+    Raises:
+        UsageError: no columns ``file_path`` and ``pos``, a null in one of them, or a negative position.
+        pyarrow.ArrowInvalid: not a Parquet file.
+    """
+    try:
+        import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
+    except ImportError:
+        raise MissingExtra("pyarrow", "arrow") from None
+    with open_source(source) as opened, pq.ParquetFile(_RandomAccess(opened), pre_buffer=False) as file:
+        names = file.schema_arrow.names
+        missing = [name for name in (FILE_PATH, POS) if name not in names]
+        if missing:
+            raise UsageError(f"{opened.name}: no column {missing[0]!r}, but {', '.join(names)}")
+        # Paths repeat: reading them as a dictionary keeps one string per file.
+        with pq.ParquetFile(_RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
+            return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
+
+
+def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_column: str = POS) -> dict[str, RowSet]:
+    """Build vectors from Arrow rows of (data file, position), in any order, duplicates fine.
+
+    Args:
+        data: a Table, a RecordBatch, or an iterable of RecordBatches (then memory stays bounded).
+        file_column: string column, dictionary-encoded or not.
+        pos_column: integer column, 0-based physical row positions.
+
+    Raises:
+        UsageError: a column is missing, has nulls, or holds no row positions.
+    """
+    found: dict[str, list[RowSet]] = {}
+    for batch in _batches(data):
+        for path, rows in _split_batch(batch, file_column, pos_column):
+            parts = found.setdefault(path, [])
+            parts.append(rows)
+            if len(parts) >= 16:  # fold now and then: many small parts cost more than their union
+                parts[:] = [RowSet.union(*parts)]
+    return {path: RowSet.union(*parts) for path, parts in found.items()}
+
+
+def _batches(data: Any) -> Iterator[Any]:
+    if hasattr(data, "to_batches"):
+        yield from data.to_batches()
+    elif hasattr(data, "schema") and hasattr(data, "column"):
+        yield data
+    else:
+        yield from data
+
+
+def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> Iterator[tuple[str, RowSet]]:
+    """Group one batch by data file: one stable sort by file code, then slices."""
+    for name in (file_column, pos_column):
+        if name not in batch.schema.names:
+            raise UsageError(f"no column {name!r}, but {', '.join(batch.schema.names)}")
+        if batch.column(name).null_count:
+            raise UsageError(f"column {name!r} holds {batch.column(name).null_count} nulls")
+    if not batch.num_rows:
+        return
+    paths = batch.column(file_column)
+    if not hasattr(paths, "dictionary"):
+        paths = paths.dictionary_encode()
+    codes: NDArray[np.integer[Any]] = paths.indices.to_numpy(zero_copy_only=False)
+    positions = batch.column(pos_column).to_numpy(zero_copy_only=False)
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(codes, kind="stable")
+        codes, positions = codes[order], positions[order]
+    cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
+    for start, stop in itertools.pairwise(cuts):
+        yield paths.dictionary[int(codes[start])].as_py(), RowSet(positions[start:stop])
+
+
+class _RandomAccess:
+    """A `Source` as the file object that pyarrow wants."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._at = 0
+        self.closed = False
+
+    def read(self, size: int | None = None) -> bytes:
+        left = max(self._source.size - self._at, 0)
+        count = left if size is None or size < 0 else min(size, left)
+        data = bytes(self._source.read(self._at, count))
+        self._at += count
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._source.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        """Nothing to flush."""
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,57 @@
+"""Vectors against vectors: what a commit deleted or restored, and many vectors as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import SourceTarget, open_source
+from dvcodec.ops.sniff import read_vector, sniff_source
+
+__all__ = ["Diff", "diff", "merge", "read_rows"]
+
+
+class Diff(NamedTuple):
+    """What changed from an old vector to a new one."""
+
+    added: RowSet
+    """Rows deleted since: in the new vector, not in the old."""
+    restored: RowSet
+    """Rows that live again: in the old vector, not in the new."""
+
+
+def diff(old: RowSet, new: RowSet) -> Diff:
+    """Return the rows that `new` deletes and `old` does not, and the other way round.
+
+    >>> diff(RowSet([1, 2]), RowSet([2, 3]))
+    Diff(added=RowSet([3]), restored=RowSet([1]))
+    """
+    return Diff(new - old, old - new)
+
+
+def merge(vectors: Iterable[Mapping[str | None, RowSet]]) -> dict[str | None, RowSet]:
+    """Unite vectors by data file.
+
+    >>> merge([{"a": RowSet([1])}, {"a": RowSet([2]), "b": RowSet([3])}])
+    {'a': RowSet([1, 2]), 'b': RowSet([3])}
+    """
+    by_file: dict[str | None, list[RowSet]] = {}
+    for mapping in vectors:
+        for path, rows in mapping.items():
+            by_file.setdefault(path, []).append(rows)
+    return {path: RowSet.union(*parts) for path, parts in by_file.items()}
+
+
+def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[str | None, RowSet]:
+    """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
+
+    Several vectors of one data file, or of none, are united.
+
+    Raises:
+        DecodeError: the container or a vector is not sound.
+    """
+    with open_source(target) as source:
+        container = sniff_source(source, limits=limits)
+        return merge({ref.data_file: read_vector(source, ref, limits=limits).load()} for ref in container.vectors)

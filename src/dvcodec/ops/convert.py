@@ -1,0 +1,115 @@
+"""From one format's container to another's.
+
+Iceberg, Delta (portable) and Paimon (64-bit) hold the same frame: converting copies it, verified but never re-encoded,
+and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are decoded and encoded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+from dvcodec import delta, iceberg
+from dvcodec.core.cursor import BytesLike
+from dvcodec.core.errors import UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import Vector
+from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
+from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
+from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
+
+__all__ = ["Target", "convert"]
+
+Target: TypeAlias = Literal["puffin", "delta", "paimon64", "blob"]
+TARGETS: tuple[str, ...] = get_args(Target)
+
+
+def convert(
+    source: SourceTarget,
+    to: Target,
+    sink: SinkTarget,
+    *,
+    data_files: Sequence[str] | Mapping[int, str] | None = None,
+    created_by: str = DEFAULT_CREATED_BY,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[DvLocation]:
+    """Convert all vectors of a file.
+
+    Every vector is verified on the way: length, CRC, magic, structure, and cardinality where the source states it.
+
+    Args:
+        source: any container that `sniff` knows.
+        to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon64`` (an index file of 64-bit vectors),
+            or ``blob`` (one bare frame).
+        sink: path, URL or writable file; written whole or not at all.
+        data_files: the data file of each vector, in file order or by offset; needed for ``puffin`` where the
+            source does not name them, and replaces the names where it does.
+        created_by: ``created-by`` of a Puffin file.
+        limits: what the bytes may ask for.
+
+    Returns:
+        Where each vector is now. A source without vectors gives none, and no file.
+
+    Raises:
+        DecodeError: a vector is not sound (nothing is written).
+        UsageError: a data file is missing, a ``blob`` of not exactly one vector, or rows that do not fit.
+    """
+    if to not in TARGETS:
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+    with open_source(source) as opened:
+        container = sniff_source(opened, limits=limits)
+        refs = _named(container, data_files)
+        if to == "puffin":
+            nameless = next((ref for ref in refs if ref.data_file is None), None)
+            if nameless is not None:
+                raise UsageError(
+                    f"{opened.name} does not name the data file of the vector at {nameless.offset}: give data_files"
+                )
+        if to == "blob" and len(refs) != 1:
+            raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
+        frames = _frames(opened, refs, limits)
+        if to == "puffin":
+            named = (((path or "", cardinality), data) for path, cardinality, data in frames)
+            return iceberg.write_stored_vectors(sink, named, created_by=created_by)
+        if to == "blob":
+            return [_write_blob(sink, *next(frames))]
+        written = delta.write_stored_vectors(sink, (((path, count), data) for path, count, data in frames))
+        return written if to == "delta" else [replace(location, format="paimon") for location in written]
+
+
+def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:
+    refs = list(container.vectors)
+    if data_files is None:
+        return refs
+    if isinstance(data_files, Mapping):
+        strangers = set(data_files) - {ref.offset for ref in refs}
+        if strangers:
+            raise UsageError(f"{container.source} has no vector at byte {min(strangers)}")
+        return [replace(ref, data_file=data_files.get(ref.offset, ref.data_file)) for ref in refs]
+    if len(data_files) != len(refs):
+        raise UsageError(f"{container.source} holds {len(refs)} vectors, {len(data_files)} data files are given")
+    return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
+
+
+def _frames(source: Source, refs: list[VectorRef], limits: Limits) -> Iterator[tuple[str | None, int, BytesLike]]:
+    for ref in refs:
+        found = read_vector(source, ref, limits=limits)
+        yield ref.data_file, found.cardinality, portable_frame(found)
+
+
+def portable_frame(found: Vector) -> BytesLike:
+    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them."""
+    if found.frame is not None and found.magic is Magic.PORTABLE64:
+        found.check()
+        return found.frame.data
+    return iceberg.encode(found.load())
+
+
+def _write_blob(sink: SinkTarget, data_file: str | None, cardinality: int, data: BytesLike) -> DvLocation:
+    with open_sink(sink) as out:
+        out.write(data)
+        size = out.position
+    return DvLocation("iceberg", target_name(sink), 0, size, cardinality, data_file, size)

@@ -1,0 +1,76 @@
+"""Numbers of a vector, taken from container headers: no position is expanded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.core.roaring import ContainerMix
+from dvcodec.core.vector import Vector
+
+__all__ = ["VectorStats", "describe"]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStats:
+    """Numbers of one vector.
+
+    Attributes:
+        cardinality: deleted rows.
+        min: lowest position, None if the vector is empty.
+        max: highest position, None if the vector is empty.
+        size: bytes of the vector as stored, its frame included.
+        containers: how many array, bitset and run containers.
+        bitmaps: 32-bit bitmaps with rows in them.
+        gaps: keys that hold the empty bitmap.
+        row_count: physical rows of the data file, None if unknown.
+    """
+
+    cardinality: int
+    min: int | None
+    max: int | None
+    size: int
+    containers: ContainerMix
+    bitmaps: int
+    gaps: int
+    row_count: int | None = None
+
+    @property
+    def deleted_share(self) -> float | None:
+        """Deleted rows per row of the data file, 0 to 1; None if its row count is unknown or 0."""
+        return self.cardinality / self.row_count if self.row_count else None
+
+    @property
+    def density(self) -> float | None:
+        """Deleted rows per row from the lowest to the highest position, 0 to 1; None if empty."""
+        if self.min is None or self.max is None:
+            return None
+        return self.cardinality / (self.max - self.min + 1)
+
+    @property
+    def bytes_per_row(self) -> float | None:
+        """Bytes per deleted row; None if empty."""
+        return self.size / self.cardinality if self.cardinality else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "cardinality": self.cardinality,
+            "min": self.min,
+            "max": self.max,
+            "size": self.size,
+            "containers": self.containers._asdict(),
+            "bitmaps": self.bitmaps,
+            "gaps": self.gaps,
+            "row_count": self.row_count,
+            "deleted_share": self.deleted_share,
+            "density": self.density,
+            "bytes_per_row": self.bytes_per_row,
+        }
+
+
+def describe(vector: Vector, *, row_count: int | None = None) -> VectorStats:
+    """Take the numbers of a walked vector (see `sniff.read_vector`)."""
+    view = vector.view
+    size = len(vector.frame.data) if vector.frame is not None else len(view.data)
+    return VectorStats(view.cardinality, view.min, view.max, size, view.mix, len(view.bitmaps), view.gaps, row_count)

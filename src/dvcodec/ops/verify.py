@@ -1,0 +1,163 @@
+"""Is this file sound? Every check by name, each with its place, whatever the format.
+
+Checks of every vector, in this order: ``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``.
+Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. A check that fails
+does not hide the next one where the bytes still allow it: a bad CRC is reported, and the structure is looked at.
+"""
+
+from __future__ import annotations
+
+from dvcodec.core import vector
+from dvcodec.core.errors import BadMagic, CardinalityMismatch, ChecksumMismatch, DecodeError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.report import Check, Report
+from dvcodec.core.vector import Vector
+from dvcodec.iceberg.lint import lint
+from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, read_vector, sniff_source
+
+__all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
+
+VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
+_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64)
+
+
+def verify(
+    target: SourceTarget,
+    *,
+    cardinality: int | None = None,
+    row_count: int | None = None,
+    data_file: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Verify a file and all vectors in it.
+
+    Args:
+        target: bytes, path, URL or open file.
+        cardinality: rows that the manifest or log promises (for a file of one vector, or with `data_file`).
+        row_count: physical rows of the data file: no position may be at or above it.
+        data_file: look at the vectors of this data file only.
+        limits: what the bytes may ask for.
+
+    Returns:
+        A report; damaged bytes are findings, not exceptions.
+
+    Raises:
+        OSError: the file cannot be read.
+
+    >>> from dvcodec import RowSet, iceberg
+    >>> blob = bytearray(iceberg.encode(RowSet([1, 2])))
+    >>> blob[-6] ^= 1
+    >>> [check.name for check in verify(blob).findings]
+    ['crc']
+    """
+    with open_source(target) as source:
+        return verify_source(source, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
+
+
+def verify_source(
+    source: Source,
+    *,
+    cardinality: int | None = None,
+    row_count: int | None = None,
+    data_file: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """`verify` for a source that is already open."""
+    try:
+        container = sniff_source(source, limits=limits)
+    except DecodeError as error:
+        return Report(source.name, None, (Check.from_error("container", "file", error),))
+    checks = [Check.passed("container", "file", 0)]
+    if container.footer is not None:
+        checks += lint(container.footer)
+    refs = [ref for ref in container.vectors if data_file in (None, ref.data_file)]
+    if data_file is not None and not refs:
+        checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
+    for ref in refs:
+        checks += _verify_vector(source, container, ref, cardinality, row_count, limits)
+    return Report(source.name, container.kind.value, tuple(checks))
+
+
+def _subject(container: Container, ref: VectorRef) -> str:
+    if ref.data_file is not None:
+        return f"vector of {ref.data_file}"
+    return "vector" if len(container.vectors) == 1 else f"vector at byte {ref.offset}"
+
+
+def _verify_vector(
+    source: Source,
+    container: Container,
+    ref: VectorRef,
+    cardinality: int | None,
+    row_count: int | None,
+    limits: Limits,
+) -> list[Check]:
+    subject = _subject(container, ref)
+    found: dict[str, Check] = {}
+    read, error = _read(source, ref, limits, verify_checksum=True)
+    if isinstance(error, ChecksumMismatch):
+        found["crc"] = Check.from_error("crc", subject, error)
+        read, error = _read(source, ref, limits, verify_checksum=False)
+    if error is not None:
+        name = _name_of(error)
+        found[name] = Check.from_error(name, subject, error)
+    steps = VECTOR_CHECKS[3:4] if ref.kind in _BARE else VECTOR_CHECKS[:4]
+    for name in steps:
+        if name in found and name != "crc":
+            break
+        found.setdefault(name, Check.passed(name, subject, ref.offset))
+    if read is not None:
+        _verify_content(found, subject, ref, read, cardinality, row_count)
+    return [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
+
+
+def _read(
+    source: Source, ref: VectorRef, limits: Limits, *, verify_checksum: bool
+) -> tuple[Vector | None, DecodeError | None]:
+    try:
+        if ref.kind in _BARE:
+            read = read_vector(source, ref, limits=limits)
+        else:
+            cursor = read_window(source, ref.offset, ref.size)
+            read = vector.read(cursor, exact=True, limits=limits, verify_checksum=verify_checksum)
+        read.check()
+    except DecodeError as error:
+        return None, error
+    return read, None
+
+
+def _name_of(error: DecodeError) -> str:
+    if error.what in ("length field", "byte range", "short read") or error.what.startswith("Limits.max_vector_bytes"):
+        return "length"
+    return "magic" if isinstance(error, BadMagic) and error.what == "magic" else "structure"
+
+
+def _verify_content(
+    found: dict[str, Check],
+    subject: str,
+    ref: VectorRef,
+    read: Vector,
+    cardinality: int | None,
+    row_count: int | None,
+) -> None:
+    promised = [("the container", ref.cardinality), ("the caller", cardinality)]
+    known = [(who, value) for who, value in promised if value is not None]
+    if known:
+        found["cardinality"] = Check.passed("cardinality", subject, ref.offset)
+    for who, value in known:
+        if value != read.cardinality:
+            mismatch = CardinalityMismatch(
+                f"cardinality promised by {who}", offset=ref.offset, expected=value, actual=read.cardinality
+            )
+            found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
+    if row_count is not None:
+        highest = read.view.max
+        sound = highest is None or highest < row_count
+        found["rows"] = (
+            Check.passed("rows", subject, ref.offset)
+            if sound
+            else Check.failed(
+                "rows", subject, ref.offset, "highest position", f"below {row_count} (rows of the data file)", highest
+            )
+        )

@@ -1,0 +1,36 @@
+"""The Puffin container: blobs and a JSON footer. What the blobs mean is the business of other modules.
+
+Specification: Apache Iceberg, "Puffin file format", version 1::
+
+    "PFA1" | blob | blob | ... | footer
+    footer = "PFA1" | payload | i32 LE payload size | 4 flag bytes | "PFA1"
+
+The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. Blobs are found by
+the footer's `offset` and `length` alone; the reader fetches the footer and then the blobs asked for, never the
+whole file. Unknown blob types are kept, and copied untouched.
+"""
+
+from dvcodec.puffin.file import PuffinReader, PuffinWriter, open_puffin, rewrite_paths
+from dvcodec.puffin.footer import (
+    CREATED_BY,
+    MAGIC,
+    REFERENCED_DATA_FILE,
+    BlobMetadata,
+    Footer,
+    decode_footer,
+    encode_footer,
+)
+
+__all__ = [
+    "CREATED_BY",
+    "MAGIC",
+    "REFERENCED_DATA_FILE",
+    "BlobMetadata",
+    "Footer",
+    "PuffinReader",
+    "PuffinWriter",
+    "decode_footer",
+    "encode_footer",
+    "open_puffin",
+    "rewrite_paths",
+]
