@@ -11,6 +11,7 @@ Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vecto
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from dvcodec.core import frame, vector
@@ -303,13 +304,14 @@ def write_stored_vectors(
     sink: SinkTarget, vectors: Iterable[tuple[tuple[str | None, int], BytesLike]]
 ) -> list[DvLocation]:
     """Write frames as they are, ((data file, cardinality), frame): conversion without re-encoding."""
-    items = list(vectors)
-    if not items:
+    items = iter(vectors)
+    first = next(items, None)
+    if first is None:
         return []
     written = []
     with open_sink(sink) as out:
         out.write(bytes([VERSION]))
-        for (path, cardinality), data in items:
+        for (path, cardinality), data in itertools.chain([first], items):
             offset = out.write(data)
             if out.position > MAX_FILE_BYTES:
                 raise UsageError(f"{out.name}: more than {MAX_FILE_BYTES} bytes; write several files")

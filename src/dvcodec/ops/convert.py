@@ -16,12 +16,13 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
 from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
 
-__all__ = ["Target", "convert"]
+__all__ = ["TARGETS", "Target", "convert", "portable_frame", "write"]
 
 Target: TypeAlias = Literal["puffin", "delta", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(Target)
@@ -66,7 +67,7 @@ def convert(
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
                 raise UsageError(
-                    f"{opened.name} does not name the data file of the vector at {nameless.offset}: give data_files"
+                    f"{opened.name} does not name the data file of the vector at {nameless.offset}: name it"
                 )
         if to == "blob" and len(refs) != 1:
             raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
@@ -74,10 +75,37 @@ def convert(
         if to == "puffin":
             named = (((path or "", cardinality), data) for path, cardinality, data in frames)
             return iceberg.write_stored_vectors(sink, named, created_by=created_by)
-        if to == "blob":
-            return [_write_blob(sink, *next(frames))]
-        written = delta.write_stored_vectors(sink, (((path, count), data) for path, count, data in frames))
-        return written if to == "delta" else [replace(location, format="paimon") for location in written]
+        return _write_frames(to, sink, frames)
+
+
+def write(
+    to: Target,
+    sink: SinkTarget,
+    vectors: Mapping[str, RowSet] | Mapping[str | None, RowSet],
+    *,
+    created_by: str = DEFAULT_CREATED_BY,
+) -> list[DvLocation]:
+    """Write row sets into a new file of the given kind; arguments and errors as in `convert`."""
+    if to not in TARGETS:
+        raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}")
+    frames = ((path, rows.cardinality, iceberg.encode(rows)) for path, rows in vectors.items())
+    if to == "puffin":
+        if None in vectors:
+            raise UsageError("a Puffin file needs the data file of every vector")
+        named = {path: rows for path, rows in vectors.items() if path is not None}
+        return iceberg.write_deletion_vectors(sink, named, created_by=created_by)
+    if to == "blob" and len(vectors) != 1:
+        raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
+    return _write_frames(to, sink, frames)
+
+
+def _write_frames(
+    to: Target, sink: SinkTarget, frames: Iterator[tuple[str | None, int, BytesLike]]
+) -> list[DvLocation]:
+    if to == "blob":
+        return [_write_blob(sink, *next(frames))]
+    written = delta.write_stored_vectors(sink, (((path, count), data) for path, count, data in frames))
+    return written if to == "delta" else [replace(location, format="paimon") for location in written]
 
 
 def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:

@@ -107,10 +107,12 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
             )
             for blob in vector_blobs(footer.blobs)
         )
-    elif Magic.find(head[4:8]) is not None:
+    elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
-    elif head[:1] == bytes([VERSION]) and (source.size == 1 or Magic.find(head[5:9]) is not None):
+    elif Magic.find(head[5:9]) is not None or (
+        head[:1] == bytes([VERSION]) and (source.size == 1 or _is_frame(head, 1, source.size, exact=False))
+    ):
         kind = ContainerKind.PAIMON if head[5:9] == Magic.PAIMON32.value else ContainerKind.DELTA
         frames = read_frames(source, limits=limits)
         vectors = tuple(VectorRef(kind, cursor.base, cursor.end) for cursor in frames)
@@ -118,6 +120,12 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = _bare_bitmap(source, head, limits)
         vectors = (VectorRef(kind, 0, source.size),)
     return Container(kind, source.name, source.size, vectors, footer)
+
+
+def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
+    """Whether a length field at `at` fits: so a frame whose magic is damaged is still known for one."""
+    claimed = int.from_bytes(head[at : at + 4], "big") + FRAME_OVERHEAD - 4
+    return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
 
 
 def _promised(blob: object, name: str) -> int | None:
