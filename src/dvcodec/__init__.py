@@ -17,6 +17,7 @@ from dvcodec._version import __version__
 
 if TYPE_CHECKING:
     from dvcodec import arrow, delta, iceberg, paimon, puffin
+    from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
         CardinalityMismatch,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from dvcodec.core.limits import Limits
     from dvcodec.core.location import DvLocation
     from dvcodec.core.report import Check, Report, Status
-    from dvcodec.core.roaring import ContainerMix
     from dvcodec.core.rowset import RowSet
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
     from dvcodec.ops.convert import convert
@@ -101,7 +101,7 @@ _HOMES = {
     "core.limits": ("Limits",),
     "core.location": ("DvLocation",),
     "core.report": ("Check", "Report", "Status"),
-    "core.roaring": ("ContainerMix",),
+    "core.bitmap": ("ContainerMix",),
     "core.rowset": ("RowSet",),
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
     "ops.convert": ("convert",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 __all__ = ["main"]
 
@@ -12,6 +13,9 @@ def main() -> None:
     """Run the command line; exit code 0 is fine, 1 findings, 2 unreadable or wrong usage."""
     try:
         from dvcodec.cli.app import app
+
+        for commands in ("look", "check", "change"):  # the order of the help page
+            import_module(f"dvcodec.cli.{commands}")
     except ImportError as err:
         if err.name in ("typer", "rich"):
             print("dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'", file=sys.stderr)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.roaring import BITSET_BYTES, BitmapView, ContainerKind
+from dvcodec.core.bitmap import BITSET_BYTES, BitmapView, ContainerKind
+from dvcodec.core.build import merge_touching
 
 __all__ = ["pack_into", "ranges_of"]
-
-_CONTAINER = 1 << 16
 
 
 def ranges_of(view: BitmapView) -> NDArray[np.int64]:
@@ -27,15 +26,6 @@ def ranges_of(view: BitmapView) -> NDArray[np.int64]:
     ]
     ranges = np.concatenate(parts)
     return merge_touching(ranges[np.argsort(ranges[:, 0], kind="stable")])
-
-
-def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Merge ranges that touch or overlap; `ranges` is int64[k, 2], ascending by start."""
-    if not len(ranges):
-        return ranges.reshape(0, 2)
-    reach = np.maximum.accumulate(ranges[:, 1])
-    begins = np.flatnonzero(np.append(True, ranges[1:, 0] > reach[:-1]))
-    return np.stack([ranges[begins, 0], reach[np.append(begins[1:], len(ranges)) - 1]], axis=1)
 
 
 def _payload_values(view: BitmapView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -18,10 +18,11 @@ from itertools import pairwise
 import numpy as np
 from pyroaring import BitMap
 
+from dvcodec.core.bitmap import BitmapView, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring import EMPTY_BITMAP, BitmapView, ContainerMix, serialize, walk
+from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
 
 __all__ = ["MAX_DV_KEY", "MAX_DV_POSITION", "MAX_KEY", "VectorView", "decode", "encode", "encoded_size", "walk64"]
 

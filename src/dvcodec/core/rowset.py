@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from dvcodec.core import expand, roaring
+from dvcodec.core import build, expand, roaring
+from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
-from dvcodec.core.roaring import ContainerMix
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +24,6 @@ __all__ = ["RowSet"]
 
 _KEY_ROWS = 1 << 32
 _CONTAINER_ROWS = 1 << 16
-_MAX_RANGE_CONTAINERS = 1 << 24
 DEFAULT_MAX_ROWS = 1 << 30
 
 
@@ -55,7 +53,7 @@ class RowSet:
         elif isinstance(positions, range) and positions.step == 1:
             self._bitmaps = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._bitmaps
         else:
-            self._bitmaps = _split(_as_array(positions))
+            self._bitmaps = build.split(build.as_positions(positions))
         self._hash = None
 
     # ------------------------------------------------------------------ building
@@ -89,8 +87,8 @@ class RowSet:
         if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
             raise UsageError("every range needs 0 <= start <= stop")
         table = table[table[:, 1] > table[:, 0]]
-        merged = expand.merge_touching(table[np.argsort(table[:, 0], kind="stable")])
-        return cls._wrap(_from_merged_ranges(merged))
+        merged = build.merge_touching(table[np.argsort(table[:, 0], kind="stable")])
+        return cls._wrap(build.from_ranges(merged))
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_] | Iterable[bool], start: int = 0) -> RowSet:
@@ -241,7 +239,7 @@ class RowSet:
         Raises:
             UsageError: a negative position, or not a flat array of integers.
         """
-        wanted = _as_array(positions)
+        wanted = build.as_positions(positions)
         if not len(wanted) or not self:
             return np.zeros(len(wanted), np.bool_)
         low, high = int(wanted.min()), int(wanted.max())
@@ -312,7 +310,7 @@ class RowSet:
             expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32)
             for key, bitmap in self._bitmaps.items()
         ]
-        return expand.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
+        return build.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set."""
@@ -380,68 +378,3 @@ def _pyarrow() -> Any:
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
     return pa
-
-
-def _as_array(positions: Any) -> NDArray[np.uint64]:
-    """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
-    if not isinstance(positions, np.ndarray):
-        if hasattr(positions, "null_count") and hasattr(positions, "to_numpy"):
-            if positions.null_count:
-                raise UsageError(f"positions hold {positions.null_count} nulls")
-            kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
-            positions = positions.to_numpy(**kwargs)
-        else:
-            try:
-                return np.frombuffer(array("Q", positions), np.uint64)
-            except OverflowError:
-                raise UsageError("a position is negative or above 2**64 - 1") from None
-            except TypeError as err:
-                raise UsageError(f"positions must be integers: {err}") from None
-    if positions.size == 0:
-        return np.zeros(0, np.uint64)
-    if positions.dtype.kind not in "iu" or positions.ndim != 1:
-        hint = "; for booleans see RowSet.from_mask" if positions.dtype == np.bool_ else ""
-        raise UsageError(
-            f"positions must be a flat array of integers, got {positions.dtype} of shape {positions.shape}{hint}"
-        )
-    if positions.dtype.kind == "i" and int(positions.min()) < 0:
-        raise UsageError(f"position {int(positions.min())} is negative")
-    return np.asarray(positions.astype(np.uint64, copy=False))
-
-
-def _split(values: NDArray[np.uint64]) -> dict[int, BitMap]:
-    """Build one bitmap per high half."""
-    if not len(values):
-        return {}
-    if not (values[1:] > values[:-1]).all():
-        values = np.sort(values)
-    if int(values[-1]) < _KEY_ROWS:
-        return {0: roaring.from_sorted(values.astype(np.uint32))}
-    keys = values >> np.uint64(32)
-    cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(values)]
-    low = values.astype(np.uint32)
-    return {int(keys[a]): roaring.from_sorted(low[a:b]) for a, b in itertools.pairwise(cuts)}
-
-
-def _from_merged_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
-    """Build bitmaps from disjoint ascending ranges, as run containers, without a loop over ranges.
-
-    Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
-    """
-    first, last = ranges[:, 0] >> 16, (ranges[:, 1] - 1) >> 16
-    count = last - first + 1
-    total = int(count.sum())
-    if total > _MAX_RANGE_CONTAINERS:
-        raise UsageError(
-            f"the ranges span {total} blocks of 65,536 rows, more than the {_MAX_RANGE_CONTAINERS} allowed"
-        )
-    container = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(total)
-    start = np.maximum(np.repeat(ranges[:, 0], count), container << 16) & 0xFFFF
-    stop = np.minimum(np.repeat(ranges[:, 1], count), (container + 1) << 16) - (container << 16)
-    bitmaps = {}
-    keys = container >> 16
-    cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
-    for a, b in itertools.pairwise(cuts):
-        data = roaring.serialize_runs(container[a:b] & 0xFFFF, start[a:b], stop[a:b])
-        bitmaps[int(keys[a])] = BitMap.deserialize(data)
-    return bitmaps

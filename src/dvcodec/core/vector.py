@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from dvcodec.core import frame as framing
 from dvcodec.core import roaring, roaring64
+from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring import BitmapView
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 

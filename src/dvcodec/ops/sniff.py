@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dvcodec.core import frame, roaring, roaring64, vector
+from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
@@ -144,7 +145,7 @@ def _ends_with_magic(source: Source) -> bool:
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind:
     """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
-    if len(head) >= 8 and (cookie == roaring.COOKIE_NO_RUNS or cookie & 0xFFFF == roaring.COOKIE_RUNS):
+    if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
         return ContainerKind.ROARING32
     if len(head) >= 8 and not any(head[4:8]) and source.size <= limits.max_vector_bytes:
         try:

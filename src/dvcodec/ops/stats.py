@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dvcodec.core.roaring import ContainerMix
+from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.vector import Vector
 
 __all__ = ["VectorStats", "describe"]

@@ -1,0 +1,36 @@
+"""Fixtures: where the real files are, and how strict a missing tool is taken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+HERE = Path(__file__).parent
+
+
+def vectors_folder() -> Path | None:
+    """The folder of real files named by DVCODEC_VECTORS, or one that lies beside the checkout."""
+    named = os.environ.get("DVCODEC_VECTORS")
+    folder = Path(named) if named else HERE.parent.parent / "shared" / "vectors"
+    return folder.resolve() if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def vectors() -> Path:
+    """Real files by the reference implementations (more than the repository holds); skips without them."""
+    folder = vectors_folder()
+    if folder is None:
+        pytest.skip("DVCODEC_VECTORS names no folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def own_vectors() -> Path:
+    """The vectors committed here, written by released reference implementations."""
+    return HERE / "vectors"
