@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,11 @@ from dvcodec.core.location import DvLocation
 
 __all__ = ["java_blob_order", "manifest_entry"]
 
+_JAVA_TABLE = 16
+"""Buckets of a new HashMap."""
+_JAVA_CROWDED = 8
+"""Entries of a bucket from which a small table doubles."""
+_JAVA_MIN_TREE_TABLE = 64
 _INVERSE_31 = pow(31, -1, 2**32)
 
 
@@ -35,24 +40,42 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
     }
 
 
-def java_blob_order(paths: Iterable[str]) -> list[str]:
-    """Order paths as a ``java.util.HashMap`` iterates them that was filled in the given order by ``computeIfAbsent``.
+def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
+    """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as a ``java.util.HashMap`` iterates.
 
-    ``BaseDVFileWriter`` keeps its vectors in such a map. A bucket takes its newest entry at the head; the table
-    doubles *before* an insert once it holds more than three quarters of its size, and keeps the order inside buckets.
-    Not modelled: buckets of 9 and more, which Java turns into trees.
+    The map is filled by ``computeIfAbsent``, once for every deleted row: a bucket takes its newest entry at the head,
+    and a call that finds the table more than three quarters full doubles it first, even for a key that is there.
+
+    Args:
+        deletes: data file -> number of deleted rows, in the order in which the files were deleted from, one file
+            after the other.
+
+    Not modelled: buckets of more than 8 in tables of 64 and more, which Java turns into trees.
     """
-    hashes = {path: _java_hash(path) for path in paths}
-    size, table = 16, {}  # type: int, dict[int, list[str]]
-    for count, path in enumerate(hashes):
+    size, count = _JAVA_TABLE, 0
+    table: dict[int, list[str]] = {}
+    hashes = {path: _java_hash(path) for path in deletes}
+    for path, rows in deletes.items():
         if count > size * 3 // 4:
-            size *= 2
-            entries = [entry for bucket in sorted(table) for entry in table[bucket]]
-            table = {}
-            for entry in entries:
-                table.setdefault(hashes[entry] & (size - 1), []).append(entry)
-        table.setdefault(hashes[path] & (size - 1), []).insert(0, path)
-    return [entry for bucket in sorted(table) for entry in table[bucket]]
+            size, table = 2 * size, _doubled(table, size, hashes)
+        bucket = table.setdefault(hashes[path] & (size - 1), [])
+        bucket.insert(0, path)
+        count += 1
+        crowded = len(bucket) >= _JAVA_CROWDED and size < _JAVA_MIN_TREE_TABLE
+        if crowded:
+            size, table = 2 * size, _doubled(table, size, hashes)
+        if rows > 1 and count > size * 3 // 4:
+            size, table = 2 * size, _doubled(table, size, hashes)
+    return [path for bucket in sorted(table) for path in table[bucket]]
+
+
+def _doubled(table: dict[int, list[str]], size: int, hashes: dict[str, int]) -> dict[int, list[str]]:
+    """Split every bucket in two; entries keep their order."""
+    doubled: dict[int, list[str]] = {}
+    for bucket in table.values():
+        for path in bucket:
+            doubled.setdefault(hashes[path] & (2 * size - 1), []).append(path)
+    return doubled
 
 
 def _java_hash(text: str) -> int:

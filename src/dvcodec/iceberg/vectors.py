@@ -215,7 +215,7 @@ def write_deletion_vectors(
         sink: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
-        order: ``java`` puts the blobs in the order of a Java HashMap filled in the mapping's order.
+        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in the mapping's.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
 
@@ -225,8 +225,9 @@ def write_deletion_vectors(
     Raises:
         UsageError: a row set that does not fit (nothing is written then).
     """
-    paths = java_blob_order(vectors) if order == "java" else list(vectors)
-    blobs = ((path, vectors[path].cardinality) for path in paths)
+    counts = {path: rows.cardinality for path, rows in vectors.items()}
+    paths = java_blob_order(counts) if order == "java" else list(vectors)
+    blobs = ((path, counts[path]) for path in paths)
     encoded = (encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys) for path in paths)
     return write_stored_vectors(sink, zip(blobs, encoded, strict=True), created_by=created_by)
 
