@@ -104,7 +104,10 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         codes, positions = codes[order], positions[order]
     cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
     for start, stop in itertools.pairwise(cuts):
-        yield paths.dictionary[int(codes[start])].as_py(), RowSet(positions[start:stop])
+        path = paths.dictionary[int(codes[start])].as_py()
+        if not isinstance(path, str):
+            raise UsageError(f"column {file_column!r} holds {path!r}, which is no string")
+        yield path, RowSet(positions[start:stop])
 
 
 class _RandomAccess:

@@ -1,0 +1,82 @@
+"""The committed vectors of the reference implementations: bytes to rows, and rows to the same bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec import RowSet, delta, iceberg, puffin, sniff, verify
+from dvcodec.core import frame
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.core.roaring64 import decode as decode64
+from dvcodec.core.roaring64 import encode as encode64
+from dvcodec.core.vector import encode_payload, read_payload
+
+VECTORS = Path(__file__).parent / "vectors"
+
+
+def entries(pattern: str, *suffixes: str) -> list[Any]:
+    """All entries of the manifests under `pattern` with one of the suffixes, as pytest parameters."""
+    found = []
+    for manifest in sorted(VECTORS.glob(f"{pattern}/manifest.json")):
+        for entry in json.loads(manifest.read_text()):
+            if entry["file"].endswith(suffixes):
+                path = manifest.parent / entry["file"]
+                found.append(pytest.param(path, entry, id=f"{manifest.parent.name}/{path.name}"))
+    assert found, f"no committed vectors in {pattern}"
+    return found
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("iceberg/*", ".dv"))
+def test_iceberg_blobs(path: Path, entry: dict[str, Any]) -> None:
+    rows = RowSet.from_ranges(entry["ranges"])
+    blob = path.read_bytes()
+    assert iceberg.decode(blob, cardinality=len(rows)) == rows
+    assert iceberg.encode(rows) == blob
+    assert delta.encode(rows) == blob
+    assert verify(path, cardinality=len(rows)).ok
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("iceberg/*", ".puffin"))
+def test_iceberg_puffin_files(path: Path, entry: dict[str, Any]) -> None:
+    vectors = {name: RowSet.from_ranges(ranges) for name, ranges in entry["vectors"].items()}
+    assert iceberg.read_deletion_vectors(path) == vectors
+    with puffin.open_puffin(path) as reader:
+        created_by = reader.footer.properties["created-by"]
+    out = io.BytesIO()
+    locations = iceberg.write_deletion_vectors(out, vectors, created_by=created_by)
+    assert out.getvalue() == path.read_bytes()
+    theirs = json.loads(path.with_suffix(".json").read_text())
+    for ours, entry_of_java in zip(map(iceberg.manifest_entry, locations), theirs, strict=True):
+        assert {name: ours[name] for name in entry_of_java if name != "format"} == {
+            name: value for name, value in entry_of_java.items() if name != "format"
+        }
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("delta/*", ".portable", ".native"))
+def test_delta_payloads(path: Path, entry: dict[str, Any]) -> None:
+    rows = RowSet.from_ranges(entry["ranges"])
+    payload = path.read_bytes()
+    magic = Magic.PORTABLE64 if path.suffix == ".portable" else Magic.NATIVE64
+    assert read_payload(Cursor(payload), cardinality=len(rows)).load() == rows
+    assert magic.value + encode_payload(rows, magic) == payload
+    assert delta.encode(rows, layout=path.suffix[1:]) == frame.build(magic, payload[4:])
+    if rows:
+        descriptor = delta.encode_inline(rows, layout=path.suffix[1:])
+        assert descriptor.size_in_bytes == len(payload)
+        assert delta.load(descriptor) == rows
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("roaring/*", ".roaring64"))
+def test_64_bit_maps(path: Path, entry: dict[str, Any]) -> None:
+    rows = RowSet.from_ranges(entry["ranges"])
+    data = path.read_bytes()
+    assert RowSet._wrap(decode64(Cursor(data))) == rows
+    assert encode64(rows._bitmaps, gap_keys=False) == data
+    assert sniff(path).kind.value == "roaring64"

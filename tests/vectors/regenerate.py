@@ -1,0 +1,162 @@
+"""Writes the committed vectors anew with the Java implementations: `make vectors`.
+
+The cases stand here, each with what it proves; the bytes come from Java alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from interop.driver import Java  # noqa: E402
+
+Ranges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row set: its name, its rows as ranges [start, stop), and what its bytes prove."""
+
+    name: str
+    ranges: Ranges
+    proves: str
+
+    def positions(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(start, stop) for start, stop in self.ranges)])
+
+
+def spaced(count: int, step: int, length: int = 1, start: int = 0) -> Ranges:
+    """`count` ranges of `length` rows, one every `step` rows."""
+    return [(start + i * step, start + i * step + length) for i in range(count)]
+
+
+CASES = [
+    Case("empty", [], "a vector without rows is 20 bytes: length, magic, count 0, CRC"),
+    Case("one-row", [(0, 1)], "the smallest array container"),
+    Case("alternating", spaced(5, 2, 1, 1), "an array container"),
+    Case("run", [(0, 10)], "a run container, no offset table below 4 containers"),
+    Case("tie-array", [(0, 3)], "c = 2r + 1: array and runs are as large, the array stays"),
+    Case("tie-run", [(0, 4)], "c = 2r + 2: the runs are smaller"),
+    Case("ties-many", [*spaced(300, 9, 2), (60_000, 60_001)], "c = 2r - 1 with 301 runs: the array stays"),
+    Case("array-largest", spaced(4096, 2), "4096 values are an array of 8192 bytes"),
+    Case("bitset-smallest", spaced(4097, 2), "4097 values are a bitset"),
+    Case("bitset-to-runs", spaced(2047, 32, 16), "2047 runs: 8190 bytes are smaller than a bitset"),
+    Case("bitset-stays", spaced(2048, 32, 16), "2048 runs: 8194 bytes are larger than a bitset"),
+    Case("full", [(0, 65_536)], "65,536 rows in one run"),
+    Case("four-runs", spaced(4, 65_536, 100), "run containers with an offset table, from 4 containers on"),
+    Case("mixed", [(5, 8), *spaced(5000, 3, 1, 65_536), (131_072, 190_000)], "array, bitset and run in one bitmap"),
+    Case("gap-keys", [(5, 6), ((3 << 32) + 7, (3 << 32) + 8)], "keys 1 and 2 are written as empty bitmaps"),
+    Case("border-31", [(2**31 - 2, 2**31 + 2)], "positions around 2**31 are unsigned"),
+    Case("border-32", [(2**32 - 2, 2**32 + 2)], "positions around 2**32 fall into two bitmaps"),
+]
+FILES = {"one": 1, "three": 3, "forty": 40}
+
+README = """# {title}
+Written by {producer}, through `interop/java`; `make vectors` writes these files anew.
+
+`manifest.json` names for each file its rows, as ranges from start to the row after the last, and what it proves.
+
+{limits}
+"""
+
+
+def write(folder: Path, readme: str, manifest: list[dict[str, object]]) -> None:
+    (folder / "README.md").write_text(readme)
+    lines = ",\n".join(" " + json.dumps(entry, separators=(",", ":")) for entry in manifest)
+    (folder / "manifest.json").write_text(f"[\n{lines}\n]\n")
+
+
+def entries(suffix: str) -> list[dict[str, object]]:
+    return [{"file": case.name + suffix, "proves": case.proves, "ranges": case.ranges} for case in CASES]
+
+
+def fresh(*parts: str) -> Path:
+    folder = HERE.joinpath(*parts)
+    for old in folder.parent.glob(parts[-1].rpartition("-")[0] + "-*"):
+        shutil.rmtree(old)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def iceberg(java: Java, scratch: Path, version: str) -> None:
+    folder = fresh("iceberg", f"java-{version}")
+    manifest = entries(".dv")
+    for case, blob in zip(CASES, java.encode("iceberg", [case.positions() for case in CASES]), strict=True):
+        (folder / f"{case.name}.dv").write_bytes(blob)
+    files = [
+        {
+            "name": name,
+            "deletes": [
+                {"data_file": f"s3://bucket/tbl/data/{i:05}.parquet", "positions": list(range(0, 10 * (i + 1), i + 1))}
+                for i in range(count)
+            ],
+        }
+        for name, count in FILES.items()
+    ]
+    (scratch / "cases.json").write_text(json.dumps(files))
+    java.run("puffin-write", scratch / "cases.json", folder)
+    for file in files:
+        deletes = file["deletes"]
+        assert isinstance(deletes, list)
+        vectors = {delete["data_file"]: [(p, p + 1) for p in delete["positions"]] for delete in deletes}
+        proves = f"a Puffin file of {len(vectors)} vectors: order, footer; NAME.json holds the manifest values"
+        manifest.append({"file": f"{file['name']}.puffin", "proves": proves, "vectors": vectors})
+    limits = (
+        "Proves: `deletion-vector-v1` blobs of positions deleted one by one, and files of `BaseDVFileWriter`.\n"
+        "Does not prove: range deletes, merges with older vectors (both may keep other containers), encryption, and\n"
+        "keys so high that Java cannot write them, for it writes every key below."
+    )
+    write(folder, README.format(title="Iceberg", producer=f"Apache Iceberg {version}", limits=limits), manifest)
+
+
+def delta(java: Java, version: str) -> None:
+    folder = fresh("delta", f"spark-{version}")
+    for kind in ("portable", "native"):
+        for case, payload in zip(CASES, java.encode(f"delta-{kind}", [c.positions() for c in CASES]), strict=True):
+            (folder / f"{case.name}.{kind}").write_bytes(payload)
+    limits = (
+        "Proves: what stands between the size field and the CRC of a vector file, or in an inline vector before Z85,\n"
+        "as `RoaringBitmapArray` serializes it, in the portable and the native layout.\n"
+        "Does not prove: the file around it (version byte, size, CRC), which `HadoopFileSystemDVStore` writes."
+    )
+    producer = f"Delta Spark {version}"
+    write(
+        folder,
+        README.format(title="Delta", producer=producer, limits=limits),
+        entries(".portable") + entries(".native"),
+    )
+
+
+def roaring(java: Java, version: str) -> None:
+    folder = fresh("roaring", f"java-{version}")
+    cases = [case.positions() for case in CASES]
+    for case, data in zip(CASES, java.encode("roaring64", cases), strict=True):
+        (folder / f"{case.name}.roaring64").write_bytes(data)
+    limits = (
+        "Proves: `Roaring64NavigableMap.serializePortable` after `runOptimize`: present keys only.\n"
+        "Does not prove: the gap keys of deletion vectors."
+    )
+    producer = f"RoaringBitmap {version}"
+    write(folder, README.format(title="Roaring", producer=producer, limits=limits), entries(".roaring64"))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        java = Java(Path(scratch))
+        versions = java.versions()
+        iceberg(java, Path(scratch), versions["iceberg-core"])
+        delta(java, versions["delta-spark_2.13"])
+        roaring(java, versions["RoaringBitmap"])
+
+
+if __name__ == "__main__":
+    main()
