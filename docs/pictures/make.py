@@ -1,0 +1,54 @@
+"""Draws the pictures of the README: `make pictures`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from dvcodec import RowSet, iceberg
+from dvcodec.cli import look, main
+
+HERE = Path(__file__).parent
+
+
+def picture(name: str, *arguments: str) -> None:
+    """Run one command and keep what it shows as SVG, with the reader's own fonts."""
+    shown = Console(record=True, width=136, force_terminal=True, highlight=False)
+    look.console = lambda: shown
+    sys.argv = ["dvcodec", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+    svg = shown.export_svg(title=f"dvcodec {' '.join(arguments)}", unique_id="dvcodec")
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "Menlo, Consolas")
+    (HERE / f"{name}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
+
+
+def draw() -> None:
+    """Write every picture."""
+    random = np.random.default_rng(7)
+    rows = 1_000_000
+    bell = np.clip(random.normal(0.3, 0.05, 120_000), 0, 0.999) * rows
+    vectors = {
+        "s3://lake/orders/00000.parquet": RowSet(random.choice(rows, 30_000, replace=False)),
+        "s3://lake/orders/00001.parquet": RowSet(bell.astype(np.int64)),
+        "s3://lake/orders/00002.parquet": RowSet.from_ranges([(880_000, rows)]),
+        "s3://lake/orders/00003.parquet": RowSet([12, 499_999, 731_077]),
+        "s3://lake/orders/00004.parquet": RowSet.from_ranges([(i * 125_000, i * 125_000 + 50_000) for i in range(8)]),
+    }
+    import os
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        iceberg.write_deletion_vectors("deletes.puffin", vectors, order="given")
+        picture("inspect", "inspect", "deletes.puffin", "--rows", str(rows))
+
+
+if __name__ == "__main__":
+    draw()
