@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint typecheck unit interop interop-java vectors pictures clean
+.PHONY: demo test lint typecheck unit interop interop-java vectors bench pictures clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -42,6 +42,9 @@ interop/java/target/classpath.txt: interop/java/pom.xml $(shell find interop/jav
 
 vectors: $(VENV)/.dev interop-java ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
+
+bench: $(VENV)/.dev ## beside pyroaring and pyiceberg
+	$(BIN)/python bench/vectors.py
 
 pictures: $(VENV)/.dev ## draw the README's pictures anew
 	$(BIN)/python docs/pictures/make.py

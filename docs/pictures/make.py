@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from dvcodec import RowSet, iceberg
-from dvcodec.cli import look, main
+from dvcodec.cli import look, main, render
 
 HERE = Path(__file__).parent
 
@@ -19,12 +21,10 @@ HERE = Path(__file__).parent
 def picture(name: str, *arguments: str) -> None:
     """Run one command and keep what it shows as SVG, with the reader's own fonts."""
     shown = Console(record=True, width=136, force_terminal=True, highlight=False)
-    look.console = lambda: shown
+    look.console = render.console = lambda: shown
     sys.argv = ["dvcodec", *arguments]
-    try:
+    with suppress(SystemExit):
         main()
-    except SystemExit as end:
-        assert not end.code
     svg = shown.export_svg(title=f"dvcodec {' '.join(arguments)}", unique_id="dvcodec")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "Menlo, Consolas")
     (HERE / f"{name}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
@@ -42,8 +42,6 @@ def draw() -> None:
         "s3://lake/orders/00003.parquet": RowSet([12, 499_999, 731_077]),
         "s3://lake/orders/00004.parquet": RowSet.from_ranges([(i * 125_000, i * 125_000 + 50_000) for i in range(8)]),
     }
-    import os
-
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         iceberg.write_deletion_vectors("deletes.puffin", vectors, order="given")

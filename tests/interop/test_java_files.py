@@ -108,7 +108,7 @@ NASTY = [
 
 
 def test_footers_equal_javas_whatever_the_strings(java: Java, tmp_path: Path) -> None:
-    blobs = [
+    blobs: list[dict[str, Any]] = [
         {
             "type": f"type-{i}-{text}",
             "fields": list(range(i)),

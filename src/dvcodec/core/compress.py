@@ -1,10 +1,13 @@
 """LZ4 and Zstandard frames as Puffin uses them: one frame that states its content size.
 
-The stated size is checked against a limit before anything is allocated, and the output buffer has exactly that
-size: a frame that lies about it is refused, whichever way.
+The stated size is checked against a limit and against the bytes of the frame before anything is allocated, and the
+output buffer has exactly that size: a frame that lies about it is refused, whichever way.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import cramjam
 import numpy as np
@@ -18,6 +21,10 @@ __all__ = ["CODECS", "compress", "decompress"]
 CODECS = ("lz4", "zstd")
 LZ4_MAGIC = 0x184D2204
 ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_RLE = 1
+"""Block type whose content is one byte, however large the block."""
+MAX_EXPANSION = {"lz4": 255, "zstd": 1 << 15}
+"""Content bytes that one byte of a frame can stand for: of an LZ4 match length; of a 4-byte block of 128 KiB."""
 
 
 def decompress(
@@ -38,14 +45,25 @@ def decompress(
     """
     frame = cursor.view[cursor.pos : cursor.end]
     start = cursor.pos
-    size = _lz4_content_size(cursor) if codec == "lz4" else _zstd_content_size(cursor)
+    size, skip_blocks = _lz4_header(cursor) if codec == "lz4" else _zstd_header(cursor)
     if size is None:
         raise cursor.error(NotCanonical, f"{codec} frame", at=start, expected="a content size in its header")
     limits.check(limit, size, cursor, start)
+    most = len(frame) * MAX_EXPANSION[codec]
+    if size > most:
+        raise cursor.error(
+            NotCanonical,
+            f"{codec} content size",
+            at=start,
+            expected=f"at most {most} in {len(frame)} bytes",
+            actual=size,
+        )
+    skip_blocks(cursor)
+    cursor.expect_end(f"the {codec} frame")
     out = np.empty(size, np.uint8)
     module = cramjam.lz4 if codec == "lz4" else cramjam.zstd
     try:
-        found = module.decompress_into(frame, out) if size else len(module.decompress(frame, output_len=0))
+        found = module.decompress_into(frame, out)
     except cramjam.DecompressionError as err:
         raise cursor.error(
             NotCanonical, f"{codec} frame", at=start, expected=f"a sound frame of {size} bytes", actual=str(err)
@@ -62,7 +80,11 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-def _lz4_content_size(cursor: Cursor) -> int | None:
+_SkipBlocks: TypeAlias = Callable[[Cursor], None]
+"""Moves past the blocks of a frame, to its end: the libraries differ in what they let follow there."""
+
+
+def _lz4_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
     """Read the header of an LZ4 frame (LZ4 Frame Format 1.6, "Frame Descriptor")."""
     magic = cursor.u32le("lz4 frame magic")
     if magic != LZ4_MAGIC:
@@ -71,10 +93,18 @@ def _lz4_content_size(cursor: Cursor) -> int | None:
         )
     flags = cursor.u8("lz4 frame flags")
     cursor.u8("lz4 block descriptor")
-    return cursor.u64le("lz4 content size") if flags & 0x08 else None
+    size = cursor.u64le("lz4 content size") if flags & 0x08 else None
+
+    def skip_blocks(cursor: Cursor) -> None:
+        cursor.take((4 if flags & 0x01 else 0) + 1, "lz4 dictionary id and header checksum")
+        while block := cursor.u32le("lz4 block size"):
+            cursor.take((block & 0x7FFFFFFF) + (4 if flags & 0x10 else 0), "lz4 block")
+        cursor.take(4 if flags & 0x04 else 0, "lz4 content checksum")
+
+    return size, skip_blocks
 
 
-def _zstd_content_size(cursor: Cursor) -> int | None:
+def _zstd_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
     """Read the header of a Zstandard frame (RFC 8878, section 3.1.1.1)."""
     magic = cursor.u32le("zstd frame magic")
     if magic != ZSTD_MAGIC:
@@ -87,7 +117,17 @@ def _zstd_content_size(cursor: Cursor) -> int | None:
         cursor.u8("zstd window descriptor")
     cursor.take((0, 1, 2, 4)[descriptor & 3], "zstd dictionary id")
     flag = descriptor >> 6
-    if flag == 0 and not single_segment:
-        return None
-    field = int.from_bytes(cursor.take((1, 2, 4, 8)[flag], "zstd content size"), "little")
-    return field + 256 if flag == 1 else field
+    size = None
+    if flag or single_segment:
+        size = int.from_bytes(cursor.take((1, 2, 4, 8)[flag], "zstd content size"), "little")
+        size += 256 if flag == 1 else 0
+
+    def skip_blocks(cursor: Cursor) -> None:
+        last = False
+        while not last:
+            header = int.from_bytes(cursor.take(3, "zstd block header"), "little")
+            last = bool(header & 1)
+            cursor.take(1 if header >> 1 & 3 == _ZSTD_RLE else header >> 3, "zstd block")
+        cursor.take(4 if descriptor & 0x04 else 0, "zstd content checksum")
+
+    return size, skip_blocks

@@ -1,0 +1,368 @@
+"""Puffin files: blobs read by range, files written whole or not at all, paths rewritten."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported, UsageError
+from dvcodec.io import open_source
+from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, encode_footer, open_puffin, rewrite_paths
+from puffin.craft import lz4_frame, zstd_frame
+
+SAMPLE = b"some blob \0 binary data \xf0\x9f\xa4\xaf that is not very very very very very very long, is it?"
+OLD = b"what stood here before"
+
+
+def container(stored: bytes, codec: str | None = None, **changes: Any) -> bytes:
+    """A file of one blob, its metadata changed as asked."""
+    fields: dict[str, Any] = {"offset": 4, "length": len(stored), "compression_codec": codec, **changes}
+    blob = BlobMetadata("t", (), -1, -1, **fields)
+    return b"PFA1" + stored + encode_footer(Footer((blob,)))
+
+
+def read_first(data: bytes, limits: Limits | None = None) -> bytes:
+    with open_puffin(data, limits=limits or Limits()) as reader:
+        return bytes(reader.read(reader.blobs[0]))
+
+
+def add(writer: PuffinWriter, data: bytes = b"abc", **changes: Any) -> BlobMetadata:
+    arguments: dict[str, Any] = {"fields": [1], "snapshot_id": 2, "sequence_number": 3, **changes}
+    return writer.add("t", data, **arguments)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize("name", ["sample-metric-data-uncompressed.bin", "sample-metric-data-compressed-zstd.bin"])
+def test_java_sample_file_holds_two_blobs(vectors: Path, name: str) -> None:
+    with open_puffin(vectors / "iceberg/puffin-v1" / name) as reader:
+        assert [(blob.type, blob.fields, blob.snapshot_id, blob.sequence_number) for blob in reader.blobs] == [
+            ("some-blob", (1,), 2, 1),
+            ("some-other-blob", (2,), 2, 1),
+        ]
+        assert [bytes(reader.read(blob)) for blob in reader.blobs] == [b"abcdefghi", SAMPLE]
+
+
+def test_uncompressed_sample_file_is_written_byte_for_byte(vectors: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sample.puffin"
+    with PuffinWriter(path, {"created-by": "Test 1234"}) as writer:
+        writer.add("some-blob", b"abcdefghi", fields=[1], snapshot_id=2, sequence_number=1)
+        writer.add("some-other-blob", SAMPLE, fields=[2], snapshot_id=2, sequence_number=1)
+    expected = (vectors / "iceberg/puffin-v1/sample-metric-data-uncompressed.bin").read_bytes()
+    assert path.read_bytes() == expected
+    assert writer.file_size == len(expected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "puffin-v1/sample-metric-data-compressed-zstd.bin",
+        "java-main/three-files.puffin",
+        "java-main/gap-keys.puffin",
+        "iceberg-go/multi-blob-dv.puffin",
+    ],
+)
+def test_stored_blobs_are_copied_byte_for_byte(vectors: Path, name: str) -> None:
+    data = (vectors / "iceberg" / name).read_bytes()
+    out = io.BytesIO()
+    with open_puffin(data) as reader, PuffinWriter(out, reader.footer.properties) as writer:
+        for blob in reader.blobs:
+            assert writer.add_stored(blob, reader.read_stored(blob).view) == blob
+    assert out.getvalue() == data
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65791, 65792, 100_000])
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_blob_is_decompressed(codec: str, size: int) -> None:
+    content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    if codec == "lz4":
+        data = container(lz4_frame(content), "lz4")
+    else:
+        out = io.BytesIO()
+        with PuffinWriter(out) as writer:
+            add(writer, content, compression="zstd")
+        data = out.getvalue()
+    assert read_first(data) == content
+
+
+def test_unknown_codec_is_unsupported_and_its_bytes_can_still_be_read() -> None:
+    data = container(b"xyz", "snappy")
+    with open_puffin(data) as reader:
+        with pytest.raises(Unsupported) as caught:
+            reader.read(reader.blobs[0])
+        assert (caught.value.what, caught.value.offset, caught.value.actual) == ("compression-codec", 4, "'snappy'")
+        assert bytes(reader.read_stored(reader.blobs[0]).view) == b"xyz"
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"),
+    [(0, 3), (3, 1), (-1, 2), (4, -1), (4, 8), (11, 1), (12, 0), (4, 2**62), (2**62, 1), (2**63 - 1, 2**63 - 1)],
+)
+def test_blob_outside_of_the_blobs_is_refused(offset: int, length: int) -> None:
+    data = container(b"payload", offset=offset, length=length)
+    with pytest.raises(Truncated) as caught:
+        read_first(data)
+    assert caught.value.what == "range of the t blob"
+    assert caught.value.offset == offset
+    assert caught.value.expected == "a range within 4..11"
+
+
+@pytest.mark.parametrize(("offset", "length"), [(4, 7), (4, 0), (11, 0), (10, 1)])
+def test_blob_at_the_border_is_read(offset: int, length: int) -> None:
+    assert read_first(container(b"payload", offset=offset, length=length)) == b"payload"[offset - 4 :][:length]
+
+
+@pytest.mark.parametrize(
+    ("codec", "stored", "kind"),
+    [
+        ("zstd", b"", Truncated),
+        ("zstd", lz4_frame(b"x"), BadMagic),
+        ("lz4", zstd_frame([(3, 65)], 3), BadMagic),
+        ("zstd", zstd_frame([(3, 65)], 3)[:5], Truncated),
+        ("zstd", zstd_frame([(3, 65)], 3)[:-1], Truncated),
+        ("zstd", zstd_frame([(3, 65)], 2), NotCanonical),
+        ("zstd", zstd_frame([(3, 65)], 4), NotCanonical),
+        ("zstd", zstd_frame([(3, 65)], 0), NotCanonical),
+        ("zstd", zstd_frame([(3, 65)], 3) + b"tail", NotCanonical),
+        ("zstd", b"\x28\xb5\x2f\xfd\x00\x38\x1b\x00\x00A", NotCanonical),
+        ("zstd", zstd_frame([(131072, 65)] * 40, 131072 * 40), LimitExceeded),
+        ("zstd", zstd_frame([(131072, 65)] * 40, 100), NotCanonical),
+        ("zstd", zstd_frame([(131072, 65)] * 40, 0), NotCanonical),
+        ("lz4", lz4_frame(b"x", stated=2**64 - 1), LimitExceeded),
+        ("lz4", lz4_frame(b"x", stated=1_000_001), LimitExceeded),
+        ("lz4", lz4_frame(bytes(2_000_000), stated=100), NotCanonical),
+        ("lz4", lz4_frame(b"x", sized=False), NotCanonical),
+        ("lz4", lz4_frame(b"xyz") + b"tail", NotCanonical),
+    ],
+)
+def test_unsound_compression_is_refused(codec: str, stored: bytes, kind: type[DecodeError]) -> None:
+    with pytest.raises(kind) as caught:
+        read_first(container(stored, codec), Limits(max_blob_bytes=1_000_000))
+    assert type(caught.value) is kind
+
+
+def test_zstd_run_frame_is_sound() -> None:
+    assert read_first(container(zstd_frame([(3, 65), (2, 66)], 5), "zstd")) == b"AAABB"
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_stated_size_of_zero_expands_nothing(codec: str) -> None:
+    bomb = lz4_frame(bytes(5_000_000), stated=0) if codec == "lz4" else zstd_frame([(131072, 0)] * 40, 0)
+    with pytest.raises(NotCanonical) as caught:
+        read_first(container(bomb, codec))
+    assert not isinstance(caught.value.actual, int) or caught.value.actual < 10
+
+
+def test_only_the_asked_blob_is_read() -> None:
+    out = io.BytesIO()
+    with PuffinWriter(out) as writer:
+        blobs = [add(writer, bytes([i]) * 50_000) for i in range(3)]
+    with open_source(out.getvalue()) as source:
+        reader = PuffinReader(source)
+        reads: list[tuple[int, int]] = []
+
+        class Recorder:
+            name, size = source.name, source.size
+
+            def read(self, offset: int, size: int) -> memoryview:
+                reads.append((offset, size))
+                return source.read(offset, size)
+
+        reader.source = Recorder()
+        assert bytes(reader.read(blobs[1])) == b"\1" * 50_000
+    assert reads == [(50_004, 50_000)]
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def test_metadata_says_where_a_blob_went() -> None:
+    out = io.BytesIO()
+    with PuffinWriter(out, {"created-by": "me"}) as writer:
+        first = add(writer, b"abc", properties={"k": "v"})
+        second = add(writer, b"")
+        third = add(writer, b"defg")
+    assert [(blob.offset, blob.length) for blob in (first, second, third)] == [(4, 3), (7, 0), (7, 4)]
+    with open_puffin(out.getvalue()) as reader:
+        assert reader.blobs == (first, second, third)
+        assert reader.footer.properties == {"created-by": "me"}
+        assert [bytes(reader.read(blob)) for blob in reader.blobs] == [b"abc", b"", b"defg"]
+    assert writer.file_size == len(out.getvalue())
+
+
+def test_file_without_blobs_is_javas_empty_file(vectors: Path) -> None:
+    out = io.BytesIO()
+    with PuffinWriter(out):
+        pass
+    assert out.getvalue() == (vectors / "iceberg/puffin-v1/empty-puffin-uncompressed.bin").read_bytes()
+
+
+class Boom(Exception):
+    """Not one of ours."""
+
+
+def raise_in_block(writer: PuffinWriter) -> None:
+    add(writer)
+    raise Boom
+
+
+def break_the_footer(writer: PuffinWriter) -> None:
+    add(writer, fields=[object()])
+
+
+def ask_for_lz4(writer: PuffinWriter) -> None:
+    add(writer, compression="lz4")
+
+
+FAILURES: list[tuple[Callable[[PuffinWriter], None], type[Exception]]] = [
+    (raise_in_block, Boom),
+    (break_the_footer, TypeError),
+    (ask_for_lz4, UsageError),
+]
+
+
+@pytest.mark.parametrize(("fail", "kind"), FAILURES)
+@pytest.mark.parametrize("existed", [False, True])
+def test_failed_write_leaves_the_old_file_and_no_litter(
+    fail: Callable[[PuffinWriter], None], kind: type[Exception], existed: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.puffin"
+    if existed:
+        path.write_bytes(OLD)
+    with pytest.raises(kind), PuffinWriter(path) as writer:
+        fail(writer)
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("x.puffin", OLD)] * existed
+    assert writer.file_size is None
+
+
+@pytest.mark.parametrize(("fail", "kind"), FAILURES)
+def test_failed_write_puts_nothing_into_an_open_file(
+    fail: Callable[[PuffinWriter], None], kind: type[Exception]
+) -> None:
+    out = io.BytesIO()
+    with pytest.raises(kind), PuffinWriter(out) as writer:
+        fail(writer)
+    assert out.getvalue() == b""
+
+
+def test_sink_that_breaks_at_the_footer_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(footer: Footer) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dvcodec.puffin.file.encode_footer", full)
+    with pytest.raises(OSError, match="No space"), PuffinWriter(tmp_path / "x.puffin") as writer:
+        add(writer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_file_stands_until_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    path.write_bytes(OLD)
+    with PuffinWriter(path) as writer:
+        add(writer)
+        assert path.read_bytes() == OLD
+    assert path.read_bytes()[:7] == b"PFA1abc"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_blobs_are_added_inside_the_block_only() -> None:
+    writer = PuffinWriter(io.BytesIO())
+    with pytest.raises(UsageError, match="with block"):
+        add(writer)
+    with writer:
+        add(writer)
+    with pytest.raises(UsageError, match="with block"):
+        add(writer)
+
+
+# ---------------------------------------------------------------------- rewrite_paths
+
+
+def moved(path: str) -> str:
+    return path.replace("s3://b/t/", "s3://new/")
+
+
+F0, F1, F2 = (f"s3://b/t/data/f{i}.parquet" for i in range(3))
+
+
+def paths_of(data: bytes) -> list[str | None]:
+    with open_puffin(data) as reader:
+        return [blob.properties.get("referenced-data-file") for blob in reader.blobs]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected", "count"),
+    [
+        ({F1: "x"}, [F0, "x", F2], 1),
+        ({F0: F2, F2: F0}, [F2, F1, F0], 2),
+        ({F0: F0}, [F0, F1, F2], 0),
+        ({}, [F0, F1, F2], 0),
+        (moved, [moved(F0), moved(F1), moved(F2)], 3),
+        (lambda path: path + "?" if path == F2 else path, [F0, F1, F2 + "?"], 1),
+    ],
+)
+def test_paths_change_and_blobs_do_not(
+    vectors: Path, mapping: dict[str, str] | Callable[[str], str], expected: list[str], count: int
+) -> None:
+    data = (vectors / "iceberg/java-main/three-files.puffin").read_bytes()
+    out = io.BytesIO()
+    assert rewrite_paths(data, out, mapping) == count
+    assert paths_of(out.getvalue()) == expected
+    assert out.getvalue()[:169] == data[:169]
+    assert (out.getvalue() == data) == (count == 0)
+
+
+def test_paths_change_in_place(vectors: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    data = (vectors / "iceberg/java-main/one-small.puffin").read_bytes()
+    path.write_bytes(data)
+    assert rewrite_paths(path, path, {F1: "new"}) == 1
+    assert path.read_bytes()[:54] == data[:54]
+    assert paths_of(path.read_bytes()) == ["new"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_path_that_no_blob_has_is_a_usage_error_and_nothing_is_written(vectors: Path, tmp_path: Path) -> None:
+    source = vectors / "iceberg/java-main/three-files.puffin"
+    with pytest.raises(UsageError, match=r"'s3://b/t/data/f9\.parquet'"):
+        rewrite_paths(source, tmp_path / "out.puffin", {F0: "x", "s3://b/t/data/f9.parquet": "y"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_function_that_fails_leaves_the_file_as_it_was(vectors: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    path.write_bytes((vectors / "iceberg/java-main/three-files.puffin").read_bytes())
+    before = path.read_bytes()
+
+    def fail(old: str) -> str:
+        raise Boom
+
+    with pytest.raises(Boom):
+        rewrite_paths(path, path, fail)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_blobs_and_unknown_members_survive() -> None:
+    vector = BlobMetadata(
+        "deletion-vector-v1", (), -1, -1, 4, 3, None, {"extra": "1", "referenced-data-file": "a"}, {"odd": [1, {}]}
+    )
+    other = BlobMetadata("from-the-future-v9", (7,), 1, 2, 7, 5, "brotli", {"k": "v"}, {"more": None})
+    footer = Footer((other, vector), {"created-by": "me"}, unknown={"top": "x"})
+    blobs = b"PFA1" + b"abc" + b"\0\1\2\3\4" + b"between"
+    out = io.BytesIO()
+    assert rewrite_paths(blobs + encode_footer(footer), out, {"a": "b"}) == 1
+    assert out.getvalue() == blobs + encode_footer(footer).replace(b'file":"a"', b'file":"b"')
+
+
+def test_large_file_is_copied_in_pieces() -> None:
+    blob = bytes(range(256)) * (70_000)
+    data = b"PFA1" + blob + encode_footer(Footer((BlobMetadata("t", (), 1, 1, 4, len(blob)),)))
+    out = io.BytesIO()
+    assert rewrite_paths(data, out, {}) == 0
+    assert out.getvalue() == data
