@@ -36,7 +36,9 @@ _KEY_ROWS = 1 << 32
 def as_positions(positions: Any) -> NDArray[np.uint64]:
     """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
     if not isinstance(positions, np.ndarray):
-        if hasattr(positions, "null_count") and hasattr(positions, "to_numpy"):
+        if isinstance(positions, (bytes, bytearray)):
+            raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
+        if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
             if positions.null_count:
                 raise UsageError(f"positions hold {positions.null_count} nulls")
             kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
@@ -79,6 +81,8 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
 
     Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
     """
+    if not len(ranges):
+        return {}
     first, last = ranges[:, 0] >> 16, (ranges[:, 1] - 1) >> 16
     count = last - first + 1
     total = int(count.sum())
@@ -86,7 +90,7 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
         raise UsageError(f"the ranges span {total} blocks of 65,536 rows, more than the {MAX_RANGE_CONTAINERS} allowed")
     container = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(total)
     start = np.maximum(np.repeat(ranges[:, 0], count), container << 16) & 0xFFFF
-    stop = np.minimum(np.repeat(ranges[:, 1], count), (container + 1) << 16) - (container << 16)
+    stop = np.minimum(np.repeat(ranges[:, 1], count) - (container << 16), 1 << 16)
     bitmaps = {}
     keys = container >> 16
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]

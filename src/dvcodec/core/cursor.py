@@ -40,7 +40,7 @@ def as_view(buf: BytesLike) -> memoryview:
     """
     try:
         view = memoryview(buf)  # type: ignore[arg-type]  # mmap and NumPy state no buffer before 3.12
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer at all; a closed map, or an array of dates
         raise UsageError(f"need a bytes-like object, got {type(buf).__name__}") from None
     if not view.c_contiguous:
         raise UsageError("need contiguous bytes, got a strided view: copy it first")
@@ -76,7 +76,7 @@ class Cursor:
     def take(self, size: int, what: str) -> memoryview:
         """Return the next `size` bytes as a view."""
         start = self.pos
-        if size > self.end - start:
+        if not 0 <= size <= self.end - start:
             raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.end - start} left")
         self.pos = start + size
         return self.view[start : self.pos]
@@ -133,7 +133,7 @@ class Cursor:
     @contextmanager
     def restrict_to(self, size: int, what: str) -> Iterator[Cursor]:
         """Narrow the window to the next `size` bytes; leaving it, they must have been read exactly."""
-        if size > self.remaining:
+        if not 0 <= size <= self.remaining:
             raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.remaining} left")
         outer, self.end = self.end, self.pos + size
         try:

@@ -33,7 +33,12 @@ class MissingExtra(UsageError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
     def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
         super().__init__(f"{package} is needed here and is not installed: pip install 'dvcodec[{extra}]'")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.package, self.extra))
 
 
 class DecodeError(DvcodecError, ValueError):

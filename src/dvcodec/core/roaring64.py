@@ -111,7 +111,7 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
     bitmaps: list[tuple[int, BitmapView]] = []
     left, last, cardinality = count, -1, 0
     while left:
-        if cursor.view[cursor.pos + 4 : cursor.pos + 12] == EMPTY_BITMAP:
+        if cursor.view[cursor.pos + 4 : min(cursor.pos + 12, cursor.end)] == EMPTY_BITMAP:
             gaps, last = _skip_gaps(cursor, left, last, max_key)
             left -= gaps
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
@@ -50,7 +51,7 @@ class RowSet:
         """See `from_positions`."""
         if isinstance(positions, RowSet):
             self._bitmaps = positions._bitmaps
-        elif isinstance(positions, range) and positions.step == 1:
+        elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
             self._bitmaps = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._bitmaps
         else:
             self._bitmaps = build.split(build.as_positions(positions))
@@ -78,11 +79,15 @@ class RowSet:
         Raises:
             UsageError: a negative start, a stop before its start, or ranges that span more than 2**40 rows.
         """
-        table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
+        form = "ranges must be pairs (start, stop) of integers below 2**63"
+        try:
+            table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
+        except ValueError:  # pairs and triples mixed
+            raise UsageError(form) from None
         if table.size == 0:
             return cls()
         if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
-            raise UsageError("ranges must be pairs (start, stop) of integers below 2**63")
+            raise UsageError(form)
         table = table.astype(np.int64)
         if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
             raise UsageError("every range needs 0 <= start <= stop")
@@ -96,8 +101,8 @@ class RowSet:
         bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
         if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
             raise UsageError("a mask must be a flat array of booleans")
-        if start < 0:
-            raise UsageError("start must not be negative")
+        if not 0 <= start <= 2**64 - max(bools.size, 1):
+            raise UsageError(f"a mask of {bools.size} rows from {start} leaves the positions 0 to 2**64 - 1")
         return cls(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
 
     @classmethod
@@ -140,20 +145,20 @@ class RowSet:
             self._hash = hash(tuple((key, len(b), b.min(), b.max()) for key, b in self._bitmaps.items()))
         return self._hash
 
-    def __le__(self, other: RowSet) -> bool:
+    def __le__(self, other: Positions) -> bool:
         """Whether every position is in `other`."""
-        return all(
-            key in other._bitmaps and bitmap.issubset(other._bitmaps[key]) for key, bitmap in self._bitmaps.items()
-        )
+        theirs = RowSet(other)._bitmaps
+        return all(key in theirs and bitmap.issubset(theirs[key]) for key, bitmap in self._bitmaps.items())
 
-    def __ge__(self, other: RowSet) -> bool:
-        return other <= self
+    def __ge__(self, other: Positions) -> bool:
+        return RowSet(other) <= self
 
-    def __lt__(self, other: RowSet) -> bool:
-        return self <= other and self != other
+    def __lt__(self, other: Positions) -> bool:
+        rows = RowSet(other)
+        return self <= rows and self != rows
 
-    def __gt__(self, other: RowSet) -> bool:
-        return other < self
+    def __gt__(self, other: Positions) -> bool:
+        return RowSet(other) < self
 
     def __or__(self, other: Positions) -> RowSet:
         return RowSet.union(self, RowSet(other))
@@ -172,11 +177,10 @@ class RowSet:
         rows = RowSet(other)
         return (self - rows) | (rows - self)
 
-    def isdisjoint(self, other: RowSet) -> bool:
+    def isdisjoint(self, other: Positions) -> bool:
         """Whether no position is in both."""
-        return not any(
-            key in other._bitmaps and bitmap.intersect(other._bitmaps[key]) for key, bitmap in self._bitmaps.items()
-        )
+        theirs = RowSet(other)._bitmaps
+        return not any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._bitmaps.items())
 
     @classmethod
     def union(cls, *sets: RowSet) -> RowSet:
@@ -218,8 +222,7 @@ class RowSet:
 
     def count(self, start: int, stop: int) -> int:
         """Return how many positions lie in ``[start, stop)``."""
-        if not 0 <= start <= stop:
-            raise UsageError("count needs 0 <= start <= stop")
+        start, stop = _bounds(start, stop)
         total = 0
         for key, bitmap in self._bitmaps.items():
             lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)
@@ -230,6 +233,7 @@ class RowSet:
         """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Nothing is expanded."""
         if bins < 1 or stop < 0:
             raise UsageError("a histogram needs at least one bin and stop >= 0")
+        stop, bins = index(stop), index(bins)
         edges = [stop * i // bins for i in range(bins + 1)]
         return np.array([self.count(a, b) for a, b in itertools.pairwise(edges)], np.int64)
 
@@ -298,14 +302,19 @@ class RowSet:
                 done = int(total[first - 1]) if first else 0
                 stop = max(int(np.searchsorted(total, done + rows, side="right")), first + 1)
                 lo, hi = int(view.keys[first]) << 16, (int(view.keys[stop - 1]) + 1) << 16
-                yield RowSet._wrap({key: bitmap & BitMap(range(lo, hi))}).to_numpy()
+                yield RowSet._wrap({key: bitmap & BitMap(range(lo, hi))}).to_numpy(max_rows=None)
                 first = stop
 
     def ranges(self) -> NDArray[np.int64]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
 
         Runs are never expanded: 2**32 rows in a row are one range.
+
+        Raises:
+            UsageError: a range ends above 2**63 - 1.
         """
+        if (self.max or 0) >= 2**63 - 1:
+            raise UsageError(f"position {self.max} ends a range that does not fit int64")
         parts = [
             expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32)
             for key, bitmap in self._bitmaps.items()
@@ -314,6 +323,7 @@ class RowSet:
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set."""
+        start, stop = _bounds(start, stop)
         packed = self.packed_mask(start, stop)
         bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
         return bits[start & 7 :].view(np.bool_)
@@ -328,8 +338,7 @@ class RowSet:
             stop: position after the last.
             keep: True inverts: a set bit is a row that is *not* in the set.
         """
-        if not 0 <= start <= stop:
-            raise UsageError("a mask needs 0 <= start <= stop")
+        start, stop = _bounds(start, stop)
         first = start >> 3
         out = np.zeros(((stop + 7) >> 3) - first, np.uint8)
         for key, bitmap in self._within(start, stop):
@@ -340,6 +349,7 @@ class RowSet:
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
         """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`."""
         pa = _pyarrow()
+        start, stop = _bounds(start, stop)
         buffer = pa.py_buffer(self.packed_mask(start, stop, keep=keep))
         return pa.BooleanArray.from_buffers(pa.bool_(), stop - start, [None, buffer], offset=start & 7)
 
@@ -366,6 +376,14 @@ class RowSet:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickle, ({key: bitmap.serialize() for key, bitmap in self._bitmaps.items()},))
+
+
+def _bounds(start: int, stop: int) -> tuple[int, int]:
+    """Check a half-open range of positions and make plain ints of it: NumPy's wrap around."""
+    start, stop = index(start), index(stop)
+    if not 0 <= start <= stop:
+        raise UsageError(f"a range of rows needs 0 <= start <= stop, got {start} and {stop}")
+    return start, stop
 
 
 def _unpickle(bitmaps: dict[int, bytes]) -> RowSet:

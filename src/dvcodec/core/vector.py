@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+import numpy as np
+
 from dvcodec.core import frame as framing
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.bitmap import BitmapView
@@ -23,6 +25,7 @@ __all__ = ["Vector", "encode_payload", "read", "read_payload"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
+_NATIVE_GAP = np.frombuffer(struct.pack("<i", len(roaring.EMPTY_BITMAP)) + roaring.EMPTY_BITMAP, "<u4")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +127,9 @@ def _walk(magic: Magic, cursor: Cursor, limits: Limits) -> VectorView:
     elif magic is Magic.NATIVE64:
         view = _walk_native(cursor, limits)
     else:
+        start = cursor.pos
         bitmap = roaring.walk(cursor)
+        limits.check("max_cardinality", bitmap.cardinality, cursor, start)
         view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
     cursor.expect_end("the bitmap")
     return view
@@ -144,7 +149,8 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
         )
     bitmaps: list[tuple[int, BitmapView]] = []
     cardinality = 0
-    for key in range(count):
+    key = 0
+    while (key := key + _skip_native_gaps(cursor, count - key)) < count:
         at = cursor.pos
         size = cursor.i32le("bitmap length")
         if size < 0:
@@ -156,7 +162,23 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
             cardinality += view.cardinality
             limits.check("max_cardinality", cardinality, cursor, at)
             bitmaps.append((key, view))
+        key += 1
     return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
+
+
+def _skip_native_gaps(cursor: Cursor, left: int) -> int:
+    """Move past a stretch of empty bitmaps in growing steps; return how many there were, at most `left`."""
+    total, size = 0, 1
+    while size:
+        size = min(8 * size, left - total, cursor.remaining // _MIN_NATIVE)
+        records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * _MIN_NATIVE], _NATIVE_GAP.dtype)
+        others = np.flatnonzero((records.reshape(size, 3) != _NATIVE_GAP).any(axis=1))
+        gaps = int(others[0]) if len(others) else size
+        cursor.pos += gaps * _MIN_NATIVE
+        total += gaps
+        if gaps < size:
+            break
+    return total
 
 
 def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:

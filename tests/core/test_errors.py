@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from dvcodec.core import errors
+from dvcodec.core.errors import (
+    BadMagic,
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    DvcodecError,
+    LimitExceeded,
+    MissingExtra,
+    NotCanonical,
+    Truncated,
+    Unsupported,
+    UsageError,
+)
+
+LEAVES = (BadMagic, CardinalityMismatch, ChecksumMismatch, LimitExceeded, NotCanonical, Truncated, Unsupported)
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (DecodeError, ValueError),
+        (UsageError, ValueError),
+        (Truncated, EOFError),
+        (Unsupported, NotImplementedError),
+        (MissingExtra, ImportError),
+    ],
+)
+def test_errors_are_caught_as_the_builtin_one_would_reach_for(kind: type[Exception], builtin: type[Exception]) -> None:
+    assert issubclass(kind, builtin)
+    assert issubclass(kind, DvcodecError)
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_wrong_bytes_are_a_decode_error_and_a_value_error_but_no_usage_error(leaf: type[DecodeError]) -> None:
+    assert issubclass(leaf, DecodeError)
+    assert issubclass(leaf, ValueError)
+    assert not issubclass(leaf, UsageError)
+
+
+def test_a_missing_extra_is_the_callers_side() -> None:
+    assert issubclass(MissingExtra, UsageError)
+    assert not issubclass(MissingExtra, DecodeError)
+
+
+def test_every_error_is_exported() -> None:
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, DvcodecError)}
+    assert kinds == set(errors.__all__)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (DecodeError("length field"), "length field"),
+        (DecodeError("length field", source="a.puffin"), "a.puffin: length field"),
+        (DecodeError("length field", offset=0), "at byte 0: length field"),
+        (DecodeError("magic", source="a.puffin", offset=4), "a.puffin at byte 4: magic"),
+        (DecodeError("magic", expected="x"), "magic: expected x"),
+        (DecodeError("magic", actual=0), "magic: found 0"),
+        (
+            ChecksumMismatch("CRC-32", source="s3://b/x.bin", offset=44, expected="0x00000001", actual="0x00000002"),
+            "s3://b/x.bin at byte 44: CRC-32: expected 0x00000001, found 0x00000002",
+        ),
+    ],
+)
+def test_a_message_says_where_what_expected_and_found(error: DecodeError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_a_missing_extra_names_the_command_that_installs_it() -> None:
+    assert str(MissingExtra("pyarrow", "arrow")) == (
+        "pyarrow is needed here and is not installed: pip install 'dvcodec[arrow]'"
+    )
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_decode_errors_keep_every_field_when_pickled_or_copied(leaf: type[DecodeError]) -> None:
+    error = leaf("bitmap key", source="x.bin", offset=12, expected="at most 5", actual=7)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(twin) is leaf
+        assert (twin.what, twin.source, twin.offset, twin.expected, twin.actual) == (
+            "bitmap key",
+            "x.bin",
+            12,
+            "at most 5",
+            7,
+        )
+        assert str(twin) == str(error)
+
+
+@pytest.mark.parametrize("error", [UsageError("position -1 is negative"), MissingExtra("pyarrow", "arrow")])
+def test_usage_errors_survive_pickling(error: UsageError) -> None:
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)

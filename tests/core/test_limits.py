@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import LimitExceeded, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+
+NAMES = [field.name for field in dataclasses.fields(Limits)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_limit_lets_its_own_value_pass_and_stops_the_next(name: str) -> None:
+    limits = Limits(**{name: 10})
+    cursor = Cursor(bytes(100), source="x.bin", base=1000)
+    limits.check(name, 10, cursor)
+    with pytest.raises(LimitExceeded) as caught:
+        limits.check(name, 11, cursor, 7)
+    assert caught.value.what == f"Limits.{name}"
+    assert (caught.value.source, caught.value.offset) == ("x.bin", 1007)
+    assert (caught.value.expected, caught.value.actual) == ("at most 10", 11)
+
+
+def test_the_offset_of_an_exceeded_limit_defaults_to_the_cursor() -> None:
+    cursor = Cursor(bytes(100), base=5)
+    cursor.seek(3, "there")
+    with pytest.raises(LimitExceeded) as caught:
+        Limits(max_blobs=0).check("max_blobs", 1, cursor)
+    assert caught.value.offset == 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_negative_limit_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"Limits.{name} must not be negative"):
+        Limits(**{name: -1})
+    Limits(**{name: 0})
+
+
+def test_limits_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DEFAULT_LIMITS.max_blobs = 1  # type: ignore[misc]  # that is the point
+    assert Limits() == DEFAULT_LIMITS
+
+
+def test_the_default_admits_the_largest_frame_and_no_larger_one() -> None:
+    assert DEFAULT_LIMITS.max_vector_bytes == 2**31 - 1

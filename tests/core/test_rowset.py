@@ -1,0 +1,772 @@
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from core.crafting import array, bitmap, run_limited, runs
+from core.test_build import FORMS
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.roaring import walk
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import encode_payload
+
+BORDERS = [
+    0,
+    1,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**32 + 1,
+    2**33 - 1,
+    2**33,
+    0x7FFFFFFE_80000000,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+]
+"""Positions where something carries over."""
+
+near_borders = st.sampled_from(BORDERS).flatmap(lambda at: st.integers(max(at - 3, 0), min(at + 3, 2**64 - 1)))
+positions = st.integers(0, 30) | st.integers(0, 200_000) | near_borders
+sets = st.frozensets(positions, max_size=40)
+spans = st.tuples(positions.filter(lambda at: at < 2**62), st.integers(0, 150_000)).map(lambda p: (p[0], p[0] + p[1]))
+
+
+def as_ranges(values: Iterable[int]) -> list[tuple[int, int]]:
+    """Maximal half-open ranges of values, one by one."""
+    ordered = sorted(set(values))
+    groups = itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
+    members = [[value for _, value in group] for _, group in groups]
+    return [(group[0], group[-1] + 1) for group in members]
+
+
+def with_runs(rows: RowSet) -> RowSet:
+    """The same set held in run containers as far as there are ranges."""
+    return RowSet.from_ranges(as_ranges(rows)) if (rows.max or 0) < 2**63 - 1 else rows
+
+
+# ------------------------------------------------------------------ building
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_positions_come_in_any_form_and_order(form: Callable[[list[int]], Any]) -> None:
+    values = [9, 3, 127, 0, 3]
+    assert RowSet(form(values)) == RowSet.from_positions(form(values)) == {0, 3, 9, 127}
+
+
+@pytest.mark.parametrize("make", [set, frozenset, dict.fromkeys, RowSet, lambda values: np.array(values, np.uint64)])
+def test_unordered_collections_give_ascending_positions(make: Callable[[list[int]], Any]) -> None:
+    values = [2**40, 5, 2**63, 2**32, 0]
+    assert list(RowSet(make(values))) == sorted(values)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(0),
+        range(5, 5),
+        range(10, 0),
+        range(1),
+        range(70_000),
+        range(65_535, 65_537),
+        range(2**32 - 2, 2**32 + 2),
+        range(2**63 - 3, 2**63 - 1),
+        range(2**63 - 2, 2**63 + 2),
+        range(2**63, 2**63 + 3),
+        range(2**64 - 3, 2**64),
+        range(3, 100, 7),
+        range(100, 3, -7),
+        range(5, -1, -1),
+    ],
+    ids=repr,
+)
+def test_a_range_is_the_positions_it_counts(numbers: range) -> None:
+    assert list(RowSet(numbers)) == sorted(numbers)
+
+
+@pytest.mark.parametrize("numbers", [range(-1, 3), range(-5, -1), range(3, -3, -1), range(-9, 9, 2)], ids=repr)
+def test_a_range_below_zero_is_refused(numbers: range) -> None:
+    with pytest.raises(UsageError, match="negative"):
+        RowSet(numbers)
+
+
+def test_a_long_range_is_not_expanded() -> None:
+    tracemalloc.start()
+    try:
+        rows = RowSet(range(10, 2**36))
+        assert tracemalloc.get_traced_memory()[1] < 500 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == 2**36 - 10
+
+
+@pytest.mark.parametrize("wrong", [[-1], [2**64], [1.0], np.array([1.5]), np.array([True]), [None], "5", b"12345678"])
+def test_what_is_no_position_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError):
+        RowSet(wrong)
+    with pytest.raises(UsageError):
+        RowSet.from_positions(wrong)
+
+
+def test_no_argument_is_the_empty_set() -> None:
+    rows = RowSet()
+    assert not rows
+    assert (len(rows), rows.cardinality, rows.min, rows.max, list(rows)) == (0, 0, None, None, [])
+
+
+@pytest.mark.parametrize("at", BORDERS)
+def test_a_position_at_a_border_is_held_exactly(at: int) -> None:
+    rows = RowSet([at])
+    assert (len(rows), rows.min, rows.max, list(rows)) == (1, at, at, [at])
+    assert at in rows
+    assert at - 1 not in rows
+    assert at + 1 not in rows
+    assert at ^ 1 << 32 not in rows
+    assert rows.to_numpy(np.uint64).tolist() == [at]
+    assert rows.count(at, at + 1) == 1
+    assert rows.count(0, at) == rows.count(at + 1, 2**65) == 0
+    assert rows.mask(max(at - 5, 0), at + 3).tolist() == [False] * min(at, 5) + [True, False, False]
+
+
+@given(st.lists(spans, max_size=12))
+def test_ranges_in_any_order_with_overlaps_are_the_union_of_their_positions(ranges: list[tuple[int, int]]) -> None:
+    rows = RowSet.from_ranges(ranges)
+    expected = RowSet.union(*(RowSet(np.arange(start, stop, dtype=np.uint64)) for start, stop in ranges))
+    assert rows == expected
+    assert RowSet.from_ranges(np.array(ranges, np.int64).reshape(-1, 2)) == expected
+    assert RowSet.from_ranges(iter(ranges)) == expected
+    assert rows.ranges().tolist() == expected.ranges().tolist()
+
+
+@pytest.mark.parametrize(
+    "ranges", [[], [(5, 5)], [(0, 0), (7, 7)], np.zeros((0, 2), np.int64), [(2**63 - 1, 2**63 - 1)]], ids=repr
+)
+def test_empty_ranges_are_fine(ranges: Any) -> None:
+    assert RowSet.from_ranges(ranges) == RowSet()
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(0, 2**63 - 1)],
+        [(2**40, 2**41), (0, 1)],
+    ],
+    ids=repr,
+)
+def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
+    with pytest.raises(UsageError, match="blocks of 65,536 rows"):
+        RowSet.from_ranges(ranges)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [(-1, 5)],
+        [(5, 4)],
+        [(-5, -1)],
+        [(0, 2**63)],
+        [(2**63, 2**63 + 1)],
+        [(0, 2**64)],
+        np.array([(0, 2**63)], np.uint64),
+        np.array([(2**63, 2**63 + 5)], np.uint64),
+        [(0.0, 5.0)],
+        [(0, 1, 2)],
+        [(0, 1), (2,)],
+        [(0, 1), 2],
+        [5, 6],
+        [(False, True)],
+        [("0", "1")],
+        np.zeros((2, 2, 2), np.int64),
+    ],
+    ids=repr,
+)
+def test_what_is_no_range_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="range"):
+        RowSet.from_ranges(wrong)
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 65_530, 2**32 - 3, 2**63 - 2, 2**63, 2**64 - 6])
+def test_a_mask_counts_from_its_start(start: int) -> None:
+    mask = [True, False, True, True, False, True]
+    expected = [start, start + 2, start + 3, start + 5]
+    for form in (mask, tuple(mask), iter(mask), np.array(mask), [np.bool_(flag) for flag in mask]):
+        assert list(RowSet.from_mask(form, start)) == expected  # type: ignore[arg-type]  # NumPy's booleans count too
+
+
+@pytest.mark.parametrize("nothing", [[], np.zeros(0, np.bool_), [False], np.zeros(9, np.bool_)], ids=repr)
+def test_a_mask_without_rows_is_the_empty_set(nothing: Any) -> None:
+    assert RowSet.from_mask(nothing) == RowSet.from_mask(nothing, 2**64 - 9) == RowSet()
+
+
+@pytest.mark.parametrize("start", [-1, 2**64 - 1, 2**64, 2**70])
+def test_a_mask_may_not_leave_the_positions(start: int) -> None:
+    with pytest.raises(UsageError, match="mask"):
+        RowSet.from_mask([True, True], start)
+
+
+@pytest.mark.parametrize("wrong", [[1, 0], [None], ["a"], np.ones(3), np.ones((2, 2), np.bool_), np.array(5)], ids=repr)
+def test_what_is_no_mask_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="flat array of booleans"):
+        RowSet.from_mask(wrong)
+
+
+# ------------------------------------------------------------------ laws of sets
+
+
+@given(sets, sets)
+def test_operators_agree_with_pythons_sets(left: frozenset[int], right: frozenset[int]) -> None:
+    for a in (RowSet(left), with_runs(RowSet(left))):
+        b = RowSet(right)
+        for theirs in (b, with_runs(b), right, list(right), sorted(right)):
+            assert a | theirs == left | right
+            assert a & theirs == left & right
+            assert a - theirs == left - right
+            assert a ^ theirs == left ^ right
+            assert (a <= theirs) is (left <= right)
+            assert (a >= theirs) is (left >= right)
+            assert (a < theirs) is (left < right)
+            assert (a > theirs) is (left > right)
+            assert a.isdisjoint(theirs) is left.isdisjoint(right)
+        assert (a == b) is (left == right)
+        assert (a != b) is (left != right)
+        assert (a == right) is (right == a) is (left == right)
+
+
+@given(sets, sets, sets)
+def test_algebra(a: frozenset[int], b: frozenset[int], c: frozenset[int]) -> None:
+    x, y, z = RowSet(a), with_runs(RowSet(b)), RowSet(c)
+    assert x | y == y | x
+    assert (x | y) | z == x | (y | z) == RowSet.union(x, y, z) == RowSet.union(z, x, y, x)
+    assert x & (y | z) == (x & y) | (x & z)
+    assert x - (y | z) == (x - y) & (x - z)
+    assert x ^ y == (x | y) - (x & y)
+    assert x ^ y ^ y == x
+    assert x & y <= x <= x | y
+
+
+@given(sets)
+def test_a_set_and_itself(values: frozenset[int]) -> None:
+    rows = RowSet(values)
+    same = RowSet(rows)
+    assert rows | same == rows & same == rows == RowSet.union(rows)
+    assert rows - same == rows ^ same == RowSet() == RowSet.union()
+    assert rows <= same <= rows
+    assert not rows < same
+    assert rows.isdisjoint(same) is not bool(values)
+
+
+@given(sets)
+def test_equal_sets_have_equal_hashes_and_bytes_however_they_were_built(values: frozenset[int]) -> None:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    rows = RowSet(values)
+    for twin in (
+        RowSet(reversed(ordered)),
+        with_runs(rows),
+        RowSet(ordered[:half]) | RowSet(ordered[half:]),
+        RowSet([*values, 12345]) - ([12345] if 12345 not in values else []),
+        pickle.loads(pickle.dumps(rows)),
+    ):
+        assert twin == rows
+        assert hash(twin) == hash(rows)
+        if rows.max is None or rows.max <= 0x7FFFFFFE_80000000:
+            assert encode_payload(twin, Magic.PORTABLE64, gap_keys=False) == encode_payload(
+                rows, Magic.PORTABLE64, gap_keys=False
+            )
+
+
+@given(sets)
+def test_a_set_is_what_it_holds(values: frozenset[int]) -> None:
+    rows = RowSet(values)
+    assert len(rows) == rows.cardinality == len(values)
+    assert list(rows) == sorted(values)
+    assert (rows.min, rows.max) == (min(values, default=None), max(values, default=None))
+    assert bool(rows) is bool(values)
+    assert all(value in rows for value in values)
+    assert not any(value ^ 1 in rows for value in values if value ^ 1 not in values)
+
+
+def test_other_things_are_not_equal_to_a_row_set() -> None:
+    rows = RowSet([1, 2])
+    assert rows != [1, 2]
+    assert rows != 3
+    assert rows != {1, 2, 3}
+    assert rows != {1, "2"}
+    assert rows == {1, 2} == rows
+    assert rows == frozenset([1, 2])
+
+
+@pytest.mark.parametrize(
+    "operator", ["__or__", "__and__", "__sub__", "__xor__", "__le__", "__ge__", "__lt__", "__gt__", "isdisjoint"]
+)
+def test_operators_refuse_what_holds_no_positions(operator: str) -> None:
+    with pytest.raises(UsageError):
+        getattr(RowSet([1]), operator)([-1])
+
+
+@pytest.mark.parametrize(
+    ("thing", "inside"),
+    [
+        (5, True),
+        (np.int64(5), True),
+        (np.uint8(5), True),
+        (2**40, True),
+        (6, False),
+        (-5, False),
+        (2**40 + 5, False),
+        (2**64 + 5, False),
+        (2**100, False),
+        (5.0, False),
+        ("5", False),
+        (None, False),
+    ],
+)
+def test_membership(thing: object, inside: bool) -> None:
+    assert (thing in RowSet([5, 2**40])) is inside
+
+
+# ------------------------------------------------------------------ immutability
+
+
+def test_operations_leave_their_operands_as_they_are() -> None:
+    values = {1, 2, 3, 70_000, 2**32, 2**40}
+    rows = RowSet(values)
+    other = RowSet([2, 3, 2**40, 2**50])
+    before = {key: rows._bitmaps[key].serialize() for key in rows._bitmaps}
+    results = [rows | other, rows & other, rows - other, rows ^ other, RowSet.union(rows, other), RowSet(rows)]
+    results += [rows - RowSet(), rows | RowSet()]
+    for result in results:
+        list(result.chunks())
+        result.ranges()
+        encode_payload(result, Magic.PORTABLE64, gap_keys=False)
+        assert result | [99] != result
+        assert result - result == RowSet()
+    assert {key: rows._bitmaps[key].serialize() for key in rows._bitmaps} == before
+    assert rows == values
+    assert other == {2, 3, 2**40, 2**50}
+
+
+def test_the_hash_does_not_change() -> None:
+    rows = RowSet.from_ranges([(0, 100_000)])
+    first = hash(rows)
+    encode_payload(rows, Magic.PORTABLE64)
+    rows.ranges()
+    assert hash(rows) == first == hash(RowSet(range(100_000)))
+    assert len({rows, RowSet(np.arange(100_000)), RowSet()}) == 2
+
+
+def test_augmented_assignment_makes_a_new_set() -> None:
+    rows = kept = RowSet([1, 2])
+    rows |= [3]
+    rows -= [1]
+    assert rows == {2, 3}
+    assert kept == {1, 2}
+
+
+def test_what_comes_out_is_the_callers_own() -> None:
+    rows = RowSet([1, 2, 3])
+    rows.to_numpy()[:] = 7
+    rows.mask(0, 8)[:] = True
+    rows.packed_mask(0, 8)[:] = 255
+    rows.ranges()[:] = 0
+    assert rows == {1, 2, 3}
+
+
+def test_the_array_a_set_was_built_from_may_change() -> None:
+    values = np.array([1, 2, 3], np.uint64)
+    rows = RowSet(values)
+    values[:] = 9
+    assert rows == {1, 2, 3}
+
+
+# ------------------------------------------------------------------ pickling, repr
+
+
+@given(sets)
+def test_pickles_and_copies_are_equal(values: frozenset[int]) -> None:
+    rows = with_runs(RowSet(values))
+    hash(rows)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        twin = pickle.loads(pickle.dumps(rows, protocol))
+        assert twin == rows
+        assert hash(twin) == hash(rows)
+    assert copy.copy(rows) == copy.deepcopy(rows) == rows
+
+
+def test_a_pickle_costs_what_the_serialized_form_costs() -> None:
+    assert len(pickle.dumps(RowSet(range(10**9)))) < 300_000
+
+
+def test_a_pickle_is_read_by_another_process() -> None:
+    rows = RowSet([5, 2**40])
+    script = "import pickle, sys; rows = pickle.load(sys.stdin.buffer); print(list(rows), hash(rows))"
+    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(rows), capture_output=True, check=True)
+    assert done.stdout.decode().split("\n")[0] == f"[5, 1099511627776] {hash(rows)}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (RowSet(), "RowSet([])"),
+        (RowSet([5]), "RowSet([5])"),
+        (RowSet(range(8)), "RowSet([0, 1, 2, 3, 4, 5, 6, 7])"),
+        (RowSet(range(9)), "RowSet(9 rows in 0..8)"),
+        (RowSet(range(7, 2**32)), "RowSet(4,294,967,289 rows in 7..4294967295)"),
+    ],
+)
+def test_repr_spells_out_small_sets_only(rows: RowSet, text: str) -> None:
+    assert repr(rows) == text
+
+
+# ------------------------------------------------------------------ expanding
+
+
+@given(sets)
+def test_to_numpy_gives_all_positions_ascending(values: frozenset[int]) -> None:
+    rows = RowSet(values)
+    wide = rows.to_numpy(np.uint64)
+    assert (wide.dtype, wide.tolist()) == (np.dtype(np.uint64), sorted(values))
+    if max(values, default=0) < 2**63:
+        narrow = rows.to_numpy()
+        assert (narrow.dtype, narrow.tolist()) == (np.dtype(np.int64), sorted(values))
+        assert rows.to_arrow().equals(pa.array(sorted(values), pa.int64()))
+    else:
+        for expand in (rows.to_numpy, rows.to_arrow):
+            with pytest.raises(UsageError, match=f"position {max(values)} does not fit int64: ask for np.uint64"):
+                expand()
+
+
+def test_more_rows_than_the_limit_are_not_expanded() -> None:
+    rows = RowSet(range(1000))
+    assert len(rows.to_numpy(max_rows=1000)) == len(rows.to_numpy(max_rows=None)) == 1000
+    with pytest.raises(LimitExceeded) as caught:
+        rows.to_numpy(max_rows=999)
+    assert (caught.value.expected, caught.value.actual) == ("at most 999", 1000)
+    with pytest.raises(LimitExceeded, match=f"at most {2**30}, found {2**30 + 1}"):
+        RowSet(range(2**30 + 1)).to_numpy()
+
+
+@pytest.mark.parametrize("rows", [1, 65_536, 70_000, 131_072, 200_000, 10**9])
+def test_chunks_are_all_positions_in_order_and_of_the_size_asked_for(rows: int) -> None:
+    whole = (
+        RowSet(range(300_000)) | RowSet(range(2**32 - 5, 2**32 + 100_000)) | RowSet(range(2**40, 2**40 + 300_000, 3))
+    )
+    chunks = list(whole.chunks(rows))
+    assert all(0 < len(chunk) <= max(rows, 65_536) for chunk in chunks)
+    assert all(chunk.dtype == np.int64 for chunk in chunks)
+    assert np.array_equal(np.concatenate(chunks), whole.to_numpy())
+    if rows == 70_000:
+        assert len(chunks) < 20
+
+
+def test_the_empty_set_has_no_chunks_and_no_ranges() -> None:
+    assert list(RowSet().chunks()) == []
+    assert RowSet().ranges().shape == (0, 2)
+    assert RowSet().ranges().dtype == np.int64
+
+
+@given(sets)
+def test_ranges_are_maximal_and_cross_borders(values: frozenset[int]) -> None:
+    below = {value for value in values if value < 2**63 - 1}
+    rows = RowSet(below)
+    for form in (rows, with_runs(rows)):
+        assert [tuple(pair) for pair in form.ranges().tolist()] == as_ranges(below)
+    assert RowSet.from_ranges(rows.ranges()) == rows
+
+
+@pytest.mark.parametrize("at", [2**63 - 1, 2**63, 2**64 - 1])
+def test_ranges_that_do_not_fit_int64_are_refused(at: int) -> None:
+    with pytest.raises(UsageError, match=f"position {at} "):
+        RowSet([5, at]).ranges()
+    assert RowSet([2**63 - 2]).ranges().tolist() == [[2**63 - 2, 2**63 - 1]]
+
+
+def test_one_range_over_many_borders_stays_one() -> None:
+    assert RowSet.from_ranges([(5, 2**34)]).ranges().tolist() == [[5, 2**34]]
+
+
+# ------------------------------------------------------------------ masks
+
+MASKED = {
+    "sparse": RowSet([0, 1, 7, 8, 9, 63, 64, 65_535, 65_536, 2**32 - 1, 2**32, 2**32 + 9, 2**33]),
+    "run": RowSet(range(3, 200_000)) | RowSet(range(2**32 - 77, 2**32 + 1000)),
+    "bitset": RowSet(range(0, 150_000, 2)) | RowSet(range(2**32 - 20_001, 2**32 + 20_000, 2)),
+    "all": RowSet(range(2**32 - 300_000, 2**32 + 300_000)) | RowSet(range(300_000)),
+    "none": RowSet(),
+    "high": RowSet([2**63 - 1, 2**63, 2**64 - 1]),
+}
+WINDOWS = [
+    (0, 0),
+    (5, 5),
+    (8, 8),
+    (0, 1),
+    (0, 8),
+    (1, 8),
+    (7, 9),
+    (3, 70),
+    (0, 65_536),
+    (65_535, 65_537),
+    (65_533, 131_079),
+    (13, 200_003),
+    (199_999, 200_001),
+    (2**32 - 1, 2**32),
+    (2**32 - 1, 2**32 + 1),
+    (2**32, 2**32 + 1),
+    (2**32 - 13, 2**32 + 21),
+    (2**32 - 100_003, 2**32 + 100_005),
+    (2**33 - 3, 2**33 + 3),
+    (2**63 - 3, 2**63 + 4),
+    (2**64 - 9, 2**64),
+]
+masked = pytest.mark.parametrize("rows", MASKED.values(), ids=MASKED)
+windows = pytest.mark.parametrize(("start", "stop"), WINDOWS)
+
+
+def mask_one_by_one(rows: RowSet, start: int, stop: int) -> NDArray[np.bool_]:
+    out = np.zeros(stop - start, np.bool_)
+    inside = (rows & RowSet(range(start, stop))).to_numpy(np.uint64)
+    out[(inside - np.uint64(start)).astype(np.int64)] = True
+    return out
+
+
+@masked
+@windows
+def test_masks_are_true_where_a_row_is_in_the_set(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    found = rows.mask(start, stop)
+    assert found.dtype == np.bool_
+    assert np.array_equal(found, expected)
+    assert rows.count(start, stop) == expected.sum()
+
+
+@masked
+@windows
+def test_packed_masks_begin_with_the_byte_of_the_start(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    for keep in (False, True):
+        packed = rows.packed_mask(start, stop, keep=keep)
+        assert packed.dtype == np.uint8
+        assert len(packed) == (stop + 7) // 8 - start // 8
+        bits = np.unpackbits(packed, bitorder="little")[start & 7 :][: stop - start].astype(bool)
+        assert np.array_equal(bits, ~expected if keep else expected)
+        if not keep:
+            assert np.unpackbits(packed).sum() == expected.sum(), "bits outside of the window are zero"
+
+
+@masked
+@windows
+def test_arrow_masks_are_packed_booleans(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    for keep in (False, True):
+        found = rows.arrow_mask(start, stop, keep=keep)
+        found.validate(full=True)
+        assert (found.type, len(found), found.null_count) == (pa.bool_(), stop - start, 0)
+        assert np.array_equal(found.to_numpy(zero_copy_only=False), ~expected if keep else expected)
+        assert len(found.buffers()[1]) == (stop + 7) // 8 - start // 8
+
+
+@settings(max_examples=200)
+@given(sets, st.lists(spans, max_size=4), near_borders, st.integers(0, 100_000))
+def test_any_window_of_any_set(values: frozenset[int], ranges: list[tuple[int, int]], start: int, size: int) -> None:
+    rows = RowSet(values) | RowSet.from_ranges(ranges)
+    stop = min(start + size, 2**64)
+    expected = mask_one_by_one(rows, start, stop)
+    assert np.array_equal(rows.mask(start, stop), expected)
+    assert rows.count(start, stop) == int(expected.sum())
+
+
+def test_masks_side_by_side_are_one_mask() -> None:
+    rows = MASKED["bitset"]
+    cuts = [2**32 - 20_005, 2**32 - 19_999, 2**32 - 3, 2**32, 2**32 + 1, 2**32 + 20_003]
+    parts = [rows.mask(start, stop) for start, stop in itertools.pairwise(cuts)]
+    assert np.array_equal(np.concatenate(parts), rows.mask(cuts[0], cuts[-1]))
+
+
+def test_a_mask_of_all_rows_makes_the_same_set_again() -> None:
+    for rows in (MASKED["run"] & RowSet(range(2**31)), MASKED["bitset"] & RowSet(range(2**31))):
+        assert RowSet.from_mask(rows.mask(0, 200_001)) == rows
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.uint32, np.int64, np.uint64])
+def test_bounds_may_be_numpy_integers(kind: type[np.integer[Any]]) -> None:
+    rows = RowSet([5, 9, 2**32 + 1, 2**63])
+    start, stop = kind(3), kind(10)
+    assert rows.count(start, stop) == 2
+    assert np.flatnonzero(rows.mask(start, stop)).tolist() == [2, 6]
+    assert rows.packed_mask(start, stop).tolist() == [0b0010_0000, 0b0000_0010]
+    assert rows.arrow_mask(start, stop).true_count == 2
+    assert rows.histogram(kind(10), kind(2)).tolist() == [0, 2]
+    if np.iinfo(kind).max > 2**40:
+        assert rows.count(kind(3), kind(2**33)) == 3
+        assert rows.count(np.int64(3), np.uint64(2**33)) == 3
+        assert rows.mask(kind(2**32), kind(2**32 + 2)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (-3, -1)])
+@pytest.mark.parametrize("method", ["count", "mask", "packed_mask", "arrow_mask"])
+def test_a_window_that_is_none_is_refused(method: str, start: int, stop: int) -> None:
+    with pytest.raises(UsageError, match=f"0 <= start <= stop, got {start} and {stop}"):
+        getattr(RowSet([1]), method)(start, stop)
+
+
+@pytest.mark.parametrize("method", ["to_arrow", "arrow_mask"])
+def test_without_pyarrow_the_extra_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+        getattr(RowSet([1]), method)(*((0, 8) if method == "arrow_mask" else ()))
+
+
+# ------------------------------------------------------------------ counting
+
+
+@given(sets, st.integers(1, 2**64), st.integers(1, 40))
+def test_a_histogram_counts_every_position_below_its_end_once(values: frozenset[int], stop: int, bins: int) -> None:
+    found = RowSet(values).histogram(stop, bins)
+    assert (found.dtype, len(found)) == (np.dtype(np.int64), bins)
+    expected = [0] * bins
+    edges = [stop * i // bins for i in range(bins + 1)]
+    for value in values:
+        for i, (low, high) in enumerate(itertools.pairwise(edges)):
+            expected[i] += low <= value < high
+    assert found.tolist() == expected
+
+
+def test_a_histogram_of_nothing() -> None:
+    assert RowSet([1, 2]).histogram(0, 3).tolist() == [0, 0, 0]
+    assert RowSet().histogram(100, 2).tolist() == [0, 0]
+    assert RowSet(range(10)).histogram(3, 5).tolist() == [0, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("stop", "bins"), [(10, 0), (10, -1), (-1, 5)])
+def test_a_histogram_needs_bins_and_an_end(stop: int, bins: int) -> None:
+    with pytest.raises(UsageError, match="histogram"):
+        RowSet([1]).histogram(stop, bins)
+
+
+@given(sets, st.lists(positions, max_size=30), st.booleans())
+def test_contains_answers_for_each_position(values: frozenset[int], asked: list[int], dense: bool) -> None:
+    low = asked[0] if asked else 0
+    wanted = [low + at % 1000 for at in asked if low < 2**64 - 1000] if dense else [*asked, *sorted(values)[:5]]
+    for rows in (RowSet(values), with_runs(RowSet(values))):
+        found = rows.contains(np.array(wanted, np.uint64))
+        assert found.dtype == np.bool_
+        assert found.tolist() == [at in values for at in wanted]
+
+
+@pytest.mark.parametrize("step", [1, 3, 64, 65, 1000, 10**6, 2**33])
+def test_contains_looks_up_dense_and_sparse_positions_alike(step: int) -> None:
+    rows = RowSet(range(2**32 - 200_000, 2**32 + 200_000)) | RowSet(range(0, 5000 * step, 2 * step))
+    asked = np.arange(5000, dtype=np.int64) * step
+    found = rows.contains(asked[::-1])
+    assert found[::-1].tolist() == [int(at) in rows for at in asked]
+
+
+def test_contains_takes_repeated_and_unsorted_positions() -> None:
+    rows = RowSet([5, 2**40])
+    assert rows.contains(np.array([2**40, 5, 5, 6, 2**40, 0])).tolist() == [True, True, True, False, True, False]
+    assert rows.contains(np.array([2**40, 2**50, 5, 5])).tolist() == [True, False, True, True]
+    assert rows.contains(np.zeros(0, np.int64)).tolist() == []
+    assert RowSet().contains(np.array([0, 5])).tolist() == [False, False]
+    assert rows.contains(np.array([6, 2**45])).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("wrong", [np.array([-1]), np.array([0.5]), np.array([True]), np.array([[1]])], ids=repr)
+def test_contains_refuses_what_is_no_position(wrong: Any) -> None:
+    with pytest.raises(UsageError):
+        RowSet([1]).contains(wrong)
+
+
+# ------------------------------------------------------------------ containers
+
+
+def test_containers_are_those_of_the_canonical_encoding() -> None:
+    assert RowSet().containers == ContainerMix()
+    assert RowSet(range(3)).containers == ContainerMix(arrays=1)
+    assert RowSet(range(4)).containers == ContainerMix(runs=1)
+    rows = RowSet(range(100)) | RowSet(range(65_536, 131_072, 2)) | RowSet([2**32, 2**32 + 65_536])
+    assert rows.containers == ContainerMix(arrays=2, bitsets=1, runs=1)
+
+
+def test_formats_hand_over_bitmaps_in_any_key_order_and_empty_ones_leave() -> None:
+    rows = RowSet._wrap({3: BitMap([1]), 0: BitMap(), 1: BitMap([2])})
+    assert list(rows) == [2**32 + 2, 3 * 2**32 + 1]
+    assert rows == RowSet(rows)
+    assert (rows.min, rows.max) == (2**32 + 2, 3 * 2**32 + 1)
+
+
+def test_rows_that_came_as_a_tied_run_are_the_same_set() -> None:
+    tied = RowSet._wrap({0: walk(Cursor(bitmap(runs(0, [(1, 2), (5, 3)])))).load()})
+    plain = RowSet._wrap({0: walk(Cursor(bitmap(array(0, [1, 2, 5, 6, 7])))).load()})
+    assert tied == plain == {1, 2, 5, 6, 7}
+    assert hash(tied) == hash(plain)
+    assert encode_payload(tied, Magic.PAIMON32) == encode_payload(plain, Magic.PAIMON32)
+
+
+# ------------------------------------------------------------------ hazard 17: bombs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("rows.cardinality", 2**32),
+        ("len(pickle.dumps(rows)) < 2_000_000", True),
+        ("rows.ranges().tolist()", [[0, 2**32]]),
+        ("rows.count(5, 2**32 - 5)", 2**32 - 10),
+        ("rows.histogram(2**32, 4).tolist()", [2**30] * 4),
+        ("(rows.min, rows.max)", (0, 2**32 - 1)),
+        ("rows.mask(2**32 - 2, 2**32 + 2).tolist()", [True, True, False, False]),
+        ("rows.packed_mask(2**31, 2**31 + 2**20).sum()", 255 * 2**17),
+        ("rows.contains(np.array([0, 2**31, 2**32])).tolist()", [True, True, False]),
+        ("(rows - RowSet([7])).cardinality", 2**32 - 1),
+        ("rows == vector.read_payload(Cursor(data)).load()", True),
+        ("hash(rows) == hash(rows | RowSet([7]))", True),
+        ("repr(rows)", "RowSet(4,294,967,296 rows in 0..4294967295)"),
+        ("rows.containers.runs", 65536),
+        ("len(next(rows.chunks()))", 2**20),
+        ("vector.encode_payload(rows, frame.Magic.PORTABLE64) == data[4:]", True),
+        ("refused(lambda: rows.to_numpy())", "LimitExceeded"),
+        ("refused(lambda: rows.to_arrow())", "LimitExceeded"),
+    ],
+)
+def test_hazard_a_megabyte_that_holds_every_32_bit_position_is_never_expanded(question: str, answer: object) -> None:
+    output = run_limited(
+        f"""
+        import pickle
+        def refused(call):
+            try:
+                call()
+            except DecodeError as error:
+                return type(error).__name__
+        bits = crafting.bitmap(*(crafting.runs(key, [(0, 65536)]) for key in range(65536)))
+        data = crafting.PORTABLE + crafting.vector64((0, bits))
+        assert len(data) < 1 << 20
+        del bits
+        cap()
+        rows = RowSet.from_ranges([(0, 2**32)])
+        answer = {question}
+        print(repr(answer.item() if isinstance(answer, np.generic) else answer))
+        """,
+        megabytes=50,
+    )
+    assert output == f"{answer!r}\n"
