@@ -165,21 +165,25 @@ class Descriptor:
 
         Raises:
             UsageError: an inline vector has no file; or no `table_root`.
-            NotCanonical: the path would leave the table's folder.
+            NotCanonical: the path would leave the table's folder, or ``p`` holds no URL.
         """
         if self.is_inline:
             raise UsageError("an inline vector stands in the log, not in a file")
         if self.storage_type == ABSOLUTE:
-            parts = urlsplit(self.path_or_inline_dv)
-            return unquote(parts.path) if parts.scheme == "file" else unquote(self.path_or_inline_dv)
-        if table_root is None:
+            try:
+                parts = urlsplit(self.path_or_inline_dv)
+            except ValueError as err:
+                raise _refuse(None, "a URL", f"{self.path_or_inline_dv!r}: {err}") from None
+            local = parts.scheme == "file" and parts.netloc in ("", "localhost")
+            return unquote(parts.path if local else self.path_or_inline_dv)
+        if not table_root:
             raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
         if self.storage_type == RELATIVE:
             relative = self.path_or_inline_dv
         else:
             prefix = self.path_or_inline_dv[:-UUID_CHARS]
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
-        if relative.startswith("/") or ".." in relative.split("/"):
+        if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
             raise _refuse(None, "a path inside the table", repr(relative))
         return f"{table_root.rstrip('/')}/{relative}"
 

@@ -49,7 +49,7 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
             padding that is not zero, or more data than `size`.
         Truncated: less data than `size`.
     """
-    raw = text.encode("utf-8", "replace")
+    raw = text.encode("utf-8", "surrogatepass")
     cursor = Cursor(raw, source=source)
     if len(raw) % 5:
         raise cursor.error(NotCanonical, "length of Z85 text", expected="a multiple of 5", actual=len(raw))

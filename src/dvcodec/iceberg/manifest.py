@@ -41,7 +41,7 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
 
 
 def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
-    """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as a ``java.util.HashMap`` iterates.
+    """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as its ``HashMap`` iterates.
 
     The map is filled by ``computeIfAbsent``, once for every deleted row: a bucket takes its newest entry at the head,
     and a call that finds the table more than three quarters full doubles it first, even for a key that is there.
@@ -50,17 +50,16 @@ def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
         deletes: data file -> number of deleted rows, in the order in which the files were deleted from, one file
             after the other.
 
-    Not modelled: buckets of more than 8 in tables of 64 and more, which Java turns into trees.
+    Not modelled: buckets of 8 and more in tables of 64 and more, which Java turns into trees.
     """
-    size, count = _JAVA_TABLE, 0
+    size = _JAVA_TABLE
     table: dict[int, list[str]] = {}
     hashes = {path: _java_hash(path) for path in deletes}
-    for path, rows in deletes.items():
-        if count > size * 3 // 4:
+    for count, (path, rows) in enumerate(deletes.items(), 1):
+        if count - 1 > size * 3 // 4:
             size, table = 2 * size, _doubled(table, size, hashes)
         bucket = table.setdefault(hashes[path] & (size - 1), [])
         bucket.insert(0, path)
-        count += 1
         crowded = len(bucket) >= _JAVA_CROWDED and size < _JAVA_MIN_TREE_TABLE
         if crowded:
             size, table = 2 * size, _doubled(table, size, hashes)

@@ -108,7 +108,7 @@ def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) ->
         UsageError: a position above 0x7ffffffe80000000, or a blob of more than 2**31 - 1 bytes.
 
     >>> encode(RowSet()).hex(" ", 4)
-    '0000000c d1d33964 00000000 00000000 45cf7d12'
+    '0000000c d1d33964 00000000 00000000 bf18480c'
     """
     magic = Magic.PORTABLE64
     return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
@@ -215,7 +215,8 @@ def write_deletion_vectors(
         sink: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
-        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in the mapping's.
+        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
+            the mapping.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
@@ -11,6 +11,8 @@ from dvcodec.io import SourceTarget, open_source
 from dvcodec.ops.sniff import read_vector, sniff_source
 
 __all__ = ["Diff", "diff", "merge", "read_rows"]
+
+DataFile = TypeVar("DataFile", bound="str | None")
 
 
 class Diff(NamedTuple):
@@ -31,13 +33,13 @@ def diff(old: RowSet, new: RowSet) -> Diff:
     return Diff(new - old, old - new)
 
 
-def merge(vectors: Iterable[Mapping[str | None, RowSet]]) -> dict[str | None, RowSet]:
+def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet]:
     """Unite vectors by data file.
 
     >>> merge([{"a": RowSet([1])}, {"a": RowSet([2]), "b": RowSet([3])}])
     {'a': RowSet([1, 2]), 'b': RowSet([3])}
     """
-    by_file: dict[str | None, list[RowSet]] = {}
+    by_file: dict[DataFile, list[RowSet]] = {}
     for mapping in vectors:
         for path, rows in mapping.items():
             by_file.setdefault(path, []).append(rows)

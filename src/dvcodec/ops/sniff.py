@@ -170,6 +170,7 @@ def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
         magic = Magic.PORTABLE64
     else:
         bitmap = roaring.walk(cursor)
+        limits.check("max_cardinality", bitmap.cardinality, cursor, 0)
         view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
         magic = Magic.PAIMON32
     cursor.expect_end("the bitmap")
@@ -214,10 +215,12 @@ def decode_at(
         DecodeError: no sound vector there.
     """
     with open_source(target) as source:
-        claimed = frame.peek_size(read_window(source, offset, min(4, max(source.size - offset, 0))))
-        whole = claimed if size is None or size + FRAME_OVERHEAD - 4 == claimed else size
+        left = max(source.size - offset, 0)
+        claimed = frame.peek_size(read_window(source, offset, min(4, left)))
+        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
+            size = min(claimed, left)
         found = vector.read(
-            read_window(source, offset, min(whole, max(source.size - offset, 0))),
+            read_window(source, offset, size),
             exact=True,
             cardinality=cardinality,
             limits=limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -94,7 +95,7 @@ class PuffinWriter:
     >>> with PuffinWriter(out, {"created-by": "docs"}) as writer:
     ...     blob = writer.add("note-v1", b"hello", fields=[1], snapshot_id=2, sequence_number=3)
     >>> blob.offset, blob.length, len(out.getvalue())
-    (4, 5, 169)
+    (4, 5, 161)
     """
 
     def __init__(self, sink: SinkTarget, properties: Mapping[str, str] | None = None) -> None:
@@ -114,10 +115,16 @@ class PuffinWriter:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            sink = self._open_sink()
-            sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
-            self.file_size = sink.position
+        try:
+            if kind is None:
+                sink = self._open_sink()
+                sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
+                self.file_size = sink.position
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
+        finally:
+            self._sink = None
         self._stack.__exit__(kind, value, trace)
 
     def add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ REFERENCED_DATA_FILE = "referenced-data-file"
 _TAIL = struct.Struct("<i4s4s")
 _TAIL_READ = 8192
 """Bytes of the first read at the end of the file: one request gets most footers whole."""
+_MAX_NESTING = 64
+"""Depth of members that the specification does not name: what is kept has to be written again."""
 _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -187,7 +190,7 @@ class _FooterParser:
         self._limits.check("max_blobs", len(items), self._payload, 0)
         blobs = tuple(self._blob(item, f"blobs[{i}]") for i, item in enumerate(items))
         properties = self._strings(members.pop("properties", None), "properties")
-        return Footer(blobs, properties, offset, compressed, members)
+        return Footer(blobs, properties, offset, compressed, self._unknown(members))
 
     def _blob(self, item: Any, path: str) -> BlobMetadata:
         members = self._typed(item, dict, path)
@@ -202,7 +205,7 @@ class _FooterParser:
             length=self._integer(members.pop("length", None), f"{path}.length"),
             compression_codec=None if codec is None else self._typed(codec, str, f"{path}.compression-codec"),
             properties=self._strings(members.pop("properties", None), f"{path}.properties"),
-            unknown=members,
+            unknown=self._unknown(members),
         )
 
     def _fail(self, what: str, expected: str, actual: object) -> NoReturn:
@@ -229,6 +232,15 @@ class _FooterParser:
         if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
             actual = "nothing" if value is None else str(value)[:40]
             self._fail(f"footer member {path}", "a 64-bit integer", actual)
+        return value
+
+    def _unknown(self, value: Any, depth: int = 0) -> Any:
+        if depth > _MAX_NESTING:
+            self._fail("footer payload", f"at most {_MAX_NESTING} levels in an unknown member", "more")
+        if isinstance(value, float) and not math.isfinite(value):
+            self._fail("footer payload", "numbers of finite size", value)
+        for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._unknown(child, depth + 1)
         return value
 
     def _strings(self, value: Any, path: str) -> dict[str, str]:

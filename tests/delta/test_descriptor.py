@@ -1,0 +1,351 @@
+"""The descriptor in Delta's log: JSON, rules, paths, identity."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import outcome
+from dvcodec import DecodeError, DvLocation, NotCanonical, UsageError
+from dvcodec.delta import EMPTY, Descriptor, new_file
+
+SPEC = "ab^-aqEH.-t@S}K{vb[*k^"
+SPEC_FILE = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+INLINE = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
+TABLES = ("cdf-table-with-cdc-and-dvs", "table-with-dv-small", "table_with_deletion_logs")
+MEMBERS: dict[str, Any] = {
+    "storageType": "u",
+    "pathOrInlineDv": SPEC,
+    "offset": 4,
+    "sizeInBytes": 40,
+    "cardinality": 6,
+}
+
+
+def logged(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every descriptor of a table's log, with the line it stands in."""
+    for log in sorted((table / "_delta_log").glob("*.json")):
+        for line in log.read_text().splitlines():
+            action = json.loads(line)
+            for name in ("add", "remove"):
+                found = action.get(name, {}).get("deletionVector")
+                if found:
+                    yield line, found
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """The members with some changed; `...` leaves one out."""
+    return {name: value for name, value in {**MEMBERS, **changes}.items() if value is not ...}
+
+
+# ---------------------------------------------------------------------- real logs
+
+
+@pytest.mark.parametrize(("table", "count"), [(TABLES[0], 19), (TABLES[1], 1), (TABLES[2], 3)])
+def test_logged_descriptor_round_trips_byte_for_byte(vectors: Path, table: str, count: int) -> None:
+    found = list(logged(vectors / "delta" / table))
+    assert len(found) == count
+    for line, members in found:
+        descriptor = Descriptor.from_json(members)
+        assert json.loads(descriptor.to_json()) == members
+        assert f'"deletionVector":{descriptor.to_json()}' in line
+        assert Descriptor.from_json(descriptor.to_json()) == descriptor
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_logged_descriptor_names_a_file_of_the_table(vectors: Path, table: str) -> None:
+    root = vectors / "delta" / table
+    named = {Descriptor.from_json(members).path(str(root)) for _, members in logged(root)}
+    assert named <= {str(path) for path in root.glob("deletion_vector_*.bin")}
+
+
+def test_struct_of_a_checkpoint_is_read(vectors: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    root = vectors / "delta/table_with_deletion_logs"
+    rows = pq.read_table(root / "_delta_log/00000000000000000010.checkpoint.parquet").to_pylist()
+    structs = [row["add"]["deletionVector"] for row in rows if row["add"]]
+    assert [Descriptor.from_json(struct).unique_id for struct in structs] == ["uQ6Kt3y1b)0MgZSWwPunr@1"]
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+def test_members_become_fields() -> None:
+    descriptor = Descriptor.from_json(json.dumps(MEMBERS))
+    assert descriptor == Descriptor("u", SPEC, 40, 6, offset=4)
+    assert (descriptor.is_inline, descriptor.frame_size) == (False, 48)
+    assert hash(descriptor) == hash(Descriptor.from_json(json.dumps(MEMBERS).encode()))
+
+
+@pytest.mark.parametrize("offset", [None, ...])
+def test_offset_may_be_null_or_absent_and_is_left_out(offset: object) -> None:
+    descriptor = Descriptor.from_json(changed(offset=offset))
+    assert descriptor.offset is None
+    assert json.loads(descriptor.to_json()) == changed(offset=...)
+    assert descriptor.unique_id == f"u{SPEC}"
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2**31 - 1])
+def test_offset_is_kept(offset: int) -> None:
+    descriptor = Descriptor.from_json(changed(offset=offset))
+    assert descriptor.offset == offset
+    assert json.loads(descriptor.to_json())["offset"] == offset
+
+
+def test_json_is_what_delta_writes() -> None:
+    assert Descriptor("u", SPEC, 40, 6, 4).to_json() == (
+        f'{{"storageType":"u","pathOrInlineDv":"{SPEC}","offset":4,"sizeInBytes":40,"cardinality":6}}'
+    )
+    assert EMPTY.to_json() == '{"storageType":"i","pathOrInlineDv":"","sizeInBytes":0,"cardinality":0}'
+    assert '"p","pathOrInlineDv":"s3://b/\u00e9"' in Descriptor("p", "s3://b/\u00e9", 1, 1).to_json()
+
+
+def test_unknown_members_are_ignored() -> None:
+    assert Descriptor.from_json(changed(maxRowIndex=7, more={"x": []})) == Descriptor.from_json(MEMBERS)
+
+
+NOT_STRINGS: list[object] = [None, 1, True, [], {}]
+NOT_INTEGERS: list[object] = [None, True, False, "4", 4.0, [], {}]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in ("storageType", "pathOrInlineDv") for value in [*NOT_STRINGS, ...]),
+        *((name, value) for name in ("sizeInBytes", "cardinality") for value in [*NOT_INTEGERS, ...]),
+        *(("offset", value) for value in NOT_INTEGERS[1:]),
+    ],
+)
+def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        Descriptor.from_json(changed(**{name: value}), source="00.json")
+    assert str(caught.value.expected).startswith(f"{name} of type ")
+    assert str(caught.value).startswith("00.json: deletion vector descriptor")
+
+
+RULES: list[tuple[dict[str, Any], str]] = [
+    ({"storageType": "x"}, "storageType 'x'"),
+    ({"storageType": ""}, "storageType ''"),
+    ({"storageType": "U"}, "storageType 'U'"),
+    ({"storageType": "i", "pathOrInlineDv": INLINE}, "offset 4 given for an inline vector"),
+    ({"storageType": "i", "pathOrInlineDv": INLINE, "offset": 0}, "offset 0 given for an inline vector"),
+    ({"pathOrInlineDv": SPEC[-19:]}, "shorter than 20 characters"),
+    ({"pathOrInlineDv": ""}, "shorter than 20 characters"),
+    ({"storageType": "p", "pathOrInlineDv": ""}, "pathOrInlineDv is empty"),
+    ({"storageType": "r", "pathOrInlineDv": ""}, "pathOrInlineDv is empty"),
+    ({"offset": -1}, "offset -1"),
+    ({"offset": 2**31}, "offset 2147483648"),
+    ({"sizeInBytes": -1}, "sizeInBytes -1"),
+    ({"sizeInBytes": 2**31}, "sizeInBytes 2147483648"),
+    ({"cardinality": -1}, "cardinality -1"),
+    ({"cardinality": 2**63}, "cardinality 9223372036854775808"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), RULES)
+def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, Any], message: str) -> None:
+    members = changed(**changes)
+    with pytest.raises(NotCanonical, match=re.escape(message)):
+        Descriptor.from_json(members)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Descriptor(
+            *(members[name] for name in ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality", "offset"))
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "1", '"u"', "{}", b"\xff", b"", "[" * 100_000, '{"sizeInBytes":' + "9" * 5000 + "}"],
+)
+def test_other_than_an_object_is_refused(text: str | bytes) -> None:
+    with pytest.raises(NotCanonical):
+        Descriptor.from_json(text)
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_text_ends_in_a_descriptor_or_a_decode_error(text: bytes) -> None:
+    outcome(Descriptor.from_json, text)
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=25) | st.sampled_from([*"uipr", SPEC, INLINE])
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, VALUES)))
+def test_any_members_end_in_a_descriptor_or_a_decode_error(members: dict[str, Any]) -> None:
+    found = outcome(lambda _: Descriptor.from_json(members), b"")
+    if isinstance(found, Descriptor):
+        assert Descriptor.from_json(found.to_json()) == found
+        if not found.is_inline:
+            outcome(lambda _: found.path("/table"), b"")
+
+
+# ---------------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "root", "expected"),
+    [
+        ("u", SPEC, "s3://bucket/table", f"s3://bucket/table/ab/{SPEC_FILE}"),
+        ("u", SPEC, "s3://bucket/table/", f"s3://bucket/table/ab/{SPEC_FILE}"),
+        ("u", SPEC[2:], "/data/t", f"/data/t/{SPEC_FILE}"),
+        ("u", SPEC[2:], "/data/t//", f"/data/t/{SPEC_FILE}"),
+        ("u", SPEC[2:], "/", f"/{SPEC_FILE}"),
+        ("u", SPEC[2:], ".", f"./{SPEC_FILE}"),
+        ("u", SPEC[2:], "/my tables/50% off", f"/my tables/50% off/{SPEC_FILE}"),
+        ("u", "test%dv%prefix-" + SPEC[2:], "/t", f"/t/test%dv%prefix-/{SPEC_FILE}"),
+        ("u", "a..b" + SPEC[2:], "/t", f"/t/a..b/{SPEC_FILE}"),
+        ("p", "s3://bucket/a%20b/x.bin", None, "s3://bucket/a b/x.bin"),
+        ("p", "s3://bucket/a%2520b/x.bin", None, "s3://bucket/a%20b/x.bin"),
+        ("p", "abfss://c@acc.dfs.core.windows.net/x.bin", "/ignored", "abfss://c@acc.dfs.core.windows.net/x.bin"),
+        ("p", "file:///tmp/a%20b/x%3F.bin", None, "/tmp/a b/x?.bin"),
+        ("p", "file:/tmp/x.bin", None, "/tmp/x.bin"),
+        ("p", "file://localhost/tmp/x.bin", None, "/tmp/x.bin"),
+        ("p", "file://elsewhere/tmp/x.bin", None, "file://elsewhere/tmp/x.bin"),
+        ("p", "/tmp/a%20b/x.bin", None, "/tmp/a b/x.bin"),
+        ("r", "dir/x.bin", "s3://bucket/t/", "s3://bucket/t/dir/x.bin"),
+        ("r", "x%20y.bin", "/t", "/t/x%20y.bin"),
+    ],
+)
+def test_path(kind: str, text: str, root: str | None, expected: str) -> None:
+    assert Descriptor(kind, text, 34, 1, 1).path(root) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("u", "../" + SPEC[2:]),
+        ("u", ".." + SPEC[2:]),
+        ("u", "a/../../b" + SPEC[2:]),
+        ("u", "/etc" + SPEC[2:]),
+        ("u", "%2e%2e/" + SPEC[2:]),
+        ("r", "../x.bin"),
+        ("r", "a/../../x.bin"),
+        ("r", "a/.."),
+        ("r", "/etc/passwd"),
+        ("r", "%2e%2e/x.bin"),
+        ("r", "..%2fx.bin"),
+        ("r", "..\\x.bin"),
+    ],
+)
+def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
+    with pytest.raises(NotCanonical, match="a path inside the table"):
+        Descriptor(kind, text, 34, 1, 1).path("/table")
+
+
+@pytest.mark.parametrize("text", ["http://[bad/x.bin", "s3://[::1/x"])
+def test_absolute_path_that_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(NotCanonical, match="a URL"):
+        Descriptor("p", text, 34, 1, 1).path()
+
+
+@pytest.mark.parametrize("root", [None, ""])
+@pytest.mark.parametrize(("kind", "text"), [("u", SPEC), ("r", "x.bin")])
+def test_relative_path_needs_the_table(kind: str, text: str, root: str | None) -> None:
+    with pytest.raises(UsageError, match="the table's folder is needed"):
+        Descriptor(kind, text, 34, 1, 1).path(root)
+
+
+def test_inline_vector_has_no_path() -> None:
+    with pytest.raises(UsageError, match="in the log"):
+        Descriptor("i", INLINE, 44, 6).path("/t")
+
+
+@pytest.mark.parametrize("text", ["#" * 20, " " * 20, "~" * 20, "\u00e9" * 20, "%nSc1" * 4])
+def test_uuid_that_is_no_z85_is_refused(text: str) -> None:
+    descriptor = Descriptor("u", text, 34, 1, 1)
+    with pytest.raises(NotCanonical):
+        descriptor.path("/t")
+
+
+def test_uuid_is_the_last_20_characters() -> None:
+    assert Descriptor("u", SPEC, 34, 1).file_uuid == uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
+    with pytest.raises(UsageError, match="holds no UUID"):
+        _ = Descriptor("p", "/x", 34, 1).file_uuid
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "expected"),
+    [
+        (Descriptor("u", SPEC, 34, 1, 4), f"u{SPEC}@4"),
+        (Descriptor("u", SPEC, 34, 1, 0), f"u{SPEC}@0"),
+        (Descriptor("u", SPEC, 34, 1), f"u{SPEC}"),
+        (Descriptor("p", "s3://x", 34, 1, 1), "ps3://x@1"),
+        (Descriptor("i", INLINE, 44, 6), f"i{INLINE}"),
+        (EMPTY, "i"),
+    ],
+)
+def test_unique_id(descriptor: Descriptor, expected: str) -> None:
+    assert descriptor.unique_id == expected
+
+
+# ---------------------------------------------------------------------- from a location
+
+LOCATION = DvLocation("delta", f"s3://b/t/{SPEC_FILE}", 43, 42, 7, "part-0.parquet", 100)
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "kind", "text"),
+    [
+        (f"s3://b/t/{SPEC_FILE}", "s3://b/t", "u", SPEC[2:]),
+        (f"s3://b/t/{SPEC_FILE}", "s3://b/t/", "u", SPEC[2:]),
+        (f"/my table/ab/{SPEC_FILE}", "/my table", "u", SPEC),
+        (f"s3://b/t/{SPEC_FILE}", None, "p", f"s3://b/t/{SPEC_FILE}"),
+        (f"s3://b/t/{SPEC_FILE}", "s3://b/other", "p", f"s3://b/t/{SPEC_FILE}"),
+        (f"s3://b/t2/{SPEC_FILE}", "s3://b/t", "p", f"s3://b/t2/{SPEC_FILE}"),
+        (f"s3://b/t/a/b/{SPEC_FILE}", "s3://b/t", "p", f"s3://b/t/a/b/{SPEC_FILE}"),
+        ("s3://b/t/other.bin", "s3://b/t", "p", "s3://b/t/other.bin"),
+        (f"s3://b/t/{SPEC_FILE}.bak", "s3://b/t", "p", f"s3://b/t/{SPEC_FILE}.bak"),
+        (f"s3://b/t/{SPEC_FILE.upper()}", "s3://b/t", "p", f"s3://b/t/{SPEC_FILE.upper()}"),
+        ("s3://b/a b/50%?#.bin", None, "p", "s3://b/a%20b/50%25%3F%23.bin"),
+        ("/tmp/a b/\u00e9%.bin", None, "p", "file:///tmp/a%20b/%C3%A9%25.bin"),
+    ],
+)
+def test_location_becomes_a_descriptor(path: str, root: str | None, kind: str, text: str) -> None:
+    descriptor = Descriptor.from_location(replace(LOCATION, path=path), root)
+    assert descriptor == Descriptor(kind, text, 34, 7, 43)
+    assert descriptor.path(root) == path
+
+
+@pytest.mark.parametrize("path", ["x.bin", "dir/x.bin", "./x.bin", ""])
+def test_location_without_an_absolute_path_is_a_usage_error(path: str) -> None:
+    with pytest.raises(UsageError, match="neither below the table's folder"):
+        Descriptor.from_location(replace(LOCATION, path=path))
+
+
+SEGMENTS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=8), min_size=1
+)
+
+
+@given(st.sampled_from(["/", "s3://bucket/", "abfss://c@host/"]), SEGMENTS)
+def test_absolute_path_survives_its_url(root: str, segments: list[str]) -> None:
+    path = root + "/".join(segments)
+    descriptor = Descriptor.from_location(replace(LOCATION, path=path))
+    assert descriptor.storage_type == "p"
+    assert descriptor.path() == path
+    assert descriptor.path_or_inline_dv.isascii()
+
+
+@pytest.mark.parametrize("prefix", ["", "ab"])
+@pytest.mark.parametrize("root", ["/t", "/t/", "s3://b/t"])
+def test_new_file_is_one_that_u_can_name(root: str, prefix: str) -> None:
+    first, second = new_file(root, prefix), new_file(root, prefix)
+    assert first != second
+    descriptor = Descriptor.from_location(replace(LOCATION, path=first), root)
+    assert (descriptor.storage_type, descriptor.path_or_inline_dv[:-20]) == ("u", prefix)
+    assert descriptor.path(root) == first
+
+
+def test_errors_name_the_descriptor() -> None:
+    error = outcome(Descriptor.from_json, b"{}")
+    assert isinstance(error, DecodeError)
+    assert error.what == "deletion vector descriptor"

@@ -1,0 +1,162 @@
+"""Z85 in both of Delta's paddings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import outcome
+from dvcodec import DecodeError, NotCanonical, RowSet, Truncated, delta
+from dvcodec.delta import z85
+
+ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def digits(value: int, count: int) -> str:
+    text = ""
+    for _ in range(count):
+        value, digit = divmod(value, 85)
+        text = ALPHABET[digit] + text
+    assert value == 0
+    return text
+
+
+def java(data: bytes) -> str:
+    padded = data + bytes(-len(data) % 4)
+    return "".join(digits(int.from_bytes(padded[i : i + 4], "big"), 5) for i in range(0, len(padded), 4))
+
+
+def rust(data: bytes) -> str:
+    """The crate z85 from version 3.0 on: n bytes at the end become 4 - n times # and n + 1 digits."""
+    whole = len(data) - len(data) % 4
+    tail = data[whole:]
+    marked = "#" * (4 - len(tail)) + digits(int.from_bytes(tail, "big"), len(tail) + 1) if tail else ""
+    return java(data[:whole]) + marked
+
+
+def test_rfc_vector() -> None:
+    data = bytes.fromhex("864fd26fb559f75b")
+    assert z85.encode(data) == "HelloWorld"
+    assert z85.decode("HelloWorld") == data
+    assert z85.decode("HelloWorld", 8) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "text"), [(b"", ""), (b"\3\0", "0@@r3"), (bytes(4), "00000"), (b"\xff" * 4, "%nSc0"), (b"\1", "0rr91")]
+)
+def test_known_texts(data: bytes, text: str) -> None:
+    assert z85.encode(data) == text
+    assert z85.decode(text, len(data)) == data
+
+
+@given(st.binary(max_size=50))
+def test_java_padding_round_trip(data: bytes) -> None:
+    text = z85.encode(data)
+    assert text == java(data)
+    assert z85.decode(text, len(data)) == data
+    assert z85.decode(text) == data + bytes(-len(data) % 4)
+
+
+@given(st.binary(max_size=50))
+def test_rust_padding_is_read(data: bytes) -> None:
+    assert z85.decode(rust(data), len(data)) == data
+    assert z85.decode(rust(data)) == data
+
+
+@pytest.mark.parametrize("tail", [1, 2, 3])
+def test_every_edge_of_a_tail_is_read_in_both_paddings(tail: int) -> None:
+    for value in {0, 1, 84, 85, 255, 256, 2 ** (8 * tail) - 1, 2 ** (8 * tail - 1)}:
+        if value < 2 ** (8 * tail):
+            data = b"head" + value.to_bytes(tail, "big")
+            assert z85.decode(rust(data), len(data)) == data == z85.decode(java(data), len(data))
+
+
+def test_rust_fixture_ends_in_a_marked_tail() -> None:
+    payload = delta.encode(RowSet([3]))[4:-4]
+    assert len(payload) == 34
+    assert rust(payload).endswith("##093")
+    assert z85.decode("##093") == b"\3\0"
+
+
+@pytest.mark.parametrize(("text", "data"), [("#0000", bytes(3)), ("##000", bytes(2)), ("###00", b"\0")])
+def test_marked_tail_of_zero_bytes_is_no_java_padding(text: str, data: bytes) -> None:
+    assert z85.decode(text) == data
+
+
+@pytest.mark.parametrize("tail", [1, 2, 3])
+def test_marked_tail_above_its_bytes_is_refused(tail: int) -> None:
+    text = "#" * (4 - tail) + digits(2 ** (8 * tail), tail + 1)
+    with pytest.raises(NotCanonical) as caught:
+        z85.decode("00000" + text)
+    assert (caught.value.what, caught.value.offset, caught.value.actual) == ("Z85 tail", 5, repr(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ("%nSc1", 0),
+        ("#####", 0),
+        ("####0", 0),
+        ("00000#####", 5),
+        ("##09300000", 0),
+        ("#000000000", 0),
+        ("HelloWorld%nSd0", 10),
+        ("$0000", 0),
+    ],
+)
+def test_group_above_32_bits_is_refused(text: str, offset: int) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        z85.decode(text, source="log")
+    assert (caught.value.what, caught.value.offset) == ("Z85 group", offset)
+    assert caught.value.source == "log"
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 9, 11])
+def test_length_is_a_multiple_of_5(length: int) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        z85.decode("0" * length)
+    assert (caught.value.what, caught.value.actual) == ("length of Z85 text", length)
+
+
+@pytest.mark.parametrize("character", [*" \"'`,;_|~\\\n\0\x7f", "\u00e9", "\u0660", "\ud800", "\U0001f600"])
+@pytest.mark.parametrize("at", [0, 7, 14])
+def test_foreign_character_is_refused(character: str, at: int) -> None:
+    with pytest.raises(NotCanonical):
+        z85.decode("0" * at + character + "0" * (14 - at))
+
+
+def test_foreign_character_is_named_with_its_place() -> None:
+    with pytest.raises(NotCanonical) as caught:
+        z85.decode("0000000~0000000")
+    assert (caught.value.what, caught.value.offset, caught.value.actual) == ("Z85 character", 7, "'~'")
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "kind"),
+    [
+        (java(b"\1\2\3\4"), 3, NotCanonical),
+        (java(b"\1\0\0\4"), 1, NotCanonical),
+        (java(b"\1\2\3\4" + bytes(4)), 4, NotCanonical),
+        (java(bytes(4)), 0, NotCanonical),
+        (java(b"\1\2\3\4"), 5, Truncated),
+        ("", 1, Truncated),
+        (rust(b"\1\2\3\4\5"), 6, Truncated),
+        (rust(b"\1\2\3\4\5\0"), 5, NotCanonical),
+        (rust(b"\1\2\3\4\0"), 4, NotCanonical),
+    ],
+)
+def test_size_has_to_agree(text: str, size: int, kind: type[DecodeError]) -> None:
+    with pytest.raises(kind) as caught:
+        z85.decode(text, size)
+    assert type(caught.value) is kind
+
+
+@given(st.text(st.characters(codec=None), max_size=10) | st.text(ALPHABET, max_size=15), st.none() | st.integers(0, 12))
+def test_any_text_ends_in_bytes_or_a_decode_error(text: str, size: int | None) -> None:
+    found = outcome(lambda _: z85.decode(text, size), b"")
+    if isinstance(found, bytes):
+        assert set(text) <= set(ALPHABET)
+        exact = text in {java(found), rust(found)}
+        padded = size is not None and text == java(found + bytes(-size % 4))
+        assert exact or padded

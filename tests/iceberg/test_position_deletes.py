@@ -1,0 +1,197 @@
+"""Position delete files of v2, read into vectors."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import MissingExtra, RowSet, UsageError
+from dvcodec.iceberg import read_position_deletes
+from dvcodec.iceberg.position_deletes import vectors_from_arrow
+from dvcodec.io import open_source
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+PATHS = ["b", "a", "b", "a", "c"]
+POSITIONS = [5, 1, 3, 1, 0]
+EXPECTED = {"a": RowSet([1]), "b": RowSet([3, 5]), "c": RowSet([0])}
+
+
+def parquet(table: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out, **options)
+    return out.getvalue()
+
+
+def columns(paths: Any = PATHS, positions: Any = POSITIONS) -> Any:
+    return pa.table({"file_path": paths, "pos": positions})
+
+
+FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "plain": (columns(), {}),
+    "sorted": (columns(sorted(PATHS), [1, 1, 3, 5, 0]), {}),
+    "large strings": (columns(pa.array(PATHS, pa.large_string())), {}),
+    "dictionary": (columns(pa.array(PATHS).dictionary_encode()), {}),
+    "no dictionary in the file": (columns(), {"use_dictionary": False}),
+    "row groups of 2": (columns(), {"row_group_size": 2}),
+    "int32 positions": (columns(positions=pa.array(POSITIONS, pa.int32())), {}),
+    "uint64 positions": (columns(positions=pa.array(POSITIONS, pa.uint64())), {}),
+    "chunks": (pa.concat_tables([columns(), columns()]), {}),
+    "other columns": (columns().append_column("row", [[{"id": 1}] * 5]).select(["row", "pos", "file_path"]), {}),
+    "zstd": (columns(), {"compression": "zstd"}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_parquet_form_is_read(name: str) -> None:
+    table, options = FORMS[name]
+    assert read_position_deletes(parquet(table, **options)) == EXPECTED
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_arrow_form_is_read(name: str) -> None:
+    table, _ = FORMS[name]
+    assert vectors_from_arrow(table) == EXPECTED
+    assert vectors_from_arrow(table.to_batches(max_chunksize=2)) == EXPECTED
+    assert vectors_from_arrow(table.to_reader()) == EXPECTED
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 1000])
+def test_size_of_the_batches_does_not_matter(batch_rows: int) -> None:
+    assert read_position_deletes(parquet(columns(), row_group_size=3), batch_rows=batch_rows) == EXPECTED
+
+
+def test_path_file_and_source_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "deletes.parquet"
+    path.write_bytes(parquet(columns()))
+    assert read_position_deletes(path) == EXPECTED
+    with path.open("rb") as file:
+        assert read_position_deletes(file) == EXPECTED
+        assert not file.closed
+    with open_source(path) as source:
+        assert read_position_deletes(source) == EXPECTED
+
+
+def test_empty_file_has_no_vectors() -> None:
+    table = columns(pa.array([], pa.string()), pa.array([], pa.int64()))
+    assert read_position_deletes(parquet(table)) == {}
+    assert vectors_from_arrow(table) == {}
+    assert vectors_from_arrow([]) == {}
+
+
+def test_record_batch_and_its_slice_are_read() -> None:
+    batch = columns().to_batches()[0]
+    assert vectors_from_arrow(batch) == EXPECTED
+    assert vectors_from_arrow(batch.slice(1, 2)) == {"a": RowSet([1]), "b": RowSet([3])}
+    encoded = columns(pa.array(PATHS).dictionary_encode()).to_batches()[0]
+    assert vectors_from_arrow(encoded.slice(1, 2)) == {"a": RowSet([1]), "b": RowSet([3])}
+
+
+def test_dictionary_with_a_path_twice_is_read() -> None:
+    paths = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.uint8()), pa.array(["a", "b", "a"]))
+    assert vectors_from_arrow(columns(paths, [1, 2, 3])) == {"a": RowSet([1, 3]), "b": RowSet([2])}
+
+
+def test_columns_may_have_other_names() -> None:
+    table = columns().rename_columns(["_file", "_pos"])
+    assert vectors_from_arrow(table, file_column="_file", pos_column="_pos") == EXPECTED
+    with pytest.raises(UsageError, match="no column 'file_path', but _file, _pos"):
+        vectors_from_arrow(table)
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (columns().drop_columns("pos"), "no column 'pos', but file_path"),
+        (columns().drop_columns("file_path"), "no column 'file_path', but pos"),
+        (columns(pa.array(["a", None, "b", None, "c"])), "'file_path' holds 2 nulls"),
+        (columns(positions=pa.array([1, None, 2, 3, 4], pa.int64())), "'pos' holds 1 nulls"),
+        (columns(positions=[1, 2, -3, 4, 5]), "-3 is negative"),
+        (columns(positions=[1.0, 2.0, 3.0, 4.0, 5.0]), "integers"),
+        (columns(positions=["1", "2", "3", "4", "5"]), "integers"),
+        (columns([1, 2, 3, 4, 5]), "no string"),
+        (columns([b"a", b"b", b"c", b"d", b"e"]), "no string"),
+    ],
+)
+def test_unsound_rows_are_a_usage_error(table: Any, match: str) -> None:
+    with pytest.raises(UsageError, match=match):
+        vectors_from_arrow(table)
+    with pytest.raises(UsageError, match=match):
+        read_position_deletes(parquet(table))
+
+
+def test_null_inside_a_dictionary_is_a_usage_error() -> None:
+    paths = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    with pytest.raises(UsageError, match="None, which is no string"):
+        vectors_from_arrow(columns(paths, [1, 2]))
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"not a parquet file"])
+def test_other_bytes_are_pyarrows_error(data: bytes) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        read_position_deletes(data)
+
+
+def test_batches_are_taken_one_by_one() -> None:
+    taken = []
+
+    def batches() -> Iterator[Any]:
+        for i in range(100):
+            taken.append(i)
+            yield columns(["a", "b" if i != 40 else None], [i, 1000 + i]).to_batches()[0]
+
+    with pytest.raises(UsageError, match="nulls"):
+        vectors_from_arrow(batches())
+    assert taken == list(range(41))
+
+
+def test_many_batches_add_up() -> None:
+    batches = (columns(["a", "b"], [i, 2 * i]).to_batches()[0] for i in range(100))
+    assert vectors_from_arrow(batches) == {"a": RowSet(range(100)), "b": RowSet(range(0, 200, 2))}
+
+
+def test_row_groups_are_read_by_range() -> None:
+    table = columns([f"file-{i % 7}" for i in range(200_000)], [(i * 7919) % 1_000_003 for i in range(200_000)])
+    data = parquet(table, row_group_size=20_000, compression="none")
+    reads: list[int] = []
+
+    class Recorder:
+        name, size = "recorded", len(data)
+
+        def read(self, offset: int, size: int) -> memoryview:
+            reads.append(size)
+            return memoryview(data)[offset : offset + size]
+
+    found = read_position_deletes(Recorder())
+    assert sum(map(len, found.values())) == 200_000
+    assert max(reads) < len(data) // 4
+
+
+ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "s3://x/\u00e9.parquet"]), st.integers(0, 2**40)), max_size=60)
+
+
+@given(ROWS, st.integers(1, 20), st.integers(1, 20), st.booleans())
+def test_any_rows_in_any_order(rows: list[tuple[str, int]], batch: int, group: int, encoded: bool) -> None:
+    expected: dict[str, set[int]] = {}
+    for path, position in rows:
+        expected.setdefault(path, set()).add(position)
+    paths = pa.array([path for path, _ in rows], pa.string())
+    table = columns(
+        paths.dictionary_encode() if encoded else paths, pa.array([position for _, position in rows], pa.int64())
+    )
+    wanted = {path: RowSet(positions) for path, positions in expected.items()}
+    assert read_position_deletes(parquet(table, row_group_size=group), batch_rows=batch) == wanted
+    assert vectors_from_arrow(table.to_batches(max_chunksize=batch)) == wanted
+
+
+def test_missing_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+        read_position_deletes(b"")

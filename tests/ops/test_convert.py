@@ -1,0 +1,368 @@
+"""From one container to another: frames are copied, verified, never re-encoded."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import (
+    BadMagic,
+    CardinalityMismatch,
+    ChecksumMismatch,
+    Container,
+    ContainerKind,
+    DecodeError,
+    DvLocation,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    UsageError,
+    convert,
+    delta,
+    iceberg,
+    read_rows,
+    sniff,
+)
+from dvcodec.ops.convert import TARGETS, Target, write
+from dvcodec.puffin import open_puffin
+from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
+
+RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
+COPIED = [name for name in FRAMED if name not in RE_ENCODED]
+TO: tuple[Target, ...] = ("puffin", "delta", "paimon64", "blob")
+
+
+def run(data: bytes | Path, to: Target, **options: Any) -> tuple[bytes, list[DvLocation]]:
+    out = io.BytesIO()
+    written = convert(data, to, out, **options)
+    return out.getvalue(), written
+
+
+def names_for(name: str) -> list[str]:
+    return [f"file-{i}" for i in range(len(SAMPLES[name].vectors))]
+
+
+def stored(data: bytes, written: Sequence[DvLocation]) -> list[bytes]:
+    return [data[location.offset : location.offset + location.size] for location in written]
+
+
+# ---------------------------------------------------------------------- any to any
+
+
+def test_targets_are_the_documented_ones() -> None:
+    assert TARGETS == TO
+
+
+@pytest.mark.parametrize("to", TO)
+@pytest.mark.parametrize("name", [name for name, sample in SAMPLES.items() if sample.vectors])
+def test_every_container_becomes_every_other(name: str, to: Target) -> None:
+    sample = SAMPLES[name]
+    names = names_for(name)
+    if to == "blob" and len(names) != 1:
+        with pytest.raises(UsageError, match=f"holds {len(names)} vectors"):
+            run(sample.data, to)
+        return
+    data, written = run(sample.data, to, data_files=names)
+    found = sniff(data)
+    expected = {"puffin": "puffin", "delta": "delta", "paimon64": "delta", "blob": "blob"}[to]
+    assert found.kind.value == expected
+    assert stored(data, written) == [iceberg.encode(rows) for rows in sample.rows]
+    assert [(at.offset, at.size) for at in written] == [(ref.offset, ref.size) for ref in found.vectors]
+    assert [at.cardinality for at in written] == [len(rows) for rows in sample.rows]
+    assert [at.data_file for at in written] == names
+    assert {at.file_size for at in written} == {len(data)}
+    formats = {"puffin": "iceberg", "delta": "delta", "paimon64": "paimon", "blob": "iceberg"}
+    assert {at.format for at in written} == {formats[to]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "iceberg/java-main/one-small.puffin",
+        "iceberg/java-main/three-files.puffin",
+        "iceberg/java-main/gap-keys.puffin",
+    ],
+)
+@pytest.mark.parametrize("via", ["delta", "paimon64"])
+def test_java_puffin_survives_the_way_through_another_file(vectors: Path, name: str, via: Target) -> None:
+    original = (vectors / name).read_bytes()
+    with open_puffin(original) as reader:
+        created_by = reader.footer.properties["created-by"]
+        names = [blob.properties["referenced-data-file"] for blob in reader.blobs]
+        blobs = [bytes(reader.read_stored(blob).view) for blob in reader.blobs]
+    between, written = run(original, via)
+    assert between == b"\1" + b"".join(blobs)
+    assert [location.data_file for location in written] == names
+    assert stored(between, written) == blobs
+    assert run(between, "puffin", data_files=names, created_by=created_by)[0] == original
+    by_offset = {location.offset: location.data_file for location in written}
+    assert run(between, "puffin", data_files=by_offset, created_by=created_by)[0] == original
+
+
+def test_spark_file_survives_the_way_through_puffin(vectors: Path) -> None:
+    path = vectors / "delta/cdf-table-with-cdc-and-dvs/deletion_vector_7f94a4d4-4d29-440e-b1c0-387e410aeded.bin"
+    between, _ = run(path, "puffin", data_files=["a", "b"])
+    assert iceberg.read_deletion_vectors(between) == {"a": RowSet([0]), "b": RowSet([1])}
+    assert run(between, "delta")[0] == path.read_bytes()
+
+
+def test_range_delete_of_java_keeps_its_containers(vectors: Path) -> None:
+    blob = (vectors / "iceberg/java-main/range0-3.dv").read_bytes()
+    assert blob != iceberg.encode(RowSet(range(3)))
+    data, (location,) = run(blob, "delta")
+    assert stored(data, [location]) == [blob]
+    assert run(data, "blob")[0] == blob
+
+
+def test_order_of_the_file_is_kept() -> None:
+    source = puffin_file({"Aa": A, "BB": B, "a": C})
+    assert [location.data_file for location in run(source, "puffin")[1]] == ["Aa", "BB", "a"]
+
+
+# ---------------------------------------------------------------------- no bitmap is built
+
+
+class BitmapBuilt(Exception):
+    """Somebody expanded a vector."""
+
+
+@pytest.fixture
+def no_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way from bytes to a bitmap or a row set raises."""
+
+    class NoBitMap:
+        def __init__(self, *_: object, **__: object) -> None:
+            raise BitmapBuilt
+
+        @staticmethod
+        def deserialize(_: object) -> NoReturn:
+            raise BitmapBuilt
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise BitmapBuilt
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dvcodec.") and "BitMap" in vars(module):
+            monkeypatch.setattr(module, "BitMap", NoBitMap)
+    monkeypatch.setattr("dvcodec.core.bitmap.BitmapView.load", refuse)
+    monkeypatch.setattr(RowSet, "_wrap", refuse)
+    monkeypatch.setattr(RowSet, "__init__", refuse)
+
+
+@pytest.mark.usefixtures("no_bitmaps")
+@pytest.mark.parametrize("to", TO)
+@pytest.mark.parametrize("name", COPIED)
+def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target) -> None:
+    if to == "blob" and len(SAMPLES[name].vectors) != 1:
+        return
+    data, written = run(SAMPLES[name].data, to, data_files=names_for(name))
+    source = SAMPLES[name].data
+    assert stored(data, written) == [source[at : at + size] for at, (size, _) in SAMPLES[name].vectors.items()]
+
+
+@pytest.mark.usefixtures("no_bitmaps")
+@pytest.mark.parametrize("name", [*RE_ENCODED, "roaring 64", "roaring 32"])
+def test_other_layouts_have_to_be_decoded(name: str) -> None:
+    with pytest.raises(BitmapBuilt):
+        run(SAMPLES[name].data, "delta")
+
+
+# ---------------------------------------------------------------------- verified on the way
+
+UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (flipped(SAMPLES["puffin"].data, 4 + 46 + 20), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, 1 + 46 + 4), ChecksumMismatch),
+        (SAMPLES["puffin"].data.replace(b'"cardinality":"2"', b'"cardinality":"7"'), CardinalityMismatch),
+        (b"\1" + iceberg.encode(A) + frame_of(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
+        (b"\1" + iceberg.encode(A) + frame_of(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
+        (b"\1" + iceberg.encode(A) + frame_of(iceberg.encode(A)[4:-4] + b"\0"), NotCanonical),
+        (b"nothing we know", Unsupported),
+    ],
+)
+def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type[DecodeError], to: Target) -> None:
+    names = ["a", "b", "c"][: len(sniff(source).vectors)] if kind is not Unsupported else None
+    path = tmp_path / "out"
+    with pytest.raises(kind):
+        convert(source, to, path, data_files=names)
+    assert list(tmp_path.iterdir()) == []
+    path.write_bytes(b"old")
+    with pytest.raises(kind):
+        convert(source, to, path, data_files=names)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
+
+
+def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
+    for source in (flipped(iceberg.encode(A), 20), frame_of(b"\xd1\xd3\x39\x64" + UNSORTED)):
+        with pytest.raises(DecodeError):
+            convert(source, "blob", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_are_kept() -> None:
+    with pytest.raises(LimitExceeded):
+        run(SAMPLES["delta"].data, "paimon64", limits=Limits(max_cardinality=100))
+    with pytest.raises(LimitExceeded):
+        run(SAMPLES["delta"].data, "paimon64", limits=Limits(max_blobs=2))
+
+
+# ---------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("name", ["delta", "blob", "paimon 32", "roaring 64"])
+def test_puffin_needs_the_data_files(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not name the data file of the vector at"):
+        convert(SAMPLES[name].data, "puffin", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data_files", "match"),
+    [
+        (["a"], "holds 3 vectors, 1 data files are given"),
+        (["a", "b", "c", "d"], "holds 3 vectors, 4 data files are given"),
+        ([], "holds 3 vectors, 0 data files are given"),
+        ({0: "a"}, "no vector at byte 0"),
+        ({1: "a", 2: "b"}, "no vector at byte 2"),
+        ({1: "a"}, "does not name the data file of the vector at 47"),
+    ],
+)
+def test_names_have_to_fit(data_files: Sequence[str] | Mapping[int, str], match: str) -> None:
+    with pytest.raises(UsageError, match=match):
+        run(SAMPLES["delta"].data, "puffin", data_files=data_files)
+
+
+def test_given_names_replace_those_of_the_source() -> None:
+    source = SAMPLES["puffin"].data
+    second = list(SAMPLES["puffin"].vectors)[1]
+    assert [at.data_file for at in run(source, "puffin", data_files={second: "new"})[1]] == ["a", "new", "c"]
+    assert [at.data_file for at in run(source, "delta", data_files=["x", "y", "z"])[1]] == ["x", "y", "z"]
+    assert [at.data_file for at in run(source, "paimon64")[1]] == ["a", "b", "c"]
+
+
+def test_created_by_is_a_choice() -> None:
+    for created_by in ("me", "\u00e9"):
+        with open_puffin(run(SAMPLES["puffin"].data, "puffin", created_by=created_by)[0]) as reader:
+            assert reader.footer.properties == {"created-by": created_by}
+
+
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize(
+    "source", [SAMPLES["delta without vectors"].data, b'PFA1PFA1{"blobs":[]}\x0c' + bytes(7) + b"PFA1"]
+)
+def test_no_vectors_make_no_file(source: bytes, to: Target, tmp_path: Path) -> None:
+    assert convert(source, to, tmp_path / "out") == []
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="holds 0 vectors"):
+        convert(source, "blob", tmp_path / "out")
+
+
+@pytest.mark.parametrize("to", ["", "iceberg", "paimon", "PUFFIN", "roaring64"])
+def test_unknown_target_is_a_usage_error(to: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="puffin, delta, paimon64, blob"):
+        convert(SAMPLES["blob"].data, to, tmp_path / "out")
+    with pytest.raises(UsageError, match="puffin, delta, paimon64, blob"):
+        write(to, tmp_path / "out", {"a": A})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_is_converted_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(SAMPLES["puffin"].data)
+    written = convert(path, "delta", path)
+    assert sniff(path).kind is ContainerKind.DELTA
+    assert {location.path for location in written} == {str(path)}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bare_map_above_the_vectors_of_iceberg_is_a_usage_error(vectors: Path) -> None:
+    with pytest.raises(UsageError, match="above the highest"):
+        run(vectors / "roaring/croaring/64maphighvals.bin", "blob")
+
+
+# ---------------------------------------------------------------------- write
+
+
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+def test_row_sets_are_written(to: Target) -> None:
+    sets = {"Aa": A, "BB": B, "empty": RowSet()}
+    out = io.BytesIO()
+    written = write(to, out, sets)
+    assert {location.data_file: location.cardinality for location in written} == {k: len(v) for k, v in sets.items()}
+    order = ["BB", "Aa"] if to == "puffin" else ["Aa", "BB"]
+    assert [location.data_file for location in written if location.data_file != "empty"] == order
+    for location in written:
+        assert location.data_file is not None
+        (blob,) = stored(out.getvalue(), [location])
+        assert blob == iceberg.encode(sets[location.data_file])
+    kind = sniff(out.getvalue())
+    assert isinstance(kind, Container)
+    assert kind.kind is (ContainerKind.PUFFIN if to == "puffin" else ContainerKind.DELTA)
+
+
+def test_one_row_set_is_written_as_a_blob() -> None:
+    out = io.BytesIO()
+    (location,) = write("blob", out, {"a": A})
+    assert out.getvalue() == iceberg.encode(A)
+    assert (location.offset, location.size, location.data_file) == (0, 46, "a")
+    for sets in ({}, {"a": A, "b": B}):
+        with pytest.raises(UsageError, match="exactly one vector"):
+            write("blob", io.BytesIO(), sets)
+
+
+def test_row_set_without_a_name_is_written_where_no_name_is_needed() -> None:
+    sets: dict[str | None, RowSet] = {None: A}
+    for to in ("delta", "paimon64", "blob"):
+        (location,) = write(to, io.BytesIO(), sets)
+        assert location.data_file is None
+    with pytest.raises(UsageError, match="data file of every vector"):
+        write("puffin", io.BytesIO(), sets)
+
+
+def test_nothing_is_written_of_nothing(tmp_path: Path) -> None:
+    for to in ("puffin", "delta", "paimon64"):
+        assert write(to, tmp_path / "out", {}) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
+    for to in TO:
+        with pytest.raises(UsageError):
+            write(to, tmp_path / "out", {"a": RowSet([2**63])})
+    assert list(tmp_path.iterdir()) == []
+
+
+POSITIONS = st.integers(0, 300) | st.integers(0, 1 << 18) | st.integers(0, 1 << 34)
+SETS = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.lists(POSITIONS).map(RowSet), min_size=1, max_size=4)
+
+
+@given(SETS, st.sampled_from(["puffin", "delta", "paimon64"]), st.sampled_from(["puffin", "delta", "paimon64"]))
+def test_rows_survive_any_two_conversions(sets: dict[str, RowSet], first: Target, second: Target) -> None:
+    out = io.BytesIO()
+    names = [location.data_file or "" for location in write(first, out, sets)]
+    between, written = run(out.getvalue(), second, data_files=names)
+    back, again = run(between, "puffin", data_files=[location.data_file or "" for location in written])
+    assert read_rows(back) == sets
+    assert stored(back, again) == [iceberg.encode(sets[name]) for name in names]
+    assert delta.read_deletion_vectors(run(back, "delta")[0]) == {
+        location.offset: sets[name] for location, name in zip(run(back, "delta")[1], names, strict=True)
+    }

@@ -1,0 +1,395 @@
+"""What is in this file?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import check_truncations, outcome
+from dvcodec import (
+    BadMagic,
+    CardinalityMismatch,
+    ChecksumMismatch,
+    Container,
+    ContainerKind,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Truncated,
+    Unsupported,
+    VectorRef,
+    decode_at,
+    delta,
+    iceberg,
+    sniff,
+)
+from dvcodec.core.frame import Magic
+from dvcodec.io import open_source
+from dvcodec.ops.sniff import read_vector
+from dvcodec.puffin import BlobMetadata, Footer, encode_footer
+from ops.samples import BARE, FRAMED, SAMPLES, A, C, frame_of
+
+REAL_FILES = {
+    "iceberg/java-main/three-files.puffin": ("puffin", 3),
+    "iceberg/iceberg-go/multi-blob-dv.puffin": ("puffin", 2),
+    "iceberg/puffin-v1/empty-puffin-uncompressed.bin": ("puffin", 0),
+    "iceberg/puffin-v1/sample-metric-data-compressed-zstd.bin": ("puffin", 0),
+    "iceberg/java-main/range0-3.dv": ("blob", 1),
+    "iceberg/java-resources/empty-position-index.bin": ("blob", 1),
+    "iceberg/java-resources/all-container-types-position-index.bin": ("blob", 1),
+    "iceberg/iceberg-go/deletion-vector-v1-payload.bin": ("blob", 1),
+    "iceberg/java-resources/64mapempty.bin": ("roaring64", 1),
+    "iceberg/java-resources/64map32bitvals.bin": ("roaring64", 1),
+    "iceberg/java-resources/64mapspreadvals.bin": ("roaring64", 1),
+    "roaring/croaring/64maphighvals.bin": ("roaring64", 1),
+    "roaring/format-spec/portable_bitmap64.bin": ("roaring64", 1),
+    "roaring/format-spec/bitmapwithruns.bin": ("roaring32", 1),
+    "roaring/format-spec/bitmapwithoutruns.bin": ("roaring32", 1),
+    "roaring/java/003.jrb": ("roaring32", 1),
+    "delta/table-with-dv-small/deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin": ("delta", 1),
+    "delta/cdf-table-with-cdc-and-dvs/deletion_vector_7f94a4d4-4d29-440e-b1c0-387e410aeded.bin": ("delta", 2),
+    "paimon/java-0.9.0/index-java09-2097152-0": ("paimon", 5),
+    "paimon/java-2.1-snapshot/index-java21src-64-2097152-0": ("delta", 8),
+    "paimon/pypaimon-2.1.0/db.db/t1/index/index-4a578b78-f49c-4071-be9d-a87eb3d73a88-1": ("paimon", 2),
+}
+OTHER_FILES = [
+    "iceberg/java-resources/64maphighvals.bin",
+    "iceberg/java-main/one-small.json",
+    "delta/table-with-dv-small/part-00000-fae5310a-a37d-4e51-827b-c3d5516560ca-c000.snappy.parquet",
+    "delta/table-with-dv-small/_delta_log/00000000000000000000.json",
+    "paimon/java-0.9.0-tables/db.db/dyn/index/index-e78f7992-de86-492a-959c-c01bdc22eb4e-0",
+    "roaring/croaring/64mapemptyinput.bin",
+    "roaring/croaring/64mapinvalidsize.bin",
+]
+
+
+class Recorder:
+    """A source that remembers its reads."""
+
+    def __init__(self, data: bytes) -> None:
+        self.name, self.size = "recorded", len(data)
+        self.reads: list[tuple[int, int]] = []
+        self._data = memoryview(data)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        self.reads.append((offset, size))
+        return self._data[offset : offset + size]
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    damaged = bytearray(data)
+    damaged[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(damaged)
+
+
+# ---------------------------------------------------------------------- kinds
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_container_is_told_from_its_bytes(name: str) -> None:
+    sample = SAMPLES[name]
+    found = sniff(sample.data)
+    assert (found.kind, found.source, found.size) == (sample.kind, "<bytes>", len(sample.data))
+    assert [(ref.kind, ref.offset, ref.size) for ref in found.vectors] == [
+        (sample.kind, at, size) for at, (size, _) in sample.vectors.items()
+    ]
+    assert tuple(ref.data_file for ref in found.vectors if ref.data_file) == sample.data_files
+    assert (found.footer is not None) == (sample.kind is ContainerKind.PUFFIN)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_name_of_the_file_means_nothing(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "vector.puffin"
+    path.write_bytes(SAMPLES[name].data)
+    found = sniff(path)
+    assert (found.kind, found.source) == (SAMPLES[name].kind, str(path))
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_real_file_is_recognised(vectors: Path, name: str) -> None:
+    kind, count = REAL_FILES[name]
+    found = sniff(vectors / name)
+    assert (found.kind.value, len(found.vectors)) == (kind, count)
+
+
+@pytest.mark.parametrize("name", OTHER_FILES)
+def test_other_file_is_unsupported(vectors: Path, name: str) -> None:
+    with pytest.raises(Unsupported, match="container"):
+        sniff(vectors / name)
+
+
+@pytest.mark.parametrize("data", [b"", b"\2", b"{}", b"PAR1....PAR1", bytes(7), bytes(9), b"\xff" * 100, b"PK\3\4" * 9])
+def test_other_bytes_are_unsupported(data: bytes) -> None:
+    with pytest.raises(Unsupported) as caught:
+        sniff(data)
+    assert caught.value.actual == (data[:12].hex(" ") or "no bytes")
+    assert caught.value.offset == 0
+
+
+def test_puffin_says_cardinality_and_data_file() -> None:
+    refs = sniff(SAMPLES["puffin"].data).vectors
+    assert [(ref.cardinality, ref.data_file) for ref in refs] == [(3, "a"), (900, "b"), (2, "c")]
+
+
+def test_other_blobs_of_a_puffin_file_are_no_vectors() -> None:
+    blob = iceberg.encode(A)
+    common = {"fields": (), "snapshot_id": -1, "sequence_number": -1, "offset": 4, "length": len(blob)}
+    footer = Footer(
+        (
+            BlobMetadata("apache-datasketches-theta-v1", **common),  # type: ignore[arg-type]
+            BlobMetadata("deletion-vector-v1", **common, properties={"cardinality": "three"}),  # type: ignore[arg-type]
+        )
+    )
+    found = sniff(b"PFA1" + blob + encode_footer(footer))
+    assert found.vectors == (VectorRef(ContainerKind.PUFFIN, 4, len(blob), None, None),)
+    assert found.footer is not None
+    assert len(found.footer.blobs) == 2
+
+
+def test_bare_64_bit_map_may_have_keys_that_no_vector_has(vectors: Path) -> None:
+    path = vectors / "roaring/croaring/64maphighvals.bin"
+    with open_source(path) as source:
+        (ref,) = sniff(path).vectors
+        assert (read_vector(source, ref).view.max or 0) >> 63 == 1
+
+
+# ---------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("bit", range(64))
+@pytest.mark.parametrize("name", ["blob", "blob of runs", "empty blob", "native blob", "paimon blob"])
+def test_blob_with_a_damaged_length_or_magic_is_a_blob(name: str, bit: int) -> None:
+    found = sniff(flipped(SAMPLES[name].data, bit))
+    assert found.kind is ContainerKind.BLOB
+    assert [(ref.offset, ref.size) for ref in found.vectors] == [(0, len(SAMPLES[name].data))]
+
+
+@pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
+def test_vector_file_with_a_damaged_magic_is_a_vector_file(name: str) -> None:
+    sample = SAMPLES[name]
+    for bit in range(32):
+        found = sniff(flipped(sample.data, 8 * 5 + bit))
+        assert found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON)
+        assert [ref.offset for ref in found.vectors] == list(sample.vectors)
+
+
+@pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
+def test_vector_file_with_a_damaged_length_is_not_called_unsupported(name: str) -> None:
+    sample = SAMPLES[name]
+    for bit in range(32):
+        found = outcome(sniff, flipped(sample.data, 8 + bit))
+        if isinstance(found, Container):
+            assert found.kind is sample.kind
+        else:
+            assert found.what == "length field"
+
+
+@pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
+def test_vector_file_of_another_version_says_so(name: str) -> None:
+    for version in (0, 2, 0xFF):
+        with pytest.raises(BadMagic) as caught:
+            sniff(bytes([version]) + SAMPLES[name].data[1:])
+        assert caught.value.what == "version byte"
+
+
+@pytest.mark.parametrize("at", [0, 3, -1, -4])
+def test_puffin_with_one_damaged_end_is_still_puffin(at: int) -> None:
+    data = SAMPLES["puffin"].data
+    with pytest.raises(BadMagic) as caught:
+        sniff(flipped(data, 8 * (at % len(data))))
+    assert "magic at the" in caught.value.what
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_cut_of_a_file_is_a_file_of_other_vectors(name: str) -> None:
+    sample = SAMPLES[name]
+
+    def allowed(found: Container, size: int) -> bool:
+        known = {(at, count) for at, (count, _) in sample.vectors.items()}
+        refs = {(ref.offset, ref.size) for ref in found.vectors}
+        return refs <= known if found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON) else refs == {(0, size)}
+
+    if sample.kind is ContainerKind.PUFFIN:
+        check_truncations(sniff, sample.data)
+    else:
+        check_truncations(sniff, sample.data, allowed=allowed)
+
+
+@given(st.binary(max_size=60), st.sampled_from(["", "01", "0000000c", "01000000", "50464131", "3a300000", "3b30"]))
+def test_any_bytes_end_in_a_container_or_a_decode_error(data: bytes, head: str) -> None:
+    outcome(sniff, bytes.fromhex(head) + data)
+    outcome(sniff, bytes.fromhex(head) + data + b"PFA1")
+    outcome(sniff, bytes.fromhex(head) + Magic.PORTABLE64.value + data)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_any_flip_ends_in_a_container_or_a_decode_error(name: str) -> None:
+    data = SAMPLES[name].data
+    for bit in range(8 * len(data)):
+        outcome(sniff, flipped(data, bit))
+
+
+# ---------------------------------------------------------------------- cost and limits
+
+
+def test_blob_is_sniffed_by_its_ends() -> None:
+    source = Recorder(frame_of(Magic.PORTABLE64.value + bytes(5_000_000)))
+    assert sniff(source).kind is ContainerKind.BLOB
+    assert sum(size for _, size in source.reads) <= 20
+
+
+def test_puffin_is_sniffed_by_its_footer() -> None:
+    data = SAMPLES["puffin"].data
+    source = Recorder(b"PFA1" + bytes(5_000_000) + data[4:])
+    assert sniff(source).kind is ContainerKind.PUFFIN
+    assert sum(size for _, size in source.reads) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("puffin", Limits(max_blobs=2)),
+        ("puffin", Limits(max_footer_bytes=50)),
+        ("delta", Limits(max_blobs=2)),
+        ("delta", Limits(max_vector_bytes=40)),
+        ("paimon 32", Limits(max_blobs=1)),
+    ],
+)
+def test_limits_are_kept(name: str, limits: Limits) -> None:
+    with pytest.raises(LimitExceeded):
+        sniff(SAMPLES[name].data, limits=limits)
+
+
+@pytest.mark.parametrize("name", ["blob", "roaring 32", "delta native"])
+@pytest.mark.parametrize("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
+def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> None:
+    data = SAMPLES[name].data
+    ref = sniff(data).vectors[0]
+    with open_source(data) as source:
+        assert read_vector(source, ref).cardinality == 3
+        with pytest.raises(LimitExceeded):
+            read_vector(source, ref, limits=limits)
+
+
+# ---------------------------------------------------------------------- reading what was found
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_found_vector_is_read(name: str) -> None:
+    sample = SAMPLES[name]
+    with open_source(sample.data) as source:
+        assert [read_vector(source, ref).load() for ref in sniff(sample.data).vectors] == sample.rows
+
+
+def test_promised_cardinality_is_checked() -> None:
+    with open_source(SAMPLES["blob"].data) as source:
+        for promised in (2, 4):
+            ref = VectorRef(ContainerKind.BLOB, 0, source.size, promised)
+            with pytest.raises(CardinalityMismatch):
+                read_vector(source, ref)
+
+
+def test_wrong_crc_is_read_on_demand() -> None:
+    data = flipped(SAMPLES["blob"].data, 8 * len(SAMPLES["blob"].data) - 1)
+    (ref,) = sniff(data).vectors
+    with open_source(data) as source:
+        with pytest.raises(ChecksumMismatch):
+            read_vector(source, ref)
+        assert read_vector(source, ref, verify_checksum=False).load() == A
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
+    data = SAMPLES[name].data + b"\0"
+    with pytest.raises(DecodeError), open_source(data) as source:
+        read_vector(source, sniff(data).vectors[0])
+
+
+# ---------------------------------------------------------------------- decode_at
+
+
+@pytest.mark.parametrize("name", FRAMED)
+@pytest.mark.parametrize("convention", ["whole frame", "magic and bitmap", "what the frame says"])
+def test_vector_is_decoded_by_both_conventions_of_size(name: str, convention: str) -> None:
+    sample = SAMPLES[name]
+    for at, (whole, rows) in sample.vectors.items():
+        size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
+        assert decode_at(sample.data, at, size) == rows
+        assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
+
+
+def test_wrapper_around_the_frame_does_not_matter() -> None:
+    blob = iceberg.encode(C)
+    for before in (b"", b"\1", b"PFA1", bytes(1000)):
+        for after in (b"", b"PFA1", blob):
+            assert decode_at(before + blob + after, len(before)) == C
+            assert decode_at(before + blob + after, len(before), len(blob)) == C
+
+
+def test_offset_defaults_to_the_start() -> None:
+    assert decode_at(SAMPLES["blob"].data) == A
+
+
+@pytest.mark.parametrize("name", FRAMED)
+@pytest.mark.parametrize("change", [-9, -7, -1, 1, 8])
+def test_other_size_is_refused(name: str, change: int) -> None:
+    sample = SAMPLES[name]
+    for at, (size, _) in sample.vectors.items():
+        with pytest.raises(DecodeError):
+            decode_at(sample.data, at, size + change)
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "kind"),
+    [
+        (-1, None, Truncated),
+        (1, None, DecodeError),
+        (38, None, Truncated),
+        (46, None, Truncated),
+        (47, None, Truncated),
+        (10**12, None, Truncated),
+        (0, 0, DecodeError),
+        (0, -5, Truncated),
+        (0, 10**12, DecodeError),
+        (0, 3, DecodeError),
+    ],
+)
+def test_place_without_a_vector_is_refused(offset: int, size: int | None, kind: type[DecodeError]) -> None:
+    data = iceberg.encode(A)
+    assert len(data) == 46
+    with pytest.raises(kind):
+        decode_at(data, offset, size)
+
+
+def test_decode_at_checks_what_decode_checks() -> None:
+    data = b"PFA1" + iceberg.encode(A)
+    with pytest.raises(CardinalityMismatch):
+        decode_at(data, 4, cardinality=2)
+    with pytest.raises(LimitExceeded):
+        decode_at(data, 4, limits=Limits(max_cardinality=2))
+    damaged = flipped(data, 8 * len(data) - 1)
+    with pytest.raises(ChecksumMismatch) as caught:
+        decode_at(damaged, 4)
+    assert caught.value.offset == len(data) - 4
+    assert decode_at(damaged, 4, verify_checksum=False) == A
+    with pytest.raises(NotCanonical):
+        decode_at(b"\1" + frame_of(delta.encode(A)[4:-4] + b"\0"), 1)
+
+
+def test_decode_at_reads_one_frame_only() -> None:
+    blob = iceberg.encode(A)
+    source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
+    assert decode_at(source, 1_000_000) == A
+    assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
+
+
+@given(st.binary(max_size=60), st.integers(-2, 70), st.none() | st.integers(-2, 70))
+def test_any_place_ends_in_rows_or_a_decode_error(data: bytes, offset: int, size: int | None) -> None:
+    for file in (data, iceberg.encode(A) + data):
+        found = outcome(lambda _, file=file: decode_at(file, offset, size), b"")  # type: ignore[misc]
+        assert isinstance(found, (RowSet, DecodeError))
