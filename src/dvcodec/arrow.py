@@ -41,12 +41,12 @@ def row_mask(
     >>> row_mask(RowSet([1, 4]), start=0, length=6).to_pylist()
     [True, False, True, True, False, True]
     """
-    if (positions is None) == (start is None or length is None):
-        raise UsageError("say where the rows are: start and length, or positions")
-    if positions is None:
-        if start is None or length is None or length < 0:
+    if positions is None and start is not None and length is not None:
+        if length < 0:
             raise UsageError("length must not be negative")
         return rows.arrow_mask(start, start + length, keep=keep)
+    if positions is None or start is not None or length is not None:
+        raise UsageError("say where the rows are: start and length, or positions")
     pa = _pyarrow()
     found = rows.contains(_position_array(positions))
     return pa.array(~found if keep else found)
@@ -55,8 +55,10 @@ def row_mask(
 def _position_array(positions: Any) -> NDArray[Any]:
     if isinstance(positions, np.ndarray):
         return positions
-    if getattr(positions, "null_count", 0):
-        raise UsageError(f"row positions hold {positions.null_count} nulls")
+    nulls = positions.isna().sum() if hasattr(positions, "isna") else getattr(positions, "null_count", 0)
+    nulls = nulls() if callable(nulls) else nulls  # a method in Polars
+    if nulls:
+        raise UsageError(f"row positions hold {nulls} nulls")
     return np.asarray(positions)
 
 
@@ -82,11 +84,7 @@ def live_rows(
     if row_index is None:
         mask = row_mask(rows, start=start, length=len(frame), keep=keep)
     else:
-        names = list(frame.column_names if hasattr(frame, "column_names") else _names(frame))
-        if row_index not in names:
-            raise UsageError(f"no column {row_index!r}, but {', '.join(map(str, names))}")
-        column = frame[row_index] if kind != "batch" else frame.column(row_index)
-        mask = row_mask(rows, positions=column, keep=keep)
+        mask = row_mask(rows, positions=_column(frame, kind, row_index), keep=keep)
     if kind == "pandas":
         return frame[mask.to_numpy(zero_copy_only=False)]  # type: ignore[no-any-return]
     if kind == "polars":
@@ -94,8 +92,13 @@ def live_rows(
     return frame.filter(mask)  # type: ignore[no-any-return]
 
 
-def _names(frame: Any) -> Any:
-    return frame.schema.names if hasattr(frame, "schema") and hasattr(frame.schema, "names") else frame.columns
+def _column(frame: Any, kind: str, name: str) -> Any:
+    names = list(frame.schema.names if kind in ("table", "batch") else frame.columns)
+    count = names.count(name)
+    if count != 1:
+        problem = f"{count} columns are called {name!r}" if count else f"no column {name!r}"
+        raise UsageError(f"{problem} among {', '.join(map(str, names)) or 'no columns'}")
+    return frame.column(name) if kind in ("table", "batch") else frame[name]
 
 
 def _kind(data: object) -> str:

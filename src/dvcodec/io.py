@@ -6,21 +6,24 @@ A source is anything that can be read by (offset, size): bytes, a path, an open 
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import re
 import secrets
+import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias, cast, runtime_checkable
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
-from dvcodec.core.errors import MissingExtra, Truncated, UsageError
+from dvcodec.core.errors import DvcodecError, MissingExtra, Truncated, UsageError
 
 __all__ = [
     "Sink",
@@ -34,7 +37,8 @@ __all__ = [
     "target_name",
 ]
 
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)|file:/", re.IGNORECASE)
+_ERRNOS = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, IsADirectoryError: errno.EISDIR}
 
 
 @runtime_checkable
@@ -78,7 +82,10 @@ class _RangeSource:
 
 
 def is_url(target: object) -> bool:
-    """Whether `target` is a string with a scheme, as in ``s3://bucket/key`` (``C:`` is a drive)."""
+    """Whether `target` is a string with a scheme: ``s3://bucket/key``, ``file:/path``, ``zip://part::s3://bucket/key``.
+
+    A colon alone makes no URL: ``part:0.bin`` is a file.
+    """
     return isinstance(target, str) and _URL.match(target) is not None
 
 
@@ -94,12 +101,12 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
         UsageError: not a source.
         OSError: it cannot be opened.
     """
-    if isinstance(target, (bytes, bytearray, memoryview, np.ndarray)) or not (
+    if isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (
         isinstance(target, (str, os.PathLike, Source)) or hasattr(target, "read")
     ):
         view = as_view(cast("BytesLike", target))
         yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
-    elif isinstance(target, Source):
+    elif isinstance(target, Source) and not hasattr(target, "seek"):  # fsspec's files have name and size too
         yield target
     elif isinstance(target, (str, os.PathLike)):
         local = _local_path(target)
@@ -121,12 +128,15 @@ def _local_path(target: str | os.PathLike[str]) -> Path | None:
     """Return the local path that `target` means, None for a URL elsewhere."""
     if not is_url(target):
         return Path(target)
-    parts = urlsplit(str(target))
-    if parts.scheme != "file":
+    scheme, _, rest = str(target).partition(":")
+    if scheme.lower() != "file" or rest.startswith(":"):
         return None
-    if parts.netloc not in ("", "localhost"):
-        raise UsageError(f"{target}: a file URL must not name a host")
-    return Path(unquote(parts.path))
+    if rest.startswith("//"):
+        host, _, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise UsageError(f"{target}: a file URL must not name a host")
+        rest = f"/{path}"
+    return Path(unquote(rest))
 
 
 def _file_source(file: BinaryIO, name: str) -> Source:
@@ -136,13 +146,24 @@ def _file_source(file: BinaryIO, name: str) -> Source:
     lock = threading.Lock()
 
     def fetch(offset: int, size: int) -> bytes:
-        with lock:
+        with lock, _errors_name(name):
             file.seek(offset)
             return file.read(size)
 
-    with lock:
+    with _errors_name(name):
         end = file.seek(0, os.SEEK_END)
     return _RangeSource(name, end, fetch)
+
+
+@contextmanager
+def _errors_name(name: str) -> Iterator[None]:
+    """Let an error of the operating system say which file it is about."""
+    try:
+        yield
+    except OSError as err:
+        if err.filename is None:
+            err.filename = name
+        raise
 
 
 def _filesystem(url: str) -> tuple[Any, str]:
@@ -150,19 +171,40 @@ def _filesystem(url: str) -> tuple[Any, str]:
         import fsspec  # noqa: PLC0415  (extra "remote")
     except ImportError:
         raise MissingExtra("fsspec", "remote") from None
-    try:
+    with _remote_errors(url):
         filesystem, path = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as err:
-        raise UsageError(f"{url}: {err}") from None
     return filesystem, path
+
+
+@contextmanager
+def _remote_errors(url: str) -> Iterator[None]:
+    """Give what the stores behind fsspec raise one form: an error that names the URL."""
+    try:
+        yield
+    except DvcodecError:
+        raise
+    except (ImportError, ValueError) as err:  # the store's package is not installed, or there is no such protocol
+        raise UsageError(f"{url}: {err}") from None
+    except Exception as err:  # no such object, no credentials, no connection
+        code = getattr(err, "errno", None) or next((no for kind, no in _ERRNOS.items() if isinstance(err, kind)), 0)
+        if code:
+            raise OSError(code, os.strerror(code), url) from err
+        raise OSError(f"{url}: {str(err) or type(err).__name__}") from err
 
 
 def _remote(url: str, name: str | None) -> Source:
     filesystem, path = _filesystem(url)
-    size = int(filesystem.size(path))
-    return _RangeSource(
-        name or url, size, lambda offset, count: cast("bytes", filesystem.cat_file(path, offset, offset + count))
-    )
+
+    def fetch(offset: int, size: int) -> bytes:
+        with _remote_errors(url):
+            return cast("bytes", filesystem.cat_file(path, offset, offset + size))
+
+    with _remote_errors(url):
+        size = filesystem.size(path)
+        if size is None:  # some web servers do not say
+            data = filesystem.cat_file(path)
+            return _RangeSource(name or url, len(data), lambda offset, count: data[offset : offset + count])
+    return _RangeSource(name or url, int(size), fetch)
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
@@ -184,7 +226,8 @@ class Sink:
         """Append `data`; return the offset it begins at."""
         start = self.position
         view = as_view(data)
-        self._file.write(view)
+        with _errors_name(self.name):
+            self._file.write(view)
         self.position += len(view)
         return start
 
@@ -194,38 +237,71 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
     """Open something to write to, whole or not at all.
 
     A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. Other targets get all bytes
+    it does not, the temporary file is removed and an old file stays as it was. What is replaced keeps its
+    permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
     in one call at the end.
 
     Raises:
         OSError: the target cannot be written.
     """
     if not isinstance(target, (str, os.PathLike)):
-        buffer = BytesIO()
-        yield Sink(target_name(target), buffer)
-        target.write(buffer.getvalue())
+        with _buffered(target_name(target), target.write) as sink:
+            yield sink
         return
     local = _local_path(target)
     if local is None:
-        filesystem, path = _filesystem(str(target))
-        buffer = BytesIO()
-        yield Sink(str(target), buffer)
-        filesystem.pipe_file(path, buffer.getvalue())
+        url = str(target)
+        filesystem, path = _filesystem(url)
+        with _buffered(url, lambda data: filesystem.pipe_file(path, data), _remote_errors) as sink:
+            yield sink
+        return
+    mode = _mode(local)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(local))
+    if mode and not stat.S_ISREG(mode):  # renaming over /dev/null would replace the device
+        with _buffered(str(local), local.write_bytes) as sink:
+            yield sink
         return
     final = Path(os.path.realpath(local))
-    partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    partial = final.with_name(f".{final.name[:48]}.{secrets.token_hex(8)}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as err:
+        raise OSError(err.errno, err.strerror, str(local)) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield Sink(str(local), file)
             file.flush()
             os.fsync(file.fileno())
+        if mode:
+            partial.chmod(stat.S_IMODE(mode))
         partial.replace(final)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
         raise
     _sync_folder(final.parent)
+
+
+@contextmanager
+def _buffered(
+    name: str,
+    write: Callable[[bytes], object],
+    errors: Callable[[str], AbstractContextManager[None]] = _errors_name,
+) -> Iterator[Sink]:
+    """Collect all bytes and hand them over at the end."""
+    buffer = BytesIO()
+    yield Sink(name, buffer)
+    with errors(name):
+        write(buffer.getvalue())
+
+
+def _mode(path: Path) -> int:
+    """Return type and permissions of a file, 0 if there is none (or its folder cannot be read)."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,32 +5,73 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exit code 0 is fine, 1 findings, 2 unreadable or wrong usage."""
+    """Run the command line; exit code 0 is fine, 1 findings, 2 unreadable or wrong usage, 130 interrupted."""
+    if sys.stdout is None:  # closed by the caller: `>&-`
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    code = 2
     try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # `dvcodec positions FILE | head`
+        _silence()
+        code = 0
+    except OSError as err:
+        if code != 2:  # else it has been told
+            print(f"dvcodec: standard output: {err.strerror}", file=sys.stderr)
+        _silence()
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def _silence() -> None:
+    """Drop what standard output still holds, so that the interpreter does not fail over it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        import typer
+
         from dvcodec.cli.app import app
+        from dvcodec.cli.render import complain, speak_any_encoding
 
         for commands in ("look", "check", "change"):  # the order of the help page
             import_module(f"dvcodec.cli.{commands}")
     except ImportError as err:
-        if err.name in ("typer", "rich"):
-            print("dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'", file=sys.stderr)
-            sys.exit(2)
-        raise
+        if (err.name or "").partition(".")[0] not in ("typer", "rich"):
+            raise
+        print("dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'", file=sys.stderr)
+        return 2
     from dvcodec.core.errors import DvcodecError
 
+    speak_any_encoding()
     try:
-        app()
-    except BrokenPipeError:  # `dvcodec positions FILE | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except DvcodecError as err:
-        print(f"dvcodec: {err}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as err:
-        print(f"dvcodec: {err.filename or ''}{': ' if err.filename else ''}{err.strerror or err}", file=sys.stderr)
-        sys.exit(2)
+        code = app(arguments or ["--help"], prog_name="dvcodec", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        raise KeyboardInterrupt from None
+    except SystemExit as err:
+        if isinstance(err.__context__, BrokenPipeError):  # typer and rich make exit code 1 of it
+            raise err.__context__ from None
+        raise
+    except BrokenPipeError:
+        raise
+    except (DvcodecError, OSError) as err:
+        complain(err)
+        return 2
+    except Exception as err:
+        if not hasattr(err, "format_message"):  # the base class of these is not public in every version of typer
+            raise
+        context = getattr(err, "ctx", None)
+        help_page = f"{context.command_path if context else 'dvcodec'} --help"
+        message = " ".join(err.format_message().split())
+        complain(f"{message.rstrip('.')} (see {help_page})")
+        return 2
+    return code or 0 if arguments else 2

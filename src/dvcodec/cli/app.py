@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
 
 import typer
 
 from dvcodec._version import __version__
-from dvcodec.cli.render import track
-from dvcodec.cli.targets import Opened, expand, open_target
-from dvcodec.core.errors import DecodeError
+from dvcodec.cli.render import complain, counted, track
+from dvcodec.cli.targets import Opened, Target, expand, open_target
+from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
 
-__all__ = ["DataFile", "DataFiles", "Json", "Name", "Names", "Output", "Rows", "To", "app", "each", "label", "opened"]
+__all__ = ["DataFile", "DataFiles", "Json", "Name", "Names", "Output", "Rows", "To", "Tour", "app", "label", "opened"]
 
 app = typer.Typer(
     name="dvcodec",
     help="Deletion vectors of Iceberg, Delta Lake and Paimon: look inside, verify, convert, merge.",
     epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -29,12 +29,15 @@ app = typer.Typer(
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="TARGET...", help="File, glob, folder, path@offset:size, URL, or - for standard input."),
+    typer.Argument(
+        metavar="TARGET",
+        help="File, glob, folder, URL, path@offset:size (size may be left out), or - for standard input.",
+    ),
 ]
-Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, path@offset:size, URL, or -.")]
+Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
-Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: a path or a URL.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: path, URL, or - for standard output.")]
 To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
 DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
 DataFiles = Annotated[
@@ -58,46 +61,74 @@ def _root(
     del version
 
 
+class Tour:
+    """Goes through targets: what cannot be read is told on standard error, and the others still have their turn.
+
+    Args:
+        names: what the user typed.
+        what: what is done, for the progress bar.
+        silent: whether nothing is printed before the end.
+
+    Attributes:
+        targets: what is gone through.
+        passed_over: files of folders without vectors: to be counted by the command.
+        failed: targets and vectors that could not be read.
+    """
+
+    def __init__(self, names: list[str], what: str, *, silent: bool) -> None:
+        self.targets = expand(names)
+        self.passed_over = 0
+        self.failed = 0
+        self._what = what
+        self._silent = silent
+
+    def __iter__(self) -> Iterator[Target]:
+        return track(self.targets, self._what, silent=self._silent)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Tell an error instead of raising it: of one target, or of one vector in it."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (DecodeError, OSError) as err:
+            self.failed += 1
+            sys.stdout.flush()  # on a terminal, what was shown before stands before
+            complain(err)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether all files were passed over."""
+        return self.passed_over == len(self.targets)
+
+    def tell_passed_over(self) -> None:
+        """Say how many files of folders hold no vectors.
+
+        Raises:
+            UsageError: all of them: the user meant another folder.
+        """
+        if self.found_nothing:
+            raise UsageError(f"no deletion vectors in {counted(self.passed_over, 'file')}")
+        if self.passed_over:
+            complain(f"{counted(self.passed_over, 'other file')} without deletion vectors")
+
+    def finish(self, code: int = 0) -> NoReturn:
+        """End the command with exit code 2 if something could not be read, else with `code`."""
+        self.tell_passed_over()
+        raise typer.Exit(2 if self.failed else code)
+
+
 def opened(names: list[str], what: str) -> Iterator[Opened]:
-    """Open every target in turn; say at the end how many files of folders held no vectors."""
-    targets = expand(names)
-    skipped = 0
-    for target in track(targets, len(targets), what):
+    """Open every target in turn, for a command that needs all of them: an error ends it."""
+    tour = Tour(names, what, silent=True)
+    for target in tour:
         with open_target(target) as found:
             if found is None:
-                skipped += 1
+                tour.passed_over += 1
             else:
                 yield found
-    tell_skipped(skipped)
-
-
-def each(names: list[str], what: str, visit: Callable[[Opened], None]) -> None:
-    """Visit every target; one that cannot be read is told on standard error and the others still have their turn.
-
-    Raises:
-        typer.Exit: with code 2, at the end, if one could not be read.
-    """
-    targets = expand(names)
-    skipped = failed = 0
-    for target in track(targets, len(targets), what):
-        try:
-            with open_target(target) as found:
-                if found is None:
-                    skipped += 1
-                else:
-                    visit(found)
-        except DecodeError as err:
-            failed += 1
-            print(f"dvcodec: {err}", file=sys.stderr)
-    tell_skipped(skipped)
-    if failed:
-        raise typer.Exit(2)
-
-
-def tell_skipped(count: int) -> None:
-    """Say on standard error how many files of folders were passed over."""
-    if count:
-        print(f"dvcodec: {count} other files hold no deletion vectors", file=sys.stderr)
+    tour.tell_passed_over()
 
 
 def label(found: Opened, ref: VectorRef) -> str:

@@ -3,42 +3,72 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.markup import escape
 
 from dvcodec import delta, iceberg, puffin
 from dvcodec.cli.app import DataFiles, Json, Name, Names, Output, To, app, opened
-from dvcodec.cli.render import bytes_text, console, number, print_json, table
-from dvcodec.cli.targets import expand, open_source_of
+from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
+from dvcodec.cli.targets import only, open_source_of
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.io import SinkTarget, Source, is_url
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
 from dvcodec.ops.algebra import merge as merge_rows
+from dvcodec.ops.sniff import sniff_source
+
+_STDOUT = "-"
 
 
-def _rows_of(name: str) -> dict[str | None, RowSet]:
-    found = opened([name], "reading")
-    return merge_rows({ref.data_file: rows} for item in found for ref, rows in item.rows())
+def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
+    """Read all vectors, those of one data file united.
+
+    Raises:
+        UsageError: a file of several vectors that does not name their data files: rows of different data files
+            must not be united.
+    """
+
+    def vectors() -> Iterator[dict[str | None, RowSet]]:
+        for found in opened(names, what):
+            nameless = [ref for ref in found.container.vectors if ref.data_file is None]
+            if len(nameless) > 1:
+                raise UsageError(
+                    f"{found.source.name} holds {len(nameless)} vectors and does not name their data files: "
+                    f"choose one by its offset, as in {found.source.name}@{nameless[0].offset}"
+                )
+            for ref, rows in found.rows():
+                yield {ref.data_file: rows}
+
+    return merge_rows(vectors())
+
+
+_SIDE = "File, folder, URL, path@offset:size, or - for standard input."
 
 
 @app.command()
 def diff(
-    old: Name,
-    new: Name,
+    old: Annotated[str, typer.Argument(metavar="OLD", help=_SIDE)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help=_SIDE)],
     limit: Annotated[int, typer.Option("--limit", min=0, help="Ranges to show of each change.")] = 10,
     as_json: Json = False,
 ) -> None:
     """Show what a newer file deletes in addition and what it restores. Exit code 1 if there is a difference."""
-    before, after = _rows_of(old), _rows_of(new)
+    before, after = _rows_of([old], "reading"), _rows_of([new], "reading")
     if len(before) == len(after) == 1 and None in (*before, *after):
         # One vector against one, of which at least one is bare: they are meant for each other.
         name = next(iter(after)) or next(iter(before))
         before, after = {name: next(iter(before.values()))}, {name: next(iter(after.values()))}
+    elif before and after and (None in before) != (None in after):
+        bare, named = (old, new) if None in before else (new, old)
+        raise UsageError(f"{bare} does not name its data file and {named} holds several: choose one by path@offset")
     changes = []
     for path in dict.fromkeys([*before, *after]):
         change = diff_rows(before.get(path, RowSet()), after.get(path, RowSet()))
@@ -57,15 +87,14 @@ def diff(
         )
     else:
         for path, change in changes:
-            console().print(
-                f"[bold]{escape(path or '-')}[/]  {len(change.added):,} deleted, {len(change.restored):,} restored"
-            )
+            counts = f"{change.added.cardinality:,} deleted, {change.restored.cardinality:,} restored"
+            say((path or new, "bold"), f"  {counts}")
             for sign, rows in (("+", change.added), ("-", change.restored)):
                 spans = rows.ranges()
                 for start, stop in spans[:limit].tolist():
                     print(f"  {sign} {start}" + (f"..{stop - 1}" if stop - start > 1 else ""))
                 if len(spans) > limit:
-                    print(f"  {sign} ... {len(spans) - limit:,} more ranges")
+                    print(f"  {sign} ... {counted(len(spans) - limit, 'more range')}")
         if not changes:
             print("no difference")
     if changes:
@@ -77,20 +106,26 @@ def merge(
     targets: Names, output: Output, to: To = "puffin", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
     """Unite vectors by data file and write them to one new file."""
-    vectors = merge_rows({ref.data_file: rows} for found in opened(targets, "merging") for ref, rows in found.rows())
+    kind = _target(to)
+    vectors = _rows_of(targets, "merging")
     if data_files:
         if list(vectors) != [None] or len(data_files) != 1:
             raise UsageError("--data-file names the one data file of vectors that do not name theirs")
         vectors = {data_files[0]: vectors[None]}
-    _show_written(conversion.write(_target(to), output, vectors), as_json)
+    if kind == "puffin" and None in vectors:
+        raise UsageError("a Puffin file names the data file of every vector: give --data-file")
+    _show_written(conversion.write(kind, _sink(output), vectors), output, as_json)
 
 
 @app.command()
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
     """Convert a file; vectors are verified, and copied byte for byte where the formats share them."""
-    with open_source_of(expand([target])[0]) as source:
-        written = conversion.convert(source, _target(to), output, data_files=data_files or None)
-    _show_written(written, as_json)
+    kind = _target(to)
+    with open_source_of(only(target)) as source:
+        if kind == "puffin" and not data_files:
+            _need_names(source)
+        written = conversion.convert(source, kind, _sink(output), data_files=data_files or None)
+    _show_written(written, output, as_json)
 
 
 def _target(to: str) -> conversion.Target:
@@ -99,19 +134,43 @@ def _target(to: str) -> conversion.Target:
     return cast("conversion.Target", to)
 
 
+def _need_names(source: Source) -> None:
+    vectors = sniff_source(source).vectors
+    if any(ref.data_file is None for ref in vectors):
+        times = "" if len(vectors) == 1 else f" {len(vectors)} times, in file order"
+        raise UsageError(
+            f"{source.name}: a Puffin file names the data file of every vector, this file does not: "
+            f"give --data-file{times}"
+        )
+
+
+def _sink(output: str) -> SinkTarget:
+    return sys.stdout.buffer if output == _STDOUT else output
+
+
 def _commit_values(location: DvLocation) -> dict[str, Any]:
     """What the table's metadata has to say of a vector: a manifest entry or a descriptor."""
+    if location.path == _STDOUT:
+        return {}
     if location.format == "iceberg" and location.data_file is not None:
         return {"manifest_entry": iceberg.manifest_entry(location)}
     if location.format == "delta":
-        path = location.path if "://" in location.path else str(Path(location.path).resolve())
+        path = location.path if is_url(location.path) else str(Path(location.path).resolve())
         located = DvLocation("delta", path, location.offset, location.size, location.cardinality)
         folder = path.rpartition("/")[0]
         return {"descriptor": json.loads(delta.Descriptor.from_location(located, folder).to_json())}
     return {}
 
 
-def _show_written(locations: list[DvLocation], as_json: bool) -> None:
+def _show_written(locations: list[DvLocation], output: str, as_json: bool) -> None:
+    if output == _STDOUT:  # the file itself went there
+        with redirect_stdout(sys.stderr):
+            _show_locations([replace(location, path=_STDOUT) for location in locations], as_json)
+    else:
+        _show_locations(locations, as_json)
+
+
+def _show_locations(locations: list[DvLocation], as_json: bool) -> None:
     if as_json:
         print_json(
             [
@@ -132,12 +191,12 @@ def _show_written(locations: list[DvLocation], as_json: bool) -> None:
     if not locations:
         print("no vectors, nothing written")
         return
-    shown = table("data file", "offset", "size", "rows", right=("offset", "size", "rows"))
+    shown = Table("data file", "offset", "size", "rows", right=("offset", "size", "rows"))
     for location in locations:
         values = (number(location.offset), number(location.size), number(location.cardinality))
-        shown.add_row(escape(location.data_file or "–"), *values)  # noqa: RUF001
-    console().print(shown)
-    print(f"wrote {locations[0].path}, {bytes_text(locations[0].file_size)}")
+        shown.add(location.data_file or NOTHING, *values)
+    shown.show()
+    print(f"wrote {plain(locations[0].path)}, {bytes_text(locations[0].file_size)}")
 
 
 @app.command("rewrite-paths")
@@ -151,18 +210,28 @@ def rewrite_paths(
     """Rename the data files of a moved table in a Puffin file; the vectors' bytes stay as they are."""
     if bool(pairs) == (old is not None) or (old is None) != (new is None):
         raise UsageError("give --from and --to, or one or more --map OLD=NEW")
-    with open_source_of(expand([target])[0]) as source:
+    with open_source_of(only(target)) as source:
+        blobs = puffin.PuffinReader(source).blobs
+        paths = [path for blob in blobs if (path := blob.properties.get(puffin.REFERENCED_DATA_FILE)) is not None]
         if old is not None and new is not None:
-            prefix, replacement = old, new
-            changed = puffin.rewrite_paths(
-                source, output, lambda path: replacement + path[len(prefix) :] if path.startswith(prefix) else path
-            )
+            mapping = {path: new + path[len(old) :] for path in paths if path.startswith(old)}
+            if not mapping:
+                raise UsageError(f"{source.name}: no data file's path begins with {old}")
         else:
-            split = [pair.partition("=") for pair in pairs or []]
-            if not all(sign for _, sign, _ in split):
-                raise UsageError("--map needs OLD=NEW")
-            changed = puffin.rewrite_paths(source, output, {before: after for before, _, after in split})
-    print(f"wrote {output}, {changed} {'path' if changed == 1 else 'paths'} changed")
+            mapping = dict(_pair(text, paths, source.name) for text in pairs or [])
+        changed = puffin.rewrite_paths(source, _sink(output), mapping)
+    with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
+        print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
+
+
+def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
+    """Split OLD=NEW where OLD is a path of the file: both may hold more equals signs (``day=3/part-0.parquet``)."""
+    if "=" not in text:
+        raise UsageError(f"--map {text}: needs OLD=NEW")
+    old = max((path for path in paths if text.startswith(f"{path}=")), key=len, default=None)
+    if old is None:
+        raise UsageError(f"--map {text}: {name} has no such data file")
+    return old, text[len(old) + 1 :]
 
 
 @app.command()

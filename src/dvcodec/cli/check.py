@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from dvcodec.cli.app import DataFile, Json, Names, Rows, app, tell_skipped
-from dvcodec.cli.render import console, print_json, track
-from dvcodec.cli.targets import Target, expand, open_source_of, open_target
+from dvcodec.cli.app import DataFile, Json, Names, Rows, Tour, app
+from dvcodec.cli.render import counted, print_json, say
+from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.report import Report, Status
+from dvcodec.core.report import Check, Report, Status
 from dvcodec.ops.verify import verify_source
 
 
@@ -20,38 +20,52 @@ def verify(
     targets: Names,
     rows: Rows = None,
     cardinality: Annotated[
-        int | None, typer.Option("--cardinality", min=0, help="Rows that the manifest or log promises.")
+        int | None,
+        typer.Option(
+            "--cardinality",
+            min=0,
+            help="Rows that the manifest or log promises, for one vector: choose it by --data-file or path@offset.",
+        ),
     ] = None,
     data_file: DataFile = None,
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
     as_json: Json = False,
 ) -> None:
     """Check files: length, CRC, magic, structure, cardinality, and the rules for Puffin metadata."""
-    reports, skipped = [], 0
-    found = expand(targets)
-    for target in track(found, len(found), "verifying"):
-        report = _verify(target, rows, cardinality, data_file)
-        if report is None:
-            skipped += 1
-            continue
-        reports.append(report)
-        if not as_json:
-            _print_report(report, every)
+    reports: list[Report] = []
+    tour = Tour(targets, "verifying", silent=as_json)
+    for target in tour:
+        with tour.turn():
+            report = _verify(target, rows, cardinality, data_file)
+            if report is None:
+                tour.passed_over += 1
+                continue
+            reports.append(report)
+            if not as_json:
+                _print_report(report, every)
+    bad = sum(not report.ok for report in reports)
     if as_json:
         print_json([report.to_dict() for report in reports])
-    else:
-        bad = sum(not report.ok for report in reports)
-        print(f"{len(reports):,} {'file' if len(reports) == 1 else 'files'}, {bad or 'none'} with findings")
-    tell_skipped(skipped)
-    if any(not report.ok for report in reports):
-        raise typer.Exit(1)
+    elif reports:
+        print(f"{counted(len(reports), 'file')}, {bad or 'none'} with findings")
+    tour.finish(1 if bad else 0)
 
 
 def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report | None:
     if target.found and not _holds_vectors(target):
         return None
-    with open_source_of(target) as source:
-        return verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
+    try:
+        with open_source_of(target) as source:
+            report = verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
+    except DecodeError as err:  # the part that was named does not lie in the file
+        return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))
+    return _moved(report, source.base) if isinstance(source, Part) else report
+
+
+def _moved(report: Report, base: int) -> Report:
+    """Give the report of a part of a file the offsets of the file."""
+    checks = (check if check.offset is None else replace(check, offset=check.offset + base) for check in report.checks)
+    return Report(f"{report.source}@{base}", report.kind, tuple(checks))
 
 
 def _holds_vectors(target: Target) -> bool:
@@ -63,18 +77,22 @@ def _holds_vectors(target: Target) -> bool:
         return True
 
 
-_SIGNS = {Status.PASS: "[green]pass[/]", Status.FAIL: "[bold red]FAIL[/]", Status.NOT_APPLICABLE: "[dim]n/a[/]"}
+_SIGNS = {
+    Status.PASS: ("pass", "green"),
+    Status.FAIL: ("FAIL", "bold red"),
+    Status.NOT_APPLICABLE: ("n/a", "dim"),
+}
 
 
 def _print_report(report: Report, every: bool) -> None:
-    out = console()
-    sign = "[green]ok[/]" if report.ok else "[bold red]FAIL[/]"
-    passed = sum(check.status is Status.PASS for check in report.checks)
-    out.print(f"{sign}  [bold]{escape(report.source)}[/]  {report.kind or 'unknown container'}, {passed} checks passed")
+    made = counted(sum(check.status is not Status.NOT_APPLICABLE for check in report.checks), "check")
+    result = f"{made} passed" if report.ok else f"{len(report.findings)} of {made} failed"
+    sign = ("ok    ", "green") if report.ok else ("FAIL  ", "bold red")
+    say(sign, (report.source, "bold"), f"  {report.kind or 'unknown container'}, {result}")
     for check in report.checks if every else report.findings:
-        place = "" if check.offset is None else f" at byte {check.offset}"
-        text = f"  {_SIGNS[check.status]}  {check.name}: {escape(check.subject)}{place}"
+        text = f"  {check.name}: {check.subject}"
+        if check.offset is not None:
+            text += f" at byte {check.offset}"
         if check.status is Status.FAIL:
-            text += f": {escape(check.message or '')}: expected {escape(str(check.expected))}"
-            text += f", found {escape(str(check.actual))}"
-        out.print(text, soft_wrap=True)
+            text += f": {DecodeError(check.message or '', expected=check.expected, actual=check.actual)}"
+        say("  ", _SIGNS[check.status], text)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
 
 from dvcodec import arrow, delta, iceberg
-from dvcodec.cli.render import bytes_text, console, density_strip, number, share_text, table
+from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
 from dvcodec.core.errors import MissingExtra
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.convert import convert
@@ -23,6 +23,8 @@ __all__ = ["run"]
 
 FILES, ROWS, ROW_GROUP = 3, 400_000, 100_000
 COUNTRIES = ("DE", "FR", "IT", "ES", "PL", "NL")
+DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.bin"
+"""A name as Delta gives them (see `delta.new_file`), but the same every time, so that a second run leaves no litter."""
 
 
 def run(folder: Path) -> None:
@@ -31,56 +33,57 @@ def run(folder: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
-    out = console()
     folder.mkdir(parents=True, exist_ok=True)
-    with _step(out, f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
+    with _step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
         paths = _write_data(folder, pq)
-    with _step(out, "deleted rows: four customers, all of Spain in the second file, the last week of the third"):
+    with _step("deleted rows: four customers, all of Spain in the second file, the last week of the third"):
         vectors = {str(path): _deleted(pq, path, i) for i, path in enumerate(paths)}
-    _show(out, vectors)
+    _show(vectors)
 
     puffin = folder / "deletes.puffin"
-    with _step(out, f"wrote {puffin}"):
+    with _step(f"wrote {puffin}"):
         locations = iceberg.write_deletion_vectors(puffin, vectors)
     for entry in map(iceberg.manifest_entry, locations):
-        place = f"offset {entry['content_offset']}, size {number(entry['content_size_in_bytes'])}"
-        out.print(
-            f"    manifest: {escape(entry['referenced_data_file'])}: {place}, {number(entry['record_count'])} rows"
-        )
+        place = f"offset {number(entry['content_offset'])}, size {number(entry['content_size_in_bytes'])}"
+        rows = f"{number(entry['record_count'])} rows"
+        say(f"    manifest: {entry['referenced_data_file']}: {place}, {rows}")
 
-    bin_file, back = Path(delta.new_file(str(folder))), folder / "back.puffin"
-    with _step(out, "converted to a Delta vector file and back: the same bytes"):
+    bin_file, back = folder / DELTA_FILE, folder / "back.puffin"
+    with _step("converted to a Delta vector file and back: the same bytes"):
         there = convert(puffin, "delta", bin_file)
         convert(bin_file, "puffin", back, data_files=[str(location.data_file) for location in there])
         _expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
     for location in there:
-        descriptor = delta.Descriptor.from_location(location, str(folder))
-        out.print(f"    log: {escape(descriptor.to_json())}")
+        absolute = replace(location, path=str(folder.resolve() / DELTA_FILE))
+        descriptor = delta.Descriptor.from_location(absolute, str(folder.resolve()))
+        say(f"    log: {descriptor.to_json()}")
 
-    with _step(out, "verified all of them"):
+    with _step("verified all of them"):
         for path in (puffin, bin_file, back):
             report = verify(path, row_count=ROWS)
             _expect(report.ok, f"{path} is sound")
-    with _step(out, "flipped one bit, and it is found:"):
+    with _step("flipped one bit, and it is found:"):
         damaged = bytearray(puffin.read_bytes())
         damaged[locations[1].offset + locations[1].size // 2] ^= 0x10
         findings = verify(damaged).findings
         _expect([check.name for check in findings][:1] == ["crc"], "the CRC tells")
     for check in findings:
-        text = f"{check.name} at byte {check.offset}: expected {check.expected}, found {check.actual}"
-        out.print(f"    [red]FAIL[/] {escape(text)}")
+        text = f" {check.name} at byte {check.offset}: expected {check.expected}, found {check.actual}"
+        say("    ", ("FAIL", "bold red"), text)
 
-    with _step(out, "read the live rows back, row group by row group, and compared them with the truth"):
+    with _step("read the live rows back, row group by row group, and compared them with the truth"):
         read_back = iceberg.read_deletion_vectors(puffin)
         live = sum(_check_live(pq, path, read_back[str(path)], i) for i, path in enumerate(paths))
-    out.print(f"\n{number(live)} of {number(FILES * ROWS)} rows live. Look around: dvcodec inspect {folder}")
+    print()
+    say(f"{number(live)} of {number(FILES * ROWS)} rows live.")
+    say(f"Look around: dvcodec inspect {folder}")
 
 
 @contextmanager
-def _step(out: Console, what: str) -> Iterator[None]:
+def _step(what: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    out.print(f"[green]*[/] {escape(what)}  [dim]{time.perf_counter() - start:.2f} s[/]")
+    say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
 
 
 def _expect(sound: bool, what: str) -> None:
@@ -144,10 +147,10 @@ def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:
     return count
 
 
-def _show(out: Console, vectors: dict[str, RowSet]) -> None:
-    shown = table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
+def _show(vectors: dict[str, RowSet]) -> None:
+    shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
     for path, rows in vectors.items():
         size = bytes_text(len(iceberg.encode(rows)))
         share = share_text(rows.cardinality / ROWS)
-        shown.add_row(escape(path), number(rows.cardinality), share, size, density_strip(rows, ROWS))
-    out.print(shown)
+        shown.add(path, number(rows.cardinality), share, size, density_strip(rows, ROWS))
+    shown.show()

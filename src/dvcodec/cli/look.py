@@ -4,42 +4,64 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.markup import escape
 
 from dvcodec import iceberg
-from dvcodec.cli.app import DataFile, Json, Names, Rows, app, each, label
-from dvcodec.cli.render import bytes_text, console, density_strip, number, print_json, share_text, table
-from dvcodec.cli.targets import Opened, expand
-from dvcodec.core.errors import UsageError
+from dvcodec.cli.app import DataFile, Json, Names, Rows, Tour, app, label
+from dvcodec.cli.render import (
+    NOTHING,
+    Table,
+    bytes_text,
+    counted,
+    density_strip,
+    number,
+    plain,
+    print_json,
+    say,
+    share_text,
+)
+from dvcodec.cli.targets import Opened, open_target
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.sniff import VectorRef
 from dvcodec.ops.stats import VectorStats, describe
+
+_Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
+"""A vector, its numbers or what is wrong with it, and its rows."""
 
 
 @app.command()
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
     """Show what is in a file: container, footer, vectors, and where the deleted rows lie."""
     results: list[dict[str, Any]] = []
+    tour = Tour(targets, "inspecting", silent=as_json)
+    for target in tour:
+        with tour.turn(), open_target(target) as found:
+            if found is None:
+                tour.passed_over += 1
+                continue
+            vectors: list[_Seen] = []
+            for ref in found.container.vectors:
+                with tour.turn():
+                    try:
+                        vector = found.read(ref)
+                        vectors.append((ref, describe(vector, row_count=rows), vector.load()))
+                    except DecodeError as err:
+                        vectors.append((ref, err, RowSet()))
+                        raise
+            if as_json:
+                results.append(_inspect_json(found, vectors))
+            else:
+                _inspect_text(found, vectors)
+    if as_json:
+        print_json(results)
+    tour.finish()
 
-    def visit(found: Opened) -> None:
-        vectors = [(ref, found.read(ref)) for ref in found.container.vectors]
-        numbers = [(ref, describe(vector, row_count=rows)) for ref, vector in vectors]
-        if as_json:
-            results.append(_inspect_json(found, numbers))
-        else:
-            _inspect_text(found, numbers, [vector.load() for _, vector in vectors])
 
-    try:
-        each(targets, "inspecting", visit)
-    finally:
-        if as_json:
-            print_json(results)
-
-
-def _inspect_json(opened: Opened, vectors: list[tuple[VectorRef, VectorStats]]) -> dict[str, Any]:
+def _inspect_json(opened: Opened, vectors: list[_Seen]) -> dict[str, Any]:
     container = opened.container
     found: dict[str, Any] = {"source": container.source, "kind": container.kind.value, "size": container.size}
     if container.footer is not None:
@@ -58,99 +80,108 @@ def _inspect_json(opened: Opened, vectors: list[tuple[VectorRef, VectorStats]]) 
             for blob in container.footer.blobs
         ]
     found["vectors"] = [
-        {"data_file": ref.data_file, "offset": ref.offset, "stored_cardinality": ref.cardinality} | stats.to_dict()
-        for ref, stats in vectors
+        {"data_file": ref.data_file, "offset": ref.offset, "stored_cardinality": ref.cardinality}
+        | ({"error": str(stats)} if isinstance(stats, DecodeError) else stats.to_dict())
+        for ref, stats, _ in vectors
     ]
     return found
 
 
 _KINDS = {
     "puffin": "Puffin file",
-    "delta": "Delta vector file (or Paimon 64-bit index file: the same bytes)",
-    "paimon": "Paimon index file",
+    "delta": "Delta or Paimon 64-bit vector file",
+    "paimon": "Paimon 32-bit vector file",
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
     "roaring32": "bare 32-bit roaring bitmap",
 }
 
 
-def _inspect_text(opened: Opened, vectors: list[tuple[VectorRef, VectorStats]], row_sets: list[RowSet]) -> None:
-    out = console()
+def _inspect_text(opened: Opened, vectors: list[_Seen]) -> None:
     container = opened.container
-    out.print(f"[bold]{escape(container.source)}[/]  {_KINDS[container.kind.value]}, {bytes_text(container.size)}")
+    what = f"{_KINDS[container.kind.value]}, {bytes_text(container.size)}, {counted(len(vectors), 'vector')}"
+    say((container.source, "bold"), f"  {what}")
     if container.footer is not None:
         for name, value in container.footer.properties.items():
-            out.print(f"  {escape(name)}: {escape(value)}")
+            say(f"  {name}: {value}")
         others = [blob for blob in container.footer.blobs if blob.type != iceberg.BLOB_TYPE]
         for blob in others:
-            out.print(f"  blob {escape(blob.type)} at {blob.offset}, {bytes_text(blob.length)}, not a deletion vector")
+            say(f"  {blob.type} at {blob.offset}, {bytes_text(blob.length)}, not a deletion vector")
     if vectors:
-        columns = ("vector", "offset", "size", "rows", "first", "last", "array/bitset/run", "B/row", "where")
-        shown = table(*columns, right=("offset", "size", "rows", "first", "last", "B/row"))
-        for (ref, stats), rows in zip(vectors, row_sets, strict=True):
-            per_row = "–" if stats.bytes_per_row is None else f"{stats.bytes_per_row:.3g}"  # noqa: RUF001
-            shown.add_row(
-                escape(ref.data_file or "–"),  # noqa: RUF001
+        columns = ("vector", "offset", "size", "rows", "first", "last", "containers", "B/row", "where")
+        shown = Table(*columns, right=("offset", "size", "rows", "first", "last", "B/row"))
+        for ref, stats, rows in vectors:
+            name = ref.data_file or NOTHING
+            if isinstance(stats, DecodeError):
+                shown.add(name, number(ref.offset), number(ref.size), *[NOTHING] * 5, "damaged")
+                continue
+            shown.add(
+                name,
                 number(ref.offset),
                 number(stats.size),
                 number(stats.cardinality),
                 number(stats.min),
                 number(stats.max),
-                "/".join(map(str, stats.containers)),
-                per_row,
+                _mix_text(stats.containers),
+                _per_row_text(stats),
                 density_strip(rows, stats.row_count),
             )
-        out.print(shown)
-    else:
-        out.print("  no deletion vectors")
-    out.print()
+        shown.show()
+    print()
+
+
+def _mix_text(mix: ContainerMix) -> str:
+    """Return the containers that there are: 2 array, 1 run."""
+    kinds = (("array", mix.arrays), ("bitset", mix.bitsets), ("run", mix.runs))
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count) or NOTHING
+
+
+def _per_row_text(stats: VectorStats) -> str:
+    return NOTHING if stats.bytes_per_row is None else f"{stats.bytes_per_row:.3g}"
 
 
 @app.command()
 def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
     """Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."""
-    items: list[tuple[str, VectorStats]] = []
-
-    def visit(found: Opened) -> None:
-        read = [(label(found, ref), found.read(ref)) for ref in found.container.vectors]
-        items.extend((name, describe(vector, row_count=rows)) for name, vector in read)
-
-    try:
-        each(targets, "reading", visit)
-    finally:
+    items: list[tuple[str, dict[str, Any], VectorStats]] = []
+    tour = Tour(targets, "reading", silent=True)
+    for target in tour:
+        with tour.turn(), open_target(target) as found:
+            if found is None:
+                tour.passed_over += 1
+                continue
+            for ref in found.container.vectors:
+                with tour.turn():
+                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
+                    items.append((label(found, ref), where, describe(found.read(ref), row_count=rows)))
+    if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
+    tour.finish()
 
 
-def _show_stats(items: list[tuple[str, VectorStats]], as_json: bool) -> None:
-    total = sum(item.cardinality for _, item in items)
-    size = sum(item.size for _, item in items)
+def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: bool) -> None:
+    total = sum(item.cardinality for *_, item in items)
+    size = sum(item.size for *_, item in items)
     if as_json:
-        vectors = [{"vector": name} | item.to_dict() for name, item in items]
+        vectors = [where | item.to_dict() for _, where, item in items]
         print_json({"vectors": vectors, "total": {"vectors": len(items), "cardinality": total, "size": size}})
         return
     columns = ("vector", "rows", "deleted", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps")
-    shown = table(*columns, right=columns[1:])
-    for name, item in items:
-        per_row = "–" if item.bytes_per_row is None else f"{item.bytes_per_row:.3g}"  # noqa: RUF001
-        shown.add_row(
-            escape(name),
+    shown = Table(*columns, right=columns[1:])
+    for name, _, item in items:
+        shown.add(
+            name,
             number(item.cardinality),
             share_text(item.deleted_share),
             share_text(item.density),
             bytes_text(item.size),
-            per_row,
+            _per_row_text(item),
             *map(number, item.containers),
             number(item.gaps),
         )
-    console().print(shown)
-    print(f"{len(items):,} vectors, {total:,} rows, {bytes_text(size)}")
-
-
-def _selected(opened: Opened, data_file: str | None) -> list[VectorRef]:
-    refs = [ref for ref in opened.container.vectors if data_file in (None, ref.data_file)]
-    if data_file is not None and not refs:
-        raise UsageError(f"{opened.source.name} has no vector of {data_file}")
-    return refs
+    if items:
+        shown.show()
+    print(f"{counted(len(items), 'vector')}, {counted(total, 'row')}, {bytes_text(size)}")
 
 
 @app.command()
@@ -198,19 +229,29 @@ def _list(
     as_json: bool,
     show: Callable[[Opened, VectorRef, str], dict[str, Any]],
 ) -> None:
-    """Show every chosen vector; a prefix tells them apart where there are several."""
+    """Show every chosen vector; a prefix tells them apart where there are several.
+
+    Raises:
+        UsageError: no file has a vector of `data_file`.
+    """
     results: list[dict[str, Any]] = []
-    single = len(expand(targets)) == 1
-
-    def visit(found: Opened) -> None:
-        refs = _selected(found, data_file)
-        for ref in refs:
-            prefix = "" if single and len(refs) == 1 else f"{label(found, ref)}\t"
-            listed = show(found, ref, prefix)
-            results.append({"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset} | listed)
-
-    try:
-        each(targets, "reading", visit)
-    finally:
-        if as_json:
-            print_json(results)
+    chosen = 0
+    tour = Tour(targets, "reading", silent=as_json)
+    for target in tour:
+        with tour.turn(), open_target(target) as found:
+            if found is None:
+                tour.passed_over += 1
+                continue
+            refs = [ref for ref in found.container.vectors if data_file in (None, ref.data_file)]
+            chosen += len(refs)
+            for ref in refs:
+                prefix = "" if len(tour.targets) == len(refs) == 1 else f"{plain(label(found, ref))}\t"
+                with tour.turn():
+                    listed = show(found, ref, prefix)
+                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
+                    results.append(where | listed)
+    if as_json:
+        print_json(results)
+    if data_file is not None and not chosen and not tour.failed:
+        raise UsageError(f"no vector of {data_file} in {counted(len(tour.targets) - tour.passed_over, 'file')}")
+    tour.finish()

@@ -2,58 +2,129 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from typing import Any, TypeVar
 
+from rich import table as rich_table
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["bytes_text", "console", "density_strip", "number", "print_json", "share_text", "table", "track"]
+__all__ = [
+    "Table",
+    "bytes_text",
+    "complain",
+    "console",
+    "counted",
+    "density_strip",
+    "number",
+    "plain",
+    "print_json",
+    "say",
+    "share_text",
+    "speak_any_encoding",
+    "track",
+]
 
 T = TypeVar("T")
 
 STRIP_WIDTH = 32
+NOTHING = "–"  # noqa: RUF001
 _BARS = "▁▂▃▄▅▆▇█"
 _NONE_HERE = "·"
 # Few to many deleted rows, readable on dark and on light ground.
 _COLOURS = ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red")
+_PIPE_WIDTH = 1 << 20
+_ASCII = str.maketrans({NOTHING: "-", _NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(_BARS, 1)})
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the decision to `main`, as for every other output."""
+        raise BrokenPipeError
 
 
 def console() -> Console:
-    """Return the console for standard output; piped text is not squeezed into 80 columns."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    """Return the console for standard output; lines that go to a file or a pipe are never folded."""
+    return _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
+def speak_any_encoding() -> None:
+    """Let standard output write in its own way what its encoding does not know, instead of failing."""
+    codecs.register_error("dvcodec", _in_ascii)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="dvcodec")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Put plain characters in the place of ours: digits for the bars of a strip; others become escapes."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def plain(text: str) -> str:
+    """Return text on one line and without a word to the terminal: what does not print is shown as an escape.
+
+    File names and the paths inside of files may hold anything.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """Print parts, each text or (text, style), on one line that is not folded; text is no markup."""
+    line = Text()
+    for part in parts:
+        text, style = (part, "") if isinstance(part, str) else part
+        line.append(plain(text), style)
+    console().print(line, soft_wrap=True)
+
+
+def complain(problem: Exception | str) -> None:
+    """Tell a problem on standard error, on one line."""
+    if isinstance(problem, OSError) and problem.strerror:
+        problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror
+    print(f"dvcodec: {plain(str(problem))}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """Print a value for programs."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """Print a value for programs, in ASCII: whatever the encoding, and whatever a path holds, it can be read."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 def number(value: int | None) -> str:
     """1,234,567, or an en dash for nothing."""
-    return "–" if value is None else f"{value:,}"  # noqa: RUF001
+    return NOTHING if value is None else f"{value:,}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return the number of things: 1 file, 2 files, no files."""
+    return f"{f'{count:,}' if count else 'no'} {what}{'' if count == 1 else 's'}"
 
 
 def share_text(value: float | None) -> str:
-    """A share as a percentage with three significant digits."""
-    return "–" if value is None else f"{100 * value:.3g} %"  # noqa: RUF001
+    """Return a share as a percentage with three significant digits."""
+    return NOTHING if value is None else f"{100 * value:.3g} %"
 
 
 def bytes_text(value: float | None) -> str:
-    """Bytes with a unit."""
+    """Bytes with a unit, with three significant digits."""
     if value is None:
-        return "–"  # noqa: RUF001
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.3g} {unit}" if value != int(value) or unit != "B" else f"{int(value)} B"
+        return NOTHING
+    units = ["GiB", "MiB", "KiB", "B"]
+    while value >= 1024 and len(units) > 1:
         value /= 1024
-    return f"{value:.3g} GiB"
+        units.pop()
+    return f"{value:.3g} {units[-1]}" if value < 999.5 else f"{value:.0f} {units[-1]}"
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
@@ -77,19 +148,70 @@ def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP
     return strip
 
 
-def table(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
-    """Return an empty table; columns named in `right` hold numbers."""
-    made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return made
+class Table:
+    """Rows for people: side by side where there is room, else one after the other with every value named.
+
+    Args:
+        columns: titles; the first column names the row.
+        right: columns of numbers.
+    """
+
+    def __init__(self, *columns: str, right: Sequence[str] = ()) -> None:
+        self._columns = columns
+        self._right = right
+        self._rows: list[list[Text]] = []
+
+    def add(self, *cells: str | Text) -> None:
+        """Append a row; strings stand for themselves, whatever they hold."""
+        self._rows.append([Text(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
+
+    def show(self) -> None:
+        """Print the table."""
+        out = console()
+        titles = map(len, self._columns)
+        widths = [max(cells) for cells in zip(titles, *([cell.cell_len for cell in row] for row in self._rows))]  # noqa: B905
+        if sum(widths) + 2 * (len(widths) - 1) <= out.width:
+            self._side_by_side(out)
+        else:
+            for row in self._rows:
+                self._one_by_one(out, row)
+
+    def _side_by_side(self, out: Console) -> None:
+        shown = rich_table.Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in self._columns:
+            shown.add_column(Text(column), justify="right" if column in self._right else "left", no_wrap=True)
+        for row in self._rows:
+            shown.add_row(*row)
+        out.print(shown)
+
+    def _one_by_one(self, out: Console, row: list[Text]) -> None:
+        """Print the name, and below it as many values on a line as fit."""
+        out.print(row[0], soft_wrap=True)
+        line = Text()
+        for title, cell in zip(self._columns[1:], row[1:], strict=True):
+            if cell.plain == NOTHING:
+                continue
+            item = Text.assemble("  ", (title, "dim"), " ", cell)
+            if line and line.cell_len + item.cell_len > out.width:
+                out.print(line, soft_wrap=True)
+                line = Text()
+            line.append_text(item)
+        if line:
+            out.print(line, soft_wrap=True)
 
 
-def track(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Iterate with a progress bar on standard error, where a person watches and there is something to wait for."""
-    if total < 2 or not sys.stderr.isatty():
+def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
+    """Iterate with a progress bar on standard error, where a person is there to see it and has nothing else to see.
+
+    Args:
+        items: what to go through.
+        what: what is done to them.
+        silent: whether nothing is printed meanwhile, so that the bar cannot get between the lines.
+    """
+    if len(items) < 2 or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
         yield from items
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(items, total=total)
+    # redirect_stdout would send the output to the terminal of standard error
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        yield from progress.track(items)

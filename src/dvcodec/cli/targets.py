@@ -7,18 +7,21 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.core import frame
+from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
+from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.io import Source, is_url, open_source
+from dvcodec.delta.descriptor import SIZE_DIFFERENCE
+from dvcodec.io import Source, is_url, open_source, read_window
 from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
 
-__all__ = ["Opened", "Target", "expand", "open_target"]
+__all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
 
-_SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$")
+_SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +30,25 @@ class Target:
 
     Attributes:
         path: file, URL, or ``-`` for standard input.
-        offset: where to begin in it.
-        size: bytes from there, None for all the rest.
+        offset: where to begin in it, None for the whole of it.
+        size: bytes from there, None for the vector that begins there, or else all the rest.
         found: whether it was found in a folder, so that a file without vectors is no error.
     """
 
     path: str
-    offset: int = 0
+    offset: int | None = None
     size: int | None = None
     found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A container that is open for reading its vectors."""
+    """A container that is open for reading its vectors.
+
+    Attributes:
+        source: the whole file.
+        container: what it is, or what the part of it is that was named; offsets are those in the file.
+    """
 
     source: Source
     container: Container
@@ -59,12 +67,26 @@ def expand(names: list[str]) -> list[Target]:
     """Turn what the user typed into targets, in the order typed; folders and globs are sorted.
 
     Raises:
-        UsageError: a glob or folder that holds no file.
+        UsageError: a glob or folder that holds no file, or an empty name.
     """
     return [target for name in names for target in _expand(name)]
 
 
+def only(name: str) -> Target:
+    """Return the one target that a command reads.
+
+    Raises:
+        UsageError: a folder, or a glob of several files.
+    """
+    targets = expand([name])
+    if len(targets) != 1 or targets[0].found:
+        raise UsageError(f"{name}: one file is needed here, this is {len(targets)} in a folder or glob")
+    return targets[0]
+
+
 def _expand(name: str) -> list[Target]:
+    if not name:
+        raise UsageError("a target is empty: name a file")
     path = Path(name)
     if name == "-" or (is_url(name) and not _SLICE.match(name)):
         return [Target(name)]
@@ -87,35 +109,87 @@ def _expand(name: str) -> list[Target]:
     return [Target(name)]
 
 
-class _Slice:
-    """A part of a source as a source of its own; errors keep the file's offsets."""
+class Part:
+    """A part of a source as a source of its own, from byte `base` of the file."""
 
-    def __init__(self, source: Source, target: Target) -> None:
-        self._source, self._offset = source, target.offset
-        self.name = f"{source.name}@{target.offset}"
-        self.size = max(source.size - target.offset, 0) if target.size is None else target.size
+    def __init__(self, source: Source, base: int, size: int) -> None:
+        self.name, self.base, self.size = source.name, base, size
+        self._source = source
 
     def read(self, offset: int, size: int) -> memoryview:
-        return self._source.read(self._offset + offset, size)
+        """Return bytes, or raise `Truncated`."""
+        if offset < 0 or offset + size > self.size:
+            left = max(self.size - offset, 0)
+            raise Truncated("byte range", source=self.name, offset=offset, expected=f"{size} bytes", actual=left)
+        return self._source.read(self.base + offset, size)
+
+    @contextmanager
+    def errors_of_file(self) -> Iterator[None]:
+        """Turn the offsets of errors into those of the file."""
+        try:
+            yield
+        except DecodeError as err:
+            if err.offset is not None:
+                err.offset += self.base
+            raise
+
+
+def _part(source: Source, target: Target) -> Part:
+    """Cut out what the user named. Like `decode_at`, it takes the frame's size, and Delta's size, which is 8 less."""
+    base, size = target.offset or 0, target.size
+    left = source.size - base
+    if left < (size or 1):
+        raise Truncated(
+            "byte range",
+            source=source.name,
+            offset=base,
+            expected="a vector" if size is None else f"{size} bytes",
+            actual=f"{max(left, 0)} left of {source.size}",
+        )
+    head = read_window(source, base, min(left, 8))
+    if Magic.find(bytes(head.view[4:])) is not None:
+        claimed = frame.peek_size(head)
+        if claimed <= left and (size is None or size + SIZE_DIFFERENCE == claimed):
+            size = claimed
+    return Part(source, base, left if size is None else size)
+
+
+@contextmanager
+def _open_file(target: Target) -> Iterator[Source]:
+    whole = sys.stdin.buffer.read() if target.path == "-" else target.path
+    with open_source(whole, name="<stdin>" if target.path == "-" else None) as source:
+        yield source
 
 
 @contextmanager
 def open_source_of(target: Target) -> Iterator[Source]:
-    """Open the bytes of a target."""
-    whole = sys.stdin.buffer.read() if target.path == "-" else target.path
-    with open_source(whole, name="<stdin>" if target.path == "-" else None) as source:
-        yield source if target.offset == 0 and target.size is None else _Slice(source, target)
+    """Open the bytes of a target; errors have the offsets of the file, also where it is a part of one."""
+    with _open_file(target) as file:
+        if target.offset is None:
+            yield file
+        else:
+            part = _part(file, target)
+            with part.errors_of_file():
+                yield part
 
 
 @contextmanager
 def open_target(target: Target) -> Iterator[Opened | None]:
     """Open a target and tell what it is; None for a file of a folder that is no container of vectors."""
-    with open_source_of(target) as source:
+    with _open_file(target) as file:
         try:
-            container = sniff_source(source)
+            container = _sniff(file, target)
         except Unsupported:
             if not target.found:
                 raise
-            yield None
-        else:
-            yield Opened(source, container)
+            container = None
+        yield None if container is None else Opened(file, container)
+
+
+def _sniff(file: Source, target: Target) -> Container:
+    if target.offset is None:
+        return sniff_source(file)
+    part = _part(file, target)
+    with part.errors_of_file():
+        container = sniff_source(part)
+    return replace(container, vectors=tuple(replace(ref, offset=ref.offset + part.base) for ref in container.vectors))

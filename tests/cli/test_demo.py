@@ -1,0 +1,74 @@
+"""demo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli_runner import run
+from dvcodec import delta, iceberg, verify
+from dvcodec.cli import demo
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "ROWS", 20_000)
+    monkeypatch.setattr(demo, "ROW_GROUP", 3_000)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_demo(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "demo[1]"
+    result = run("demo", "--folder", folder)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.count("\n* ") + result.out.startswith("* ") == 7
+    assert "    FAIL crc at byte " in result.out
+    assert re.search(r"^[\d,]+ of 60,000 rows live\.$", result.out, re.MULTILINE)
+    assert f"dvcodec inspect {folder}\n" in result.out
+    assert sorted(path.suffix for path in folder.iterdir()) == [".bin", *[".parquet"] * 3, *[".puffin"] * 2]
+
+
+def test_demo_files_are_sound(tmp_path: Path) -> None:
+    text = run("demo", "--folder", tmp_path).out
+    for name in ("deletes.puffin", "back.puffin", demo.DELTA_FILE):
+        assert verify(tmp_path / name, row_count=20_000).ok
+    found = iceberg.read_deletion_vectors(tmp_path / "deletes.puffin")
+    assert set(found) == {str(tmp_path / f"orders-{i}.parquet") for i in range(3)}
+    logs = re.findall(r"log: (.*)", text)
+    rows = [delta.load(delta.Descriptor.from_json(log), str(tmp_path)) for log in logs]
+    assert sorted(map(len, rows)) == sorted(map(len, found.values()))
+
+
+def test_second_demo_leaves_the_same_files(tmp_path: Path) -> None:
+    assert run("demo", "--folder", tmp_path).code == 0
+    before = contents(tmp_path)
+    assert run("demo", "--folder", tmp_path).code == 0
+    assert contents(tmp_path) == before
+
+
+def test_demo_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("demo", "--folder", ".").code == 0
+    assert (tmp_path / "deletes.puffin").exists()
+    assert run("demo").code == 0
+    assert (tmp_path / "demo-out" / "deletes.puffin").exists()
+
+
+def test_demo_folder_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("demo", "--folder", tmp_path / "file")
+    assert result.code == 2
+    assert result.complaint == f"{tmp_path / 'file'}: File exists"
+
+
+def test_demo_does_not_claim_what_is_not_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.arrow.live_rows", lambda data, *_, **__: data)
+    with pytest.raises(AssertionError, match="it is not so: the live rows of"):
+        run("demo", "--folder", tmp_path)

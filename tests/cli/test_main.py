@@ -1,0 +1,500 @@
+"""The program as a whole: exit codes, streams, messages, signals and encodings."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dvcodec
+from cli_runner import COMMANDS, PROGRAM, VECTORS, A, delta_file, flipped, in_terminal, puffin_file, run, spawn
+from dvcodec import RowSet, iceberg
+from dvcodec.cli.app import app
+
+needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals, pipes and file names")
+
+
+@pytest.fixture
+def puffin(tmp_path: Path) -> Path:
+    return puffin_file(tmp_path / "deletes.puffin")
+
+
+# ---------------------------------------------------------------------------------------------------- help, version
+
+
+def test_version() -> None:
+    result = run("--version")
+    assert (result.code, result.out, result.err) == (0, f"dvcodec {dvcodec.__version__}\n", "")
+
+
+def test_help_names_every_command_and_the_exit_codes() -> None:
+    result = run("--help")
+    assert result.code == 0
+    assert not result.err
+    for command in COMMANDS:
+        assert f"{command} " in result.out
+    assert "0 fine, 1 findings (or differences), 2 unreadable" in result.out
+
+
+def test_no_command_shows_the_help_and_is_wrong_usage() -> None:
+    result = run()
+    assert result.code == 2
+    assert result.raw == run("--help").raw
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert not result.err
+    assert f"Usage: dvcodec {command}" in result.out
+
+
+def test_no_command_is_without_a_test_here() -> None:
+    registered = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    assert registered == set(COMMANDS)
+
+
+def test_installed_program(puffin: Path) -> None:
+    program = Path(sys.executable).with_name("dvcodec")
+    if not program.exists():
+        pytest.skip("dvcodec is not installed beside this Python")
+    done = subprocess.run([program, "positions", f"{puffin}@4"], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"0\n1\n2\n7\n", b"")
+
+
+# ---------------------------------------------------------------------------------------------------- exit codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["inspect", "good"], 0),
+        (["verify", "good"], 0),
+        (["verify", "bad"], 1),
+        (["diff", "good", "good"], 0),
+        (["diff", "good", "other"], 1),
+        (["inspect", "bad"], 2),
+        (["verify", "bad", "missing"], 2),
+        (["inspect", "missing"], 2),
+        (["convert", "good"], 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_exit_code_of_a_process(arguments: list[str], code: int, tmp_path: Path) -> None:
+    good = puffin_file(tmp_path / "good")
+    flipped(good, 30, to=tmp_path / "bad")
+    puffin_file(tmp_path / "other", {A: RowSet([9])})
+    result = spawn(*arguments, cwd=tmp_path)
+    assert result.code == code
+    assert bool(result.err) == (code == 2)
+    assert "Traceback" not in result.err
+
+
+# ---------------------------------------------------------------------------------------------------- one line
+
+
+WRONG = {
+    "missing file": (["inspect", "nothing"], "nothing: No such file or directory"),
+    "missing file of a folder": (["verify", "no/such"], "no/such: No such file or directory"),
+    "folder without files": (["inspect", "empty"], "empty: no files in this folder"),
+    "folder without vectors": (["inspect", "others"], "no deletion vectors in 2 files"),
+    "stats of a folder without vectors": (["stats", "others"], "no deletion vectors in 2 files"),
+    "verify a folder without vectors": (["verify", "others"], "no deletion vectors in 2 files"),
+    "merge a folder without vectors": (["merge", "others", "-o", "x"], "no deletion vectors in 2 files"),
+    "glob without match": (["positions", "*.none"], "*.none: no such files"),
+    "empty name": (["inspect", ""], "a target is empty: name a file"),
+    "no vectors in it": (["inspect", "others/a.txt"], "others/a.txt at byte 0: container: expected a Puffin file"),
+    "no bytes": (["inspect", "-"], "<stdin> at byte 0: container: expected a Puffin file"),
+    "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and vector: expected 0x"),
+    "no target": (["inspect"], "Missing argument 'TARGET"),
+    "no such command": (["explode"], "No such command 'explode'"),
+    "no such option": (["inspect", "--nope", "good"], "No such option: --nope"),
+    "rows is no number": (["inspect", "--rows", "many", "good"], "Invalid value for '--rows'"),
+    "rows is negative": (["stats", "--rows", "-1", "good"], "Invalid value for '--rows'"),
+    "limit is negative": (["positions", "--limit", "-1", "good"], "Invalid value for '--limit'"),
+    "cardinality is negative": (["verify", "--cardinality", "-1", "good"], "Invalid value for '--cardinality'"),
+    "nowhere to write": (["convert", "good", "--to", "delta"], "Missing option '--output'"),
+    "no format": (["convert", "good", "-o", "x"], "Missing option '--to'"),
+    "wrong format": (
+        ["convert", "good", "-o", "x", "--to", "csv"],
+        "--to csv: not one of puffin, delta, paimon64, blob",
+    ),
+    "wrong format, merging": (["merge", "good", "-o", "x", "--to", "csv"], "--to csv: not one of puffin, delta"),
+    "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good holds 2 vectors, a bare blob is"),
+    "no data file": (["convert", "bin@1", "-o", "x", "--to", "puffin"], "bin: a Puffin file names the data file of"),
+    "no data files": (["convert", "bin", "-o", "x", "--to", "puffin"], "give --data-file 2 times, in file order"),
+    "no data file, merging": (["merge", "bin@1", "-o", "x"], "a Puffin file names the data file of every vector"),
+    "too few data files": (["convert", "bin", "-o", "x", "--to", "puffin", "--data-file", "a"], "bin holds 2 vectors"),
+    "no such data file": (["ranges", "good", "--data-file", "x"], "no vector of x in 1 file"),
+    "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
+    "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),
+    "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: one file is needed here"),
+    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: one file is needed here, this is 3 in a"),
+    "rewrite nothing": (["rewrite-paths", "good", "-o", "x"], "give --from and --to, or one or more --map OLD=NEW"),
+    "rewrite half": (["rewrite-paths", "good", "-o", "x", "--from", "s3"], "give --from and --to, or one or more"),
+    "rewrite twice": (
+        ["rewrite-paths", "good", "-o", "x", "--from", "a", "--to", "b", "--map", "c=d"],
+        "give --from and --to, or one or more --map OLD=NEW",
+    ),
+    "no such prefix": (
+        ["rewrite-paths", "good", "-o", "x", "--from", "gs://", "--to", "s3://"],
+        "good: no data file's path begins with gs://",
+    ),
+    "no such path": (["rewrite-paths", "good", "-o", "x", "--map", "a=b"], "--map a=b: good has no such data file"),
+    "no equals sign": (["rewrite-paths", "good", "-o", "x", "--map", "ab"], "--map ab: needs OLD=NEW"),
+    "rewrite what is not Puffin": (
+        ["rewrite-paths", "bin", "-o", "x", "--from", "a", "--to", "b"],
+        "magic at the end of the file: expected 50 46 41 31 (PFA1)",
+    ),
+    "diff of vectors without names": (
+        ["diff", "bin", "good"],
+        "bin holds 2 vectors and does not name their data files",
+    ),
+    "diff of one with many": (["diff", "bin@1", "good"], "bin@1 does not name its data file and good holds several"),
+    "merge of vectors without names": (["merge", "bin", "-o", "x"], "choose one by its offset, as in bin@1"),
+    "behind the end": (["positions", "good@9999"], "good at byte 9999: byte range: expected a vector, found 0 left of"),
+    "reaches behind the end": (["positions", "bin@1:9999"], "bin at byte 1: byte range: expected 9999 bytes, found"),
+    "no such host": (["inspect", "file://far/x"], "file://far/x: a file URL must not name a host"),
+    "no such protocol": (["inspect", "nope://x"], "nope://x: Protocol not known: nope"),
+    "no such object": (["inspect", "memory://dvcodec/none"], "memory://dvcodec/none: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_told_on_one_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = puffin_file(tmp_path / "good")
+    flipped(good, 30, to=tmp_path / "bad")
+    delta_file(tmp_path / "bin")
+    for folder in ("empty", "others"):
+        (tmp_path / folder).mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "others" / name).write_text("rows are rows")
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*arguments)
+    assert said in result.complaint
+    assert (result.code, result.out) == (2, "")
+    assert sorted(tmp_path.rglob("*")) == before, "a failed command writes nothing"
+
+
+def test_usage_errors_name_the_help_page() -> None:
+    assert run("stats", "--nope").complaint.endswith("(see dvcodec stats --help)")
+    assert run("nope").complaint.endswith("(see dvcodec --help)")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(puffin: Path) -> None:
+    puffin.chmod(0)
+    assert run("inspect", puffin).complaint == f"{puffin}: Permission denied"
+
+
+def test_unreadable_file_leaves_the_others_their_turn(puffin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = puffin_file(puffin.with_name("closed"))
+    opened = Path.open
+
+    def refuse(path: Path, mode: str = "r") -> object:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    result = run("verify", closed, puffin)
+    assert result.complaint == f"{closed}: Permission denied"
+    assert result.code == 2
+    assert f"ok    {puffin}" in result.out
+
+
+@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify"])
+def test_corrupted_file_leaves_the_others_their_turn(command: str, tmp_path: Path) -> None:
+    first, last = (puffin_file(tmp_path / name, {f"s3://{name}": RowSet([5])}) for name in ("first", "last"))
+    cut = tmp_path / "cut"
+    cut.write_bytes(first.read_bytes()[:-9])
+    result = run(command, first, cut, last)
+    assert result.code == (1 if command == "verify" else 2)
+    for name in ("first", "last"):
+        assert name in result.out
+    if command == "verify":
+        assert f"FAIL  {cut}" in result.out
+    else:
+        assert result.complaint.startswith(f"{cut} at byte ")
+
+
+@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify"])
+def test_json_is_whole_when_a_file_cannot_be_read(command: str, puffin: Path) -> None:
+    result = run(command, "--json", puffin.with_name("missing"), puffin)
+    assert result.code == 2
+    assert result.complaint.endswith("missing: No such file or directory")
+    found = result.json["vectors"] if command == "stats" else result.json
+    assert {item["source"] for item in found} == {str(puffin)}
+
+
+# ---------------------------------------------------------------------------------------------------- extras
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_missing_extra_cli(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from dvcodec.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"),
+    [("fsspec", ["inspect", "memory://x"], "remote"), ("pyarrow", ["demo"], "arrow")],
+)
+def test_missing_extra(package: str, arguments: list[str], extra: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from dvcodec.cli import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"dvcodec: {package} is needed here and is not installed: pip install 'dvcodec[{extra}]'\n"
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------------------------------------------- pipes, signals
+
+
+def many_rows(path: Path) -> Path:
+    return puffin_file(path, {A: RowSet.from_ranges((i, i + 1) for i in range(0, 400_000, 2))})
+
+
+@needs_posix
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["positions"], ["ranges"], ["positions", "--json"], ["inspect"], ["verify", "--all"], ["--help"]]
+)
+def test_reader_that_leaves_is_no_error(arguments: list[str], unbuffered: str, tmp_path: Path) -> None:
+    target = [] if arguments == ["--help"] else [str(many_rows(tmp_path / "many"))]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*PROGRAM, *arguments, *target],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@needs_posix
+def test_head_of_many_positions(tmp_path: Path) -> None:
+    command = [*PROGRAM, "positions", str(many_rows(tmp_path / "many"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+WAITING = """
+import sys
+class Standard:
+    def read(self):
+        print("reading", flush=True)
+        import time
+        time.sleep(60)
+sys.stdin = type("Stdin", (), {"buffer": Standard()})()
+from dvcodec.cli import main
+main()
+"""
+
+
+@needs_posix
+@pytest.mark.parametrize("arguments", [["inspect", "--json"], ["verify"], ["convert", "--to", "delta", "-o", "out"]])
+def test_interrupt(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WAITING, *arguments, "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"reading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == b"", "no JSON that looks whole"
+        assert process.stderr.read() == b""
+        assert process.wait() == 130
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_disk_under_standard_output(unbuffered: str, puffin: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        command = [*PROGRAM, "positions", f"{puffin}@4"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dvcodec: ")
+    assert done.stderr.endswith("No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+@needs_posix
+def test_closed_standard_output(puffin: Path) -> None:
+    command = ["sh", "-c", '"$@" >&-', "sh", *PROGRAM, "inspect", str(puffin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_posix
+def test_standard_output_is_a_target_and_a_sink(puffin: Path) -> None:
+    script = '"$@" convert "$FILE" --to delta -o - | "$@" positions -- -@1'
+    env = {**os.environ, "FILE": str(puffin)}
+    done = subprocess.run(["sh", "-c", script, "sh", *PROGRAM], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout == "0\n1\n2\n7\n"
+    assert done.stderr.endswith("wrote -, 91 B\n")
+
+
+# ---------------------------------------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_narrow_encoding(encoding: str, tmp_path: Path) -> None:
+    name = "s3://lake/größe-\N{SNOWMAN}.parquet"
+    puffin = puffin_file(tmp_path / "f", {name: RowSet(range(0, 64, 2)), "empty": RowSet()})
+    result = spawn("inspect", "--rows", "64", puffin, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"})
+    assert (result.code, result.err) == (0, "")
+    text = result.raw.decode(encoding)
+    assert "\\u2603.parquet" in text
+    assert "55555555555555555555555555555555" in text, "bars are digits: half of every slice is deleted"
+    if encoding == "ascii":
+        assert "gr\\xf6\\xdfe" in text
+        assert "................................" in text
+
+
+def test_json_is_ascii(tmp_path: Path) -> None:
+    name = "s3://lake/größe-\N{SNOWMAN}.parquet"
+    result = run("inspect", "--json", puffin_file(tmp_path / "f", {name: RowSet([1])}))
+    assert result.raw.isascii()
+    assert result.json[0]["vectors"][0]["data_file"] == name
+
+
+HOSTILE = {
+    "bold": "[bold]a[/bold]",
+    "closing tag": "a[/x]",
+    "unknown tag": "[nope]a",
+    "backslash": "a\\",
+    "backslash before a tag": "a\\[b]",
+    "emoji code": ":smile:a",
+    "escape sequence": "a\x1b[31mred",
+    "line break": "a\nb\r\nc",
+    "tab": "a\tb",
+    "bell": "a\x07",
+    "right to left": "a\u202eb",
+    "link": "[link=https://example.org]a[/link]",
+}
+
+
+def seen(name: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify"])
+def test_data_file_is_printed_literally(command: str, name: str, tmp_path: Path) -> None:
+    vectors = {f"s3://{name}/f.parquet": RowSet([1]), "other": RowSet([2])}
+    puffin = puffin_file(tmp_path / "f", vectors)
+    options = ["--all"] if command == "verify" else []
+    result = run(command, *options, puffin)
+    assert (result.code, result.err) == (0, "")
+    assert f"s3://{seen(name)}/f.parquet" in result.out
+    assert "\x1b" not in result.out
+
+
+@needs_posix
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("command", ["inspect", "stats", "verify"])
+def test_file_name_is_printed_literally(command: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(iceberg.encode(RowSet([1])))
+    result = run(command, file)
+    assert (result.code, result.err) == (0, "")
+    assert seen(str(file)) in result.out
+    assert "\x1b" not in result.out
+    missing = run(command, tmp_path / f"missing{name}")
+    assert seen(str(tmp_path / f"missing{name}")) in missing.complaint
+    assert "\x1b" not in missing.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
+@pytest.mark.parametrize("command", ["inspect", "verify", "stats"])
+def test_file_name_that_is_no_text(command: str, tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.puffin"
+    Path(os.fsdecode(name)).write_bytes(iceberg.encode(RowSet([1])))
+    for options in ([], ["--json"]):
+        done = subprocess.run([*PROGRAM, command, *options, name], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"\\udcff.puffin" in done.stdout
+    assert json.loads(done.stdout)
+
+
+# ---------------------------------------------------------------------------------------------------- terminal
+
+
+@needs_terminal
+@pytest.mark.parametrize("command", ["inspect", "stats"])
+@pytest.mark.parametrize("columns", [200, 100, 80, 40])
+def test_terminal_breaks_no_value(command: str, columns: int, tmp_path: Path) -> None:
+    long = "s3://warehouse/db/table/data/day=2026-09-21/00000-0-5f2f8f0e-0001.parquet"
+    rows = {long: RowSet.from_ranges([(0, 1_234_567), (9_876_543_210, 9_876_543_211)]), "b": RowSet([3])}
+    puffin = puffin_file(tmp_path / "deletes.puffin", rows)
+    code, text = in_terminal(command, puffin, columns=columns)
+    assert code == 0
+    more = ("9,876,543,210", "1 array, 19 run") if command == "inspect" else ("0.0125 %",)
+    for value in (long, "1,234,568", "0.000268", *more):
+        assert value in text, f"{value} is folded"
+    lines = [line for line in text.splitlines() if long not in line and str(tmp_path) not in line]
+    assert max(map(len, lines)) <= max(columns, 40)
+
+
+@needs_terminal
+def test_terminal_has_a_table_where_it_fits(puffin: Path) -> None:
+    _, wide = in_terminal("stats", puffin, columns=92)
+    _, narrow = in_terminal("stats", puffin, columns=60)
+    assert " ".join(wide.splitlines()[0].split()) == "vector rows deleted density size B/row arrays bitsets runs gaps"
+    assert narrow.splitlines()[0] == A
+    assert "rows 4  density 50 %" in narrow
+
+
+def test_pipe_is_not_squeezed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    name = f"s3://{'deep/' * 100}f.parquet"
+    for command in ("inspect", "stats"):
+        text = run(command, puffin_file(tmp_path / "f", {name: RowSet([1])})).out
+        assert any(line.startswith(f"{name}  ") for line in text.splitlines())
+
+
+@needs_terminal
+def test_colours_in_a_terminal_and_none_with_no_color(puffin: Path) -> None:
+    _, coloured = in_terminal("verify", puffin, columns=100, colour=True)
+    assert coloured.startswith("\x1b[32mok")
+    result = spawn("verify", puffin, env={"NO_COLOR": "1", "FORCE_COLOR": "1", "TERM": "xterm-256color"})
+    assert "\x1b[32m" not in result.out
+    assert "ok" in result.out
+
+
+@needs_terminal
+@pytest.mark.parametrize("command", ["positions", "ranges", "inspect", "verify", "stats"])
+def test_progress_bar_stays_out_of_the_output(command: str, puffin: Path, tmp_path: Path) -> None:
+    other = delta_file(tmp_path / "other.bin")
+    code, shown = in_terminal(command, puffin, other, columns=100, to=tmp_path / "out")
+    assert code == 0
+    assert (tmp_path / "out").read_bytes() == run(command, puffin, other).raw
+    assert "2/2" in shown, "there is a bar"
+
+
+def test_vectors_of_the_tests_are_what_they_say(puffin: Path) -> None:
+    assert iceberg.read_deletion_vectors(puffin) == VECTORS

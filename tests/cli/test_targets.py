@@ -1,0 +1,256 @@
+"""What a user may name, and that a part of a file is read like the whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
+from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
+from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
+from dvcodec.io import open_source
+from dvcodec.ops.sniff import ContainerKind
+
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="not a file name on Windows")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.dv", "a.dv", "c.txt", "sub/d.dv", "sub/.hidden", "sub/deep/e.dv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [
+        ("a.dv", [Target("a.dv")]),
+        ("missing", [Target("missing")]),
+        ("*.dv", [Target("a.dv"), Target("b.dv")]),
+        ("[ab].dv", [Target("a.dv"), Target("b.dv")]),
+        ("**/*.dv", [Target("a.dv"), Target("b.dv"), Target("sub/d.dv"), Target("sub/deep/e.dv")]),
+        ("sub/deep", [Target("sub/deep/e.dv", found=True)]),
+        (
+            "sub",
+            [
+                Target("sub/.hidden", found=True),
+                Target("sub/d.dv", found=True),
+                Target("sub/deep/e.dv", found=True),
+            ],
+        ),
+        ("-", [Target("-")]),
+        ("-@4:39", [Target("-", 4, 39)]),
+        ("a.dv@4", [Target("a.dv", 4)]),
+        ("a.dv@4:39", [Target("a.dv", 4, 39)]),
+        ("a.dv@0", [Target("a.dv", 0)]),
+        ("a@b@4:39", [Target("a@b", 4, 39)]),
+        ("a@b", [Target("a@b")]),
+        ("a.dv@4:", [Target("a.dv@4:")]),
+        ("a.dv@x:3", [Target("a.dv@x:3")]),
+        ("@4", [Target("@4")]),
+        ("s3://bucket/a.dv", [Target("s3://bucket/a.dv")]),
+        ("s3://bucket/a*.dv", [Target("s3://bucket/a*.dv")]),
+        ("s3://bucket/a.dv@4:39", [Target("s3://bucket/a.dv", 4, 39)]),
+        ("file:/tmp/a.dv@4", [Target("file:/tmp/a.dv", 4)]),
+        ("memory://a@b/c", [Target("memory://a@b/c")]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.usefixtures("folder")
+@needs_posix
+def test_expand(name: str, targets: list[Target]) -> None:
+    assert expand([name]) == targets
+
+
+@pytest.mark.usefixtures("folder")
+def test_expand_keeps_the_order_typed_and_what_is_typed_twice() -> None:
+    assert [target.path for target in expand(["c.txt", "*.dv", "a.dv"])] == ["c.txt", "a.dv", "b.dv", "a.dv"]
+
+
+@needs_posix
+@pytest.mark.parametrize("name", ["a@4", "a@4:39", "[ab].dv", "x*", "part:0.bin", "s3:x", "-x"])
+def test_a_file_that_is_there_means_itself(name: str, folder: Path) -> None:
+    (folder / name).write_bytes(iceberg.encode(RowSet([3])))
+    assert expand([name]) == [Target(name)]
+    assert run("positions", "--", name).out == "3\n"
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "empty"), ("*.no", "no such files"), ("none", "no files in this")])
+def test_expand_refuses(name: str, said: str, folder: Path) -> None:
+    (folder / "none" / "in" / "here").mkdir(parents=True)
+    with pytest.raises(UsageError, match=said):
+        expand([name])
+
+
+@pytest.mark.parametrize("name", ["sub", "sub/deep", "*.dv", "**/*"])
+@pytest.mark.usefixtures("folder")
+def test_only_refuses_folders_and_several(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: one file is needed here"):
+        only(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("a.*", Target("a.dv")), ("a.dv@1", Target("a.dv", 1)), ("-", Target("-"))]
+)
+@pytest.mark.usefixtures("folder")
+def test_only(name: str, target: Target) -> None:
+    assert only(name) == target
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("bin@1", [0, 1, 2, 7]),
+        ("bin@1:48", [0, 1, 2, 7]),
+        ("bin@1:40", [0, 1, 2, 7]),  # as a Delta log has it: without length field and CRC
+        ("bin@49", [42]),
+        ("bin@49:42", [42]),
+        ("bin@49:34", [42]),
+        ("puffin@4", [0, 1, 2, 7]),
+        ("puffin@4:48", [0, 1, 2, 7]),
+        ("puffin@52:42", [42]),
+        ("wrapped@3", [9]),  # behind something else
+        ("map@5:8", []),  # a bare bitmap in the middle
+    ],
+)
+def test_part_of_a_file(name: str, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    delta_file(tmp_path / "bin")
+    puffin_file(tmp_path / "puffin")
+    (tmp_path / "wrapped").write_bytes(b"xyz" + iceberg.encode(RowSet([9])) + b"more")
+    (tmp_path / "map").write_bytes(b"12345" + bytes(8) + b"more")
+    lines = "".join(f"{row}\n" for row in rows)
+    assert run("positions", name).out == lines
+    file, _, place = name.partition("@")
+    assert run("positions", "--", f"-@{place}", stdin=Path(file).read_bytes()).out == lines
+    assert run("verify", name).code == 0
+
+
+def test_part_that_is_a_container_itself(tmp_path: Path) -> None:
+    inner = puffin_file(tmp_path / "inner").read_bytes()
+    outer = tmp_path / "outer"
+    outer.write_bytes(b"head" + inner + b"tail")
+    with open_target(Target(str(outer), 4, len(inner))) as found:
+        assert found is not None
+        assert found.container.kind is ContainerKind.PUFFIN
+        assert {ref.offset: rows for ref, rows in found.rows()} == {8: VECTORS[A], 56: VECTORS[B]}
+    assert run("verify", f"{outer}@4:{len(inner)}").code == 0
+
+
+@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+def test_errors_in_a_part_have_the_offset_of_the_file(command: str, tmp_path: Path) -> None:
+    bad = flipped(delta_file(tmp_path / "bin"), 70, to=tmp_path / "bad")
+    options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
+    result = run(command, f"{bad}@49", *options)
+    assert result.code == (1 if command == "verify" else 2)
+    assert "at byte 87: CRC-32" in (result.out if command == "verify" else result.complaint)
+
+
+def test_error_of_the_container_in_a_part_has_the_offset_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "outer"
+    file.write_bytes(b"head" + puffin_file(tmp_path / "inner").read_bytes()[:-1])
+    with pytest.raises(DecodeError, match="magic at the end of the file") as caught, open_target(Target(str(file), 4)):
+        pass
+    assert caught.value.offset == file.stat().st_size - 4
+    assert caught.value.source == str(file)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(94, None), (91, 4), (0, 95), (10**12, None)])
+def test_part_outside_of_the_file(offset: int, size: int | None, tmp_path: Path) -> None:
+    file = delta_file(tmp_path / "bin")
+    assert file.stat().st_size == 91
+    with pytest.raises(Truncated) as caught, open_source_of(Target(str(file), offset, size)):
+        pass
+    assert caught.value.offset == offset
+
+
+def test_part_is_bounded() -> None:
+    with open_source(b"0123456789") as source:
+        part = Part(source, 3, 4)
+        assert bytes(part.read(0, 4)) == b"3456"
+        assert bytes(part.read(4, 0)) == b""
+        for offset, size in ((0, 5), (4, 1), (-1, 2), (5, 0)):
+            with pytest.raises(Truncated):
+                part.read(offset, size)
+
+
+def test_file_of_a_folder_without_vectors_is_passed_over(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("rows are rows")
+    with open_target(Target(str(other), found=True)) as found:
+        assert found is None
+    with pytest.raises(DecodeError, match="container"), open_target(Target(str(other))):
+        pass
+
+
+def test_folder_with_other_files(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    (lake / "data").mkdir(parents=True)
+    puffin_file(lake / "deletes.puffin")
+    (lake / "data" / "a.parquet").write_bytes(b"PAR1 and so on PAR1")
+    (lake / "data" / "empty").touch()
+    for command in ("inspect", "stats", "positions", "ranges", "verify"):
+        result = run(command, lake)
+        assert result.code == 0
+        assert result.complaint == "2 other files without deletion vectors"
+        assert result.out
+    merged = run("merge", lake, "-o", tmp_path / "out")
+    assert merged.code == 0
+    assert merged.complaint == "2 other files without deletion vectors"
+    assert iceberg.read_deletion_vectors(tmp_path / "out") == VECTORS
+
+
+def test_damaged_file_of_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    good = puffin_file(lake / "deletes.puffin")
+    (lake / "cut.puffin").write_bytes(good.read_bytes()[:-1])
+    assert run("verify", lake).code == 1
+    assert run("inspect", lake).complaint.startswith(f"{lake / 'cut.puffin'} at byte ")
+
+
+@pytest.mark.parametrize("name", ["plain.dv", "with space.dv", "per%cent.dv", "größe.dv", "a#b.dv", "a?b.dv"])
+def test_file_url(name: str, tmp_path: Path) -> None:
+    if sys.platform == "win32" and "?" in name:
+        pytest.skip("not a file name on Windows")
+    file = tmp_path / name
+    file.write_bytes(iceberg.encode(RowSet([5])))
+    url = file.as_uri()
+    assert run("positions", url).out == "5\n"
+    assert run("positions", f"{url}@0").out == "5\n"
+    assert run("positions", url.replace("file:///", "file:/")).out == "5\n", "as Java writes them"
+    assert run("positions", url.replace("file:///", "FILE://localhost/")).out == "5\n"
+    assert name in run("inspect", url).out
+
+
+def test_remote_url(tmp_path: Path) -> None:
+    import fsspec
+
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/dvcodec-targets/deletes.puffin", puffin_file(tmp_path / "f").read_bytes())
+    url = "memory://dvcodec-targets/deletes.puffin"
+    try:
+        assert run("inspect", "--json", url).json[0]["source"] == url
+        assert run("positions", f"{url}@52:42").out == "42\n"
+        assert run("verify", url).code == 0
+        assert run("convert", url, "--to", "delta", "-o", "memory://dvcodec-targets/d.bin").code == 0
+        assert run("positions", "memory://dvcodec-targets/d.bin@1").out == "0\n1\n2\n7\n"
+        assert run("diff", url, tmp_path / "f").code == 0
+    finally:
+        files.rm("/dvcodec-targets", recursive=True)
+
+
+@needs_posix
+def test_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, puffin_file(tmp_path / "f").read_bytes())
+    os.close(writing)
+    try:
+        assert run("stats", "--json", f"/dev/fd/{reading}").json["total"]["cardinality"] == 5
+    finally:
+        os.close(reading)

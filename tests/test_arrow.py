@@ -1,0 +1,427 @@
+"""Row sets applied to rows: Arrow, pandas and Polars, by position and by row index, against brute force."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.arrow import live_rows, row_mask
+
+Make: TypeAlias = Callable[[dict[str, list[int]]], Any]
+ROWS = RowSet([0, 3, 4, 7, 8, 9, 64, 65_535, 65_536, 2**33])
+
+
+def many_chunks(data: dict[str, list[int]]) -> pa.Table:
+    """A table in chunks of 1, 2, 3, ... rows, and empty ones between them; columns are cut at different places."""
+    table = pa.table(data, schema=pa.schema([(name, pa.int64()) for name in data]))
+    pieces, at, size = [table.slice(0, 0)], 0, 1
+    while at < table.num_rows:
+        pieces += [table.slice(at, size), table.slice(at, 0)]
+        at, size = at + size, size + 1
+    columns = []
+    for i, name in enumerate(table.column_names):
+        chunked = pa.concat_tables(pieces).column(name)
+        columns.append(chunked if i % 2 else pa.chunked_array([chunked.combine_chunks()]))
+    return pa.table(dict(zip(table.column_names, columns, strict=True)))
+
+
+def strange_index(data: dict[str, list[int]]) -> pd.DataFrame:
+    """A pandas frame whose index is neither sorted nor unique."""
+    frame = pd.DataFrame(data, dtype="int64")
+    frame.index = pd.Index([7 * i % 5 for i in range(len(frame))])
+    return frame
+
+
+def polars_of_many_chunks(data: dict[str, list[int]]) -> pl.DataFrame:
+    schema = dict.fromkeys(data, pl.Int64)
+    rows = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+    return pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame([row], schema) for row in rows)], rechunk=False)
+
+
+MAKERS: dict[str, Make] = {
+    "table": lambda data: pa.table(data, schema=pa.schema([(name, pa.int64()) for name in data])),
+    "table of many chunks": many_chunks,
+    "sliced table": lambda data: many_chunks({name: [-5, *column, -6] for name, column in data.items()}).slice(
+        1, len(next(iter(data.values())))
+    ),
+    "batch": lambda data: pa.record_batch(data, schema=pa.schema([(name, pa.int64()) for name in data])),
+    "pandas": lambda data: pd.DataFrame(data, dtype="int64"),
+    "pandas of a strange index": strange_index,
+    "pandas, nullable": lambda data: pd.DataFrame(data, dtype="Int64"),
+    "pandas of Arrow": lambda data: pd.DataFrame(data, dtype="int64[pyarrow]"),
+    "polars": lambda data: pl.DataFrame(data, schema=dict.fromkeys(data, pl.Int64)),
+    "polars of many chunks": polars_of_many_chunks,
+}
+
+
+def values(frame: Any, column: str) -> list[int]:
+    found = frame.column(column) if isinstance(frame, (pa.Table, pa.RecordBatch)) else frame[column]
+    return [int(value) for value in found.to_pylist()] if hasattr(found, "to_pylist") else found.to_list()
+
+
+# ---------------------------------------------------------------------------------------------------- masks
+
+
+def truth(rows: RowSet, start: int, length: int) -> list[bool]:
+    return [position in rows for position in range(start, start + length)]
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 7, 8, 63, 64, 65, 65_530, 65_536, 2**33 - 3, 2**33, 2**62])
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 9, 70])
+def test_mask_by_start(start: int, length: int) -> None:
+    deleted = truth(ROWS, start, length)
+    for keep, expected in ((True, [not row for row in deleted]), (False, deleted)):
+        mask = row_mask(ROWS, start=start, length=length, keep=keep)
+        mask.validate(full=True)
+        assert mask.type == pa.bool_()
+        assert mask.null_count == 0
+        assert mask.to_pylist() == expected
+
+
+def test_mask_keeps_live_rows_unless_told_otherwise() -> None:
+    assert row_mask(RowSet([1]), start=0, length=3).to_pylist() == [True, False, True]
+    assert row_mask(RowSet([1]), positions=[0, 1, 2]).to_pylist() == [True, False, True]
+
+
+@given(
+    st.sets(st.integers(0, 300) | st.integers(2**32 - 20, 2**32 + 20), max_size=100),
+    st.integers(0, 320) | st.integers(2**32 - 30, 2**32 + 30),
+    st.integers(0, 200),
+    st.booleans(),
+)
+def test_mask_by_start_against_brute_force(positions: set[int], start: int, length: int, keep: bool) -> None:
+    expected = [(position in positions) != keep for position in range(start, start + length)]
+    assert row_mask(RowSet(positions), start=start, length=length, keep=keep).to_pylist() == expected
+
+
+POSITIONS: dict[str, Callable[[list[int]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "int64": lambda values: np.array(values, np.int64),
+    "uint64": lambda values: np.array(values, np.uint64),
+    "strided": lambda values: np.repeat(np.array(values, np.int64), 2)[::2],
+    "Arrow": lambda values: pa.array(values, pa.int64()),
+    "Arrow, unsigned": lambda values: pa.array(values, pa.uint64()),
+    "Arrow, sliced": lambda values: pa.array([5, *values, 5], pa.int64())[1:-1],
+    "Arrow, chunked": lambda values: pa.chunked_array([values[:1], [], values[1:]], pa.int64()),
+    "pandas": lambda values: pd.Series(values, dtype="int64"),
+    "pandas, nullable": lambda values: pd.Series(values, dtype="Int64"),
+    "polars": lambda values: pl.Series(values, dtype=pl.Int64),
+    "polars, unsigned": lambda values: pl.Series(values, dtype=pl.UInt64),
+}
+
+
+@pytest.mark.parametrize("kind", POSITIONS)
+@pytest.mark.parametrize("wanted", [[], [3], [9, 3, 1, 3, 0], [2**33, 5, 2**33 + 1, 64], [10**18, 3]], ids=len)
+def test_mask_by_positions(kind: str, wanted: list[int]) -> None:
+    deleted = [position in ROWS for position in wanted]
+    assert row_mask(ROWS, positions=POSITIONS[kind](wanted), keep=False).to_pylist() == deleted
+    assert row_mask(ROWS, positions=POSITIONS[kind](wanted)).to_pylist() == [not row for row in deleted]
+
+
+def test_mask_of_high_unsigned_positions() -> None:
+    rows = RowSet([2**63 + 5])
+    assert row_mask(rows, positions=pa.array([2**63 + 5, 5], pa.uint64()), keep=False).to_pylist() == [True, False]
+
+
+@given(
+    st.sets(st.integers(0, 200) | st.integers(0, 2**40), max_size=60),
+    st.lists(st.integers(0, 200) | st.integers(0, 2**40), max_size=60),
+)
+def test_mask_by_positions_against_numpy(deleted: set[int], wanted: list[int]) -> None:
+    some = wanted + sorted(deleted)[::2]
+    expected = ~np.isin(np.array(some, np.int64), np.array(sorted(deleted), np.int64))
+    assert row_mask(RowSet(deleted), positions=np.array(some, np.int64)).to_pylist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"start": 0},
+        {"length": 3},
+        {"positions": [1], "start": 0},
+        {"positions": [1], "length": 1},
+        {"positions": [1], "start": 0, "length": 1},
+    ],
+    ids=str,
+)
+def test_mask_has_to_know_where_the_rows_are(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="start and length, or positions"):
+        row_mask(ROWS, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"start": 0, "length": -1}, "length must not be negative"),
+        ({"start": -1, "length": 3}, "-1"),
+        ({"positions": [-1]}, "negative"),
+        ({"positions": np.array([3, -4])}, "-4 is negative"),
+        ({"positions": np.array([1.0])}, "integers"),
+        ({"positions": np.array([True])}, "integers"),
+        ({"positions": np.array([[1]])}, "flat"),
+        ({"positions": ["1"]}, "integers"),
+        ({"positions": [None]}, "integers"),
+        ({"positions": pa.array([1, None])}, "1 nulls"),
+        ({"positions": pa.chunked_array([[None], [None]], pa.int64())}, "2 nulls"),
+        ({"positions": pd.Series([1, None], dtype="Int64")}, "1 nulls"),
+        ({"positions": pd.Series([1, None])}, "1 nulls"),
+        ({"positions": pl.Series([1, None, None])}, "2 nulls"),
+        ({"positions": pl.Series(["a"])}, "integers"),
+    ],
+    ids=str,
+)
+def test_mask_refuses(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        row_mask(ROWS, **options)
+
+
+# ---------------------------------------------------------------------------------------------------- live rows
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("start", [0, 1, 5, 8, 63, 65_530])
+def test_by_start(kind: str, keep: bool, start: int) -> None:
+    frame = MAKERS[kind]({"value": list(range(start, start + 20)), "more": list(range(20))})
+    found = live_rows(frame, ROWS, start=start, keep=keep)
+    assert type(found) is type(frame)
+    expected = [position for position in range(start, start + 20) if (position in ROWS) != keep]
+    assert values(found, "value") == expected
+    assert values(found, "more") == [position - start for position in expected]
+
+
+ORDERS: dict[str, list[int]] = {
+    "in order": list(range(20)),
+    "shuffled": np.random.default_rng(3).permutation(20).tolist(),
+    "filtered": [2, 3, 8, 11, 19],
+    "filtered and shuffled": [64, 3, 65_536, 2, 65_535, 8, 2**33, 7],
+    "twice": [3, 3, 5, 5, 3],
+    "no rows": [],
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("order", ORDERS)
+def test_by_row_index(kind: str, keep: bool, order: str) -> None:
+    index = ORDERS[order]
+    frame = MAKERS[kind]({"value": [3 * position for position in index], "_pos": index})
+    found = live_rows(frame, ROWS, row_index="_pos", keep=keep)
+    assert type(found) is type(frame)
+    expected = [position for position in index if (position in ROWS) != keep]
+    assert values(found, "_pos") == expected
+    assert values(found, "value") == [3 * position for position in expected]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_no_rows_and_no_deletes(kind: str) -> None:
+    frame = MAKERS[kind]({"a": list(range(5)), "_pos": list(range(5))})
+    empty = MAKERS[kind]({"a": [], "_pos": []})
+    for where in ({"start": 0}, {"row_index": "_pos"}):
+        assert values(live_rows(frame, RowSet(), **where), "a") == [0, 1, 2, 3, 4]
+        assert values(live_rows(frame, RowSet(), **where, keep=False), "a") == []
+        assert values(live_rows(frame, RowSet(range(5)), **where), "a") == []
+        assert values(live_rows(empty, ROWS, **where), "a") == []
+        assert list(live_rows(empty, ROWS, **where).columns) is not None
+
+
+def test_schema_stays() -> None:
+    schema = pa.schema([pa.field("a", pa.dictionary(pa.int8(), pa.string()), metadata={"k": "v"})], metadata={"x": "y"})
+    table = pa.table({"a": pa.array(["u", "v", None]).dictionary_encode().cast(schema.field("a").type)}, schema=schema)
+    assert live_rows(table, RowSet([0]), start=0).schema.equals(schema, check_metadata=True)
+
+
+def test_pandas_keeps_its_index() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3]}, index=["x", "y", "z"])
+    assert list(live_rows(frame, RowSet([1]), start=0).index) == ["x", "z"]
+
+
+def test_input_stays_as_it_was() -> None:
+    for make in MAKERS.values():
+        frame = make({"a": list(range(10))})
+        live_rows(frame, ROWS, start=0)
+        assert values(frame, "a") == list(range(10))
+
+
+@given(
+    st.sets(st.integers(0, 400), max_size=200),
+    st.integers(0, 300),
+    st.lists(st.integers(0, 30), max_size=12),
+    st.booleans(),
+)
+def test_batches_one_after_the_other(deleted: set[int], start: int, sizes: list[int], keep: bool) -> None:
+    rows, at, found = RowSet(deleted), start, []
+    for size in sizes:
+        batch = pa.record_batch({"position": pa.array(range(at, at + size), pa.int64())})
+        found += live_rows(batch, rows, start=at, keep=keep)["position"].to_pylist()
+        at += size
+    whole = np.arange(start, at)
+    gone = np.isin(whole, np.array(sorted(deleted), np.int64))
+    assert found == whole[~gone if keep else gone].tolist()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "start .* or row_index"),
+        ({"start": 0, "row_index": "a"}, "start .* or row_index"),
+        ({"row_index": "b"}, "no column 'b' among a, c"),
+        ({"start": -1}, "-1"),
+    ],
+    ids=str,
+)
+def test_live_rows_has_to_know_where_the_rows_are(kind: str, options: dict[str, Any], said: str) -> None:
+    frame = MAKERS[kind]({"a": [1, 2], "c": [3, 4]})
+    with pytest.raises(UsageError, match=said):
+        live_rows(frame, ROWS, **options)
+
+
+INTEGERS = "flat array of integers"
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pa.table({"i": pa.array([1, None])}), "1 nulls"),
+        (pa.record_batch({"i": pa.array([1, None])}), "1 nulls"),
+        (pd.DataFrame({"i": pd.array([1, None], dtype="Int64")}), "1 nulls"),
+        (pd.DataFrame({"i": [1, None]}), "1 nulls"),
+        (pl.DataFrame({"i": [1, None]}), "1 nulls"),
+        (pa.table({"i": ["1"]}), INTEGERS),
+        (pa.table({"i": [1.5]}), INTEGERS),
+        (pa.table({"i": [True]}), INTEGERS),
+        (pa.table({"i": pa.array([1], pa.date32())}), INTEGERS),
+        (pa.table({"i": [[1]]}), INTEGERS),
+        (pd.DataFrame({"i": ["1"]}), INTEGERS),
+        (pl.DataFrame({"i": ["1"]}), INTEGERS),
+        (pa.table({"i": [-1]}), "position -1 is negative"),
+        (pl.DataFrame({"i": [-1]}), "position -1 is negative"),
+        (pa.table([[1], [2]], names=["i", "i"]), "2 columns are called 'i'"),
+        (pa.RecordBatch.from_arrays([pa.array([1])] * 2, names=["i", "i"]), "2 columns are called 'i'"),
+        (pd.DataFrame([[1, 2]], columns=["i", "i"]), "2 columns are called 'i'"),
+        (pa.table({}), "no column 'i' among no columns"),
+    ],
+)
+def test_row_index_column_is_refused(frame: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        live_rows(frame, ROWS, row_index="i")
+
+
+@pytest.mark.parametrize(
+    "data", [{"a": [1]}, [1], np.array([1]), pa.array([1]), pl.LazyFrame({"a": [1]}), None], ids=type
+)
+def test_other_data_is_refused(data: Any) -> None:
+    with pytest.raises(UsageError, match=f"got {type(data).__name__}"):
+        live_rows(data, ROWS, start=0)
+
+
+def test_pandas_and_polars_need_not_be_there() -> None:
+    program = """
+import sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name in ("pandas", "polars"):
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Absent())
+import pyarrow as pa
+from dvcodec import RowSet
+from dvcodec.arrow import live_rows
+assert live_rows(pa.table({"a": [1, 2]}), RowSet([0]), start=0).num_rows == 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---------------------------------------------------------------------------------------------------- Parquet
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """10,007 rows in row groups of 100, the last of 7."""
+    path = tmp_path_factory.mktemp("parquet") / "data.parquet"
+    count = 10_007
+    random = np.random.default_rng(5)
+    table = pa.table({"id": np.arange(count), "customer": random.integers(0, 50, count)})
+    pq.write_table(table, path, row_group_size=100)
+    return path
+
+
+@pytest.fixture(scope="module")
+def deleted(parquet: Path) -> RowSet:
+    """Rows of three customers, a run over several row groups, and the last row."""
+    customer = pq.read_table(parquet)["customer"].to_numpy()
+    rows = RowSet.from_mask(np.isin(customer, [1, 7, 9])) | RowSet.from_ranges([(950, 1_420), (10_006, 10_007)])
+    return iceberg.decode(iceberg.encode(rows))
+
+
+def expected(deleted: RowSet) -> list[int]:
+    gone = set(deleted)
+    return [row for row in range(10_007) if row not in gone]
+
+
+def test_row_groups(parquet: Path, deleted: RowSet) -> None:
+    found, start = [], 0
+    with pq.ParquetFile(parquet) as file:
+        assert file.num_row_groups == 101
+        for group in range(file.num_row_groups):
+            data = file.read_row_group(group)
+            found += live_rows(data, deleted, start=start)["id"].to_pylist()
+            start += data.num_rows
+    assert found == expected(deleted)
+
+
+def test_row_groups_from_the_last_to_the_first(parquet: Path, deleted: RowSet) -> None:
+    found: list[int] = []
+    with pq.ParquetFile(parquet) as file:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
+        for group in reversed(range(file.num_row_groups)):
+            found = live_rows(file.read_row_group(group), deleted, start=starts[group])["id"].to_pylist() + found
+    assert found == expected(deleted)
+
+
+@pytest.mark.parametrize("size", [1000, 64, 99, 333, 20_000])
+def test_batches(size: int, parquet: Path, deleted: RowSet) -> None:
+    found, start = [], 0
+    with pq.ParquetFile(parquet) as file:
+        for batch in file.iter_batches(batch_size=size):
+            found += live_rows(batch, deleted, start=start)["id"].to_pylist()
+            start += batch.num_rows
+    assert found == expected(deleted)
+
+
+def test_filtered_read_by_row_index(parquet: Path, deleted: RowSet) -> None:
+    table = pq.read_table(parquet)
+    indexed = table.append_column("_pos", pa.array(range(table.num_rows), pa.int64()))
+    wanted = indexed.filter(pc.less(indexed["customer"], 10))
+    found = live_rows(wanted, deleted, row_index="_pos")["id"].to_pylist()
+    ids = set(wanted["id"].to_pylist())
+    assert found == [row for row in expected(deleted) if row in ids]
+
+
+def test_polars_scan_with_a_row_index(parquet: Path, deleted: RowSet) -> None:
+    frame = pl.scan_parquet(parquet, row_index_name="_pos").filter(pl.col("customer") < 10).collect()
+    found = live_rows(frame, deleted, row_index="_pos")["id"].to_list()
+    assert found == [row for row in expected(deleted) if row in set(frame["id"])]
+    assert len(found) < len(frame)
+
+
+def test_pandas_frame_of_the_whole_file(parquet: Path, deleted: RowSet) -> None:
+    frame = pd.read_parquet(parquet)
+    assert live_rows(frame, deleted, start=0)["id"].tolist() == expected(deleted)

@@ -1,0 +1,721 @@
+"""Where bytes come from and where they go."""
+
+from __future__ import annotations
+
+import errno
+import io
+import mmap
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO, cast
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec import AbstractFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import MissingExtra, Truncated, UsageError
+from dvcodec.io import Source, is_url, open_sink, open_source, read_window, target_name
+
+DATA = bytes(range(256)) * 4
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.bin"
+    path.write_bytes(DATA)
+    return path
+
+
+@pytest.fixture
+def remote() -> Iterator[str]:
+    """The URL of an empty remote folder."""
+    files = fsspec.filesystem("memory")
+    files.makedirs("/dvcodec-io", exist_ok=True)
+    yield "memory://dvcodec-io"
+    files.rm("/dvcodec-io", recursive=True)
+
+
+# ---------------------------------------------------------------------------------------------------- URLs
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("s3://bucket/key", True),
+        ("S3A://bucket/key", True),
+        ("abfss://c@account/x", True),
+        ("file:///tmp/x", True),
+        ("file:/tmp/x", True),
+        ("FILE:/tmp/x", True),
+        ("zip://inner::s3://bucket/outer.zip", True),
+        ("simplecache::s3://bucket/key", True),
+        ("memory://x", True),
+        ("/tmp/x", False),
+        ("x", False),
+        ("", False),
+        ("part:0.bin", False),
+        ("file:x", False),
+        ("C:\\dv.bin", False),
+        ("C:/dv.bin", False),
+        ("c://dv.bin", False),
+        ("://x", False),
+        ("a b://x", False),
+        ("/tmp/s3://x", False),
+        (b"s3://bucket/key", False),
+        (Path("s3://bucket/key"), False),
+        (None, False),
+    ],
+)
+def test_is_url(target: object, url: bool) -> None:
+    assert is_url(target) == url
+
+
+# ---------------------------------------------------------------------------------------------------- sources
+
+
+class Stream(io.RawIOBase):
+    """A stream that cannot seek and gives a few bytes at a time, as sockets and pipes do."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part, self.data = self.data[:7], self.data[7:]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as opened:
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def remote_file(path: Path) -> str:
+    url = "memory://dvcodec-io-source/data.bin"
+    fsspec.filesystem("memory").pipe_file("/dvcodec-io-source/data.bin", path.read_bytes())
+    return url
+
+
+class PathLike:
+    """A path-like that is no Path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "bytes": Path.read_bytes,
+    "bytearray": lambda path: bytearray(path.read_bytes()),
+    "memoryview": lambda path: memoryview(path.read_bytes()),
+    "memoryview of words": lambda path: memoryview(path.read_bytes()).cast("I"),
+    "mmap": mapped,
+    "numpy": lambda path: np.fromfile(path, np.uint8),
+    "numpy of words": lambda path: np.fromfile(path, np.int64).reshape(-1, 2),
+    "str": str,
+    "Path": Path,
+    "path-like": PathLike,
+    "open file": lambda path: path.open("rb"),
+    "unbuffered file": lambda path: path.open("rb", buffering=0),
+    "BytesIO": lambda path: io.BytesIO(path.read_bytes()),
+    "stream": lambda path: Stream(path.read_bytes()),
+    "buffered stream": lambda path: io.BufferedReader(Stream(path.read_bytes())),
+    "file URL": Path.as_uri,
+    "file URL of Java": lambda path: f"file:{path}",
+    "memory URL": remote_file,
+    "fsspec local file": lambda path: fsspec.open(str(path)).open(),
+    "fsspec memory file": lambda path: fsspec.open(remote_file(path)).open(),
+}
+
+
+def close(target: Any) -> None:
+    if isinstance(target, io.IOBase) or type(target).__module__.startswith("fsspec"):
+        target.close()
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_source(kind: str, file: Path) -> None:
+    target = SOURCES[kind](file)
+    with open_source(target, name="given") as source:
+        assert isinstance(source, Source)
+        assert (source.name, source.size) == ("given", len(DATA))
+        for offset, size in ((0, 0), (0, 1), (0, 1024), (1023, 1), (1024, 0), (500, 100), (3, 7)):
+            view = source.read(offset, size)
+            assert isinstance(view, memoryview)
+            assert view.readonly
+            assert bytes(view) == DATA[offset : offset + size]
+        assert read_window(source, 1000).end == 24
+    close(target)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize(
+    ("offset", "size"), [(0, 1025), (1024, 1), (1025, 0), (-1, 1), (5, -1), (2**70, 1), (0, 2**70)]
+)
+def test_range_outside_of_the_source(kind: str, offset: int, size: int, file: Path) -> None:
+    target = SOURCES[kind](file)
+    with open_source(target, name="given") as source, pytest.raises(Truncated) as caught:
+        source.read(offset, size)
+    assert (caught.value.source, caught.value.offset) == ("given", offset)
+    assert str(caught.value.expected) == f"{size} bytes"
+    assert str(caught.value.actual) == f"{max(1024 - offset, 0)} left of 1024"
+    close(target)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Path.read_bytes, "<bytes>"),
+        (str, "{path}"),
+        (Path, "{path}"),
+        (Path.as_uri, "{path}"),
+        (lambda path: io.BytesIO(path.read_bytes()), "<file>"),
+        (remote_file, "memory://dvcodec-io-source/data.bin"),
+    ],
+    ids=["bytes", "str", "Path", "file URL", "BytesIO", "URL"],
+)
+def test_name_in_errors(make: Callable[[Path], Any], name: str, file: Path) -> None:
+    with open_source(make(file)) as source:
+        assert source.name == name.format(path=file)
+        with pytest.raises(Truncated, match="byte range"):
+            source.read(0, 1025)
+
+
+def test_open_file_has_its_own_name_and_stays_open(file: Path) -> None:
+    with file.open("rb") as opened:
+        with open_source(opened) as source:
+            assert source.name == str(file)
+        assert not opened.closed
+
+
+def test_open_file_is_read_from_its_beginning(file: Path) -> None:
+    with file.open("rb") as opened:
+        opened.seek(100)
+        with open_source(opened) as source:
+            assert bytes(source.read(0, 3)) == DATA[:3]
+
+
+def test_source_is_a_source(file: Path) -> None:
+    with open_source(file) as source, open_source(source) as same:
+        assert same is source
+
+
+def test_path_is_closed(file: Path) -> None:
+    with open_source(file) as source:
+        pass
+    with pytest.raises(ValueError, match="closed"):
+        source.read(0, 1)
+
+
+@pytest.mark.parametrize("target", [3, None, object(), 1.5, [1, 2], {"a": 1}], ids=lambda value: type(value).__name__)
+def test_not_a_source(target: Any) -> None:
+    with pytest.raises(UsageError, match="bytes-like"), open_source(target):
+        pass
+
+
+def test_strided_view_is_refused() -> None:
+    with pytest.raises(UsageError, match="contiguous"), open_source(memoryview(DATA)[::2]):
+        pass
+
+
+def test_text_file_is_refused(file: Path) -> None:
+    with (
+        file.open("r", encoding="latin-1") as opened,
+        open_source(cast("BinaryIO", opened)) as source,
+        pytest.raises(UsageError, match="bytes-like"),
+    ):
+        source.read(0, 1)
+
+
+def test_buffer_is_not_copied() -> None:
+    data = bytearray(DATA)
+    with open_source(data) as source:
+        view = source.read(10, 5)
+        data[10] = 99
+        assert view[0] == 99
+        view.release()
+
+
+def test_file_that_shrinks_gives_a_short_read(file: Path) -> None:
+    with open_source(file) as source:
+        file.write_bytes(DATA[:100])
+        with pytest.raises(Truncated, match="short read") as caught:
+            source.read(50, 100)
+    assert (caught.value.offset, caught.value.expected, caught.value.actual) == (50, "100 bytes", "50 bytes")
+
+
+def test_range_reads_of_one_open_file_from_many_threads(file: Path) -> None:
+    class Slow(io.FileIO):
+        """Lets other threads in between seek and read."""
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            where = super().seek(offset, whence)
+            time.sleep(0)
+            return where
+
+    data = np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8).tobytes()
+    file.write_bytes(data)
+    ranges = [(i * 37 % 60_000, 1 + i % 4000) for i in range(2000)]
+    with Slow(file) as opened, open_source(opened) as source, ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda where: bytes(source.read(*where)), ranges))
+    assert read == [data[offset : offset + size] for offset, size in ranges]
+
+
+@given(st.binary(max_size=50), st.integers(-5, 60), st.integers(-5, 60))
+def test_range_is_a_slice_or_truncated(data: bytes, offset: int, size: int) -> None:
+    with open_source(data) as source:
+        if offset >= 0 and size >= 0 and offset + size <= len(data):
+            assert bytes(source.read(offset, size)) == data[offset : offset + size]
+        else:
+            with pytest.raises(Truncated):
+                source.read(offset, size)
+
+
+@pytest.mark.parametrize("name", ["a b", "a%20b", "größe", "a#b", "a?b=c", "100%", "a+b", "a@b", "a:b"])
+def test_file_url_is_percent_encoded(name: str, tmp_path: Path) -> None:
+    if sys.platform == "win32" and set(name) & {"?", ":"}:
+        pytest.skip("not a file name on Windows")
+    (tmp_path / name).write_bytes(DATA)
+    with open_source((tmp_path / name).as_uri()) as source:
+        assert source.name == str(tmp_path / name)
+        assert source.size == len(DATA)
+
+
+@needs_posix
+@pytest.mark.parametrize("name", ["a#b", "a?b=c"])
+def test_file_url_has_no_query_and_no_fragment(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(DATA)
+    with open_source(f"file://{tmp_path}/{name}") as source:
+        assert source.size == len(DATA)
+
+
+@pytest.mark.parametrize("host", ["", "localhost"])
+def test_file_url_of_this_host(host: str, file: Path) -> None:
+    with open_source(file.as_uri().replace("file://", f"file://{host}")) as source:
+        assert source.size == len(DATA)
+
+
+def test_file_url_of_another_host() -> None:
+    with pytest.raises(UsageError, match="must not name a host"), open_source("file://far/x"):
+        pass
+
+
+@needs_posix
+def test_name_with_a_colon_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("part:0.bin").write_bytes(DATA)
+    with open_source("part:0.bin") as source:
+        assert source.size == len(DATA)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, open_source(tmp_path / "none"):
+        pass
+    assert caught.value.filename == str(tmp_path / "none")
+
+
+@pytest.mark.parametrize("what", ["seek", "read"])
+def test_error_of_the_system_names_the_file(what: str) -> None:
+    class Broken(io.BytesIO):
+        def seek(self, *where: int) -> int:
+            if what == "seek":
+                raise OSError(errno.EINVAL, "Invalid argument")
+            return super().seek(*where)
+
+        def read(self, *_: int | None) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="In") as caught, open_source(Broken(DATA), name="disk") as source:
+        source.read(0, 1)
+    assert caught.value.filename == "disk"
+
+
+# ---------------------------------------------------------------------------------------------------- remote
+
+
+class Store(AbstractFileSystem):  # type: ignore[misc]
+    """A store that fails as real ones do, or does not know sizes."""
+
+    protocol = "dvtest"
+    cachable = False
+    error: Exception | None = None
+    fails: tuple[str, ...] = ()
+    known_size: int | None = len(DATA)
+
+    def size(self, _: str) -> int | None:
+        self._maybe_fail("size")
+        return self.known_size
+
+    def cat_file(self, _: str, start: int | None = None, end: int | None = None) -> bytes:
+        self._maybe_fail("read")
+        return DATA[start:end]
+
+    def pipe_file(self, *_: object) -> None:
+        self._maybe_fail("write")
+
+    def _maybe_fail(self, what: str) -> None:
+        if self.error is not None and what in self.fails:
+            raise self.error
+
+
+fsspec.register_implementation("dvtest", Store, clobber=True)
+
+
+class NoCredentialsError(Exception):
+    """As botocore has it: no OSError."""
+
+
+@pytest.mark.parametrize("step", ["size", "read", "write"])
+@pytest.mark.parametrize(
+    ("error", "text", "kind"),
+    [
+        (FileNotFoundError("bucket/key"), "No such file or directory: 'dvtest://b/k'", FileNotFoundError),
+        (FileNotFoundError(2, "No such file or directory", "b/k"), "directory: 'dvtest://b/k'", FileNotFoundError),
+        (PermissionError("Forbidden"), "Permission denied: 'dvtest://b/k'", PermissionError),
+        (IsADirectoryError("b"), "Is a directory: 'dvtest://b/k'", IsADirectoryError),
+        (OSError("the connection fell"), "dvtest://b/k: the connection fell", OSError),
+        (NoCredentialsError("no credentials"), "dvtest://b/k: no credentials", OSError),
+        (NoCredentialsError(), "dvtest://b/k: NoCredentialsError", OSError),
+        (TimeoutError(), "dvtest://b/k: TimeoutError", OSError),
+        (ValueError("no such region"), "dvtest://b/k: no such region", UsageError),
+        (ImportError("install it"), "dvtest://b/k: install it", UsageError),
+    ],
+    ids=str,
+)
+def test_error_of_a_store_names_the_url(
+    step: str, error: Exception, text: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "error", error)
+    monkeypatch.setattr(Store, "fails", (step,))
+    opening: Any = open_sink if step == "write" else open_source
+    with pytest.raises(kind) as caught, opening("dvtest://b/k") as opened:
+        opened.write(b"x") if step == "write" else opened.read(0, 1)
+    assert str(caught.value).endswith(text)
+
+
+def test_store_that_does_not_know_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "known_size", None)
+    with open_source("dvtest://b/k") as source:
+        assert source.size == len(DATA)
+        assert bytes(source.read(10, 3)) == DATA[10:13]
+
+
+def test_store_reads_no_more_than_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int | None, int | None]] = []
+
+    def cat_file(self: Store, path: str, start: int | None = None, end: int | None = None) -> bytes:
+        asked.append((start, end))
+        return DATA[start:end]
+
+    monkeypatch.setattr(Store, "cat_file", cat_file)
+    with open_source("dvtest://b/k") as source:
+        source.read(100, 20)
+        source.read(7, 0)
+    assert asked == [(100, 120)]
+
+
+@pytest.mark.parametrize(("url", "text"), [("nope://x", "nope://x: Protocol not known: nope")])
+def test_unknown_protocol(url: str, text: str) -> None:
+    with pytest.raises(UsageError, match=text), open_source(url):
+        pass
+    with pytest.raises(UsageError, match=text), open_sink(url):
+        pass
+
+
+# ---------------------------------------------------------------------------------------------------- sinks
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_sink_counts_offsets(tmp_path: Path) -> None:
+    with open_sink(tmp_path / "out") as sink:
+        parts: list[Any] = [b"abc", bytearray(b"de"), memoryview(b""), np.arange(3, dtype=np.uint8), b"f"]
+        assert [sink.write(part) for part in parts] == [0, 3, 5, 5, 8]
+        assert sink.position == 9
+        assert sink.name == str(tmp_path / "out")
+        assert names(tmp_path) != ["out"], "not there before it is whole"
+    assert (tmp_path / "out").read_bytes() == b"abcde\x00\x01\x02f"
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("kind", [str, Path, Path.as_uri, PathLike], ids=lambda kind: kind.__name__)
+def test_sink_on_a_path(kind: Callable[[Path], Any], tmp_path: Path) -> None:
+    path = tmp_path / "with space"
+    with open_sink(kind(path)) as sink:
+        sink.write(DATA)
+    assert path.read_bytes() == DATA
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit], ids=lambda e: e.__name__)
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_sink_is_whole_or_not_at_all(error: type[BaseException], old: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    if old is not None:
+        path.write_bytes(old)
+
+    def write_half() -> None:
+        with open_sink(path) as sink:
+            sink.write(DATA)
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert names(tmp_path) == ([] if old is None else ["out"])
+    assert old is None or path.read_bytes() == old
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_sink_that_fails_at_its_end_leaves_the_old_file(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(OSError, match="No space left"), open_sink(path) as sink:
+        sink.write(DATA)
+    assert names(tmp_path) == ["out"]
+    assert path.read_bytes() == b"old"
+
+
+def test_sink_writes_over_its_own_source(file: Path) -> None:
+    with open_source(file) as source, open_sink(file) as sink:
+        sink.write(source.read(1000, 24))
+    assert file.read_bytes() == DATA[1000:]
+
+
+@needs_posix
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_new_file_has_the_permissions_of_the_umask(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        with open_sink(tmp_path / "out") as sink:
+            sink.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~umask
+
+
+@needs_posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_replaced_file_keeps_its_permissions(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with open_sink(path) as sink:
+        sink.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert path.read_bytes() == b"new"
+
+
+@needs_posix
+@pytest.mark.parametrize("there", [True, False])
+def test_symbolic_link_stays_one(there: bool, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    real, link = tmp_path / "far" / "real", tmp_path / "link"
+    if there:
+        real.write_bytes(b"old")
+    link.symlink_to(Path("far") / "real")
+    with open_sink(link) as sink:
+        sink.write(b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert names(tmp_path) == ["far", "link"]
+    assert names(tmp_path / "far") == ["real"]
+
+
+def test_sink_in_a_missing_folder(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "out"
+    with pytest.raises(FileNotFoundError) as caught, open_sink(path):
+        pass
+    assert caught.value.filename == str(path), "the name the user gave, not a temporary one"
+    assert names(tmp_path) == []
+
+
+def test_sink_onto_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(IsADirectoryError) as caught, open_sink(tmp_path / "out"):
+        pass
+    assert caught.value.filename == str(tmp_path / "out")
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_sink_in_a_closed_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0o500)
+    with pytest.raises(PermissionError) as caught, open_sink(folder / "out"):
+        pass
+    assert caught.value.filename == str(folder / "out")
+    assert names(folder) == []
+
+
+def test_sink_in_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(PermissionError) as caught, open_sink(tmp_path / "out"):
+        pass
+    assert caught.value.filename == str(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_sink_with_the_longest_name(tmp_path: Path) -> None:
+    path = tmp_path / ("ß" * 127)  # 254 bytes; a longer temporary name would not fit
+    with open_sink(path) as sink:
+        sink.write(DATA)
+    assert path.read_bytes() == DATA
+
+
+@needs_posix
+def test_named_pipe_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with open_sink(path) as sink:
+            sink.write(DATA)
+        assert os.read(reading, 4096) == DATA
+    finally:
+        os.close(reading)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert names(tmp_path) == ["pipe"]
+
+
+may_not_replace_devices = pytest.mark.skipif(
+    not Path("/dev/full").exists() or os.geteuid() == 0, reason="root could replace a device if the code is wrong"
+)
+
+
+@may_not_replace_devices
+def test_device_stays_a_device() -> None:
+    with open_sink(os.devnull) as sink:
+        sink.write(DATA)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@may_not_replace_devices
+def test_full_disk_names_the_file() -> None:
+    with pytest.raises(OSError, match="No space left") as caught, open_sink("/dev/full") as sink:
+        sink.write(DATA)
+    assert caught.value.filename == "/dev/full"
+
+
+def test_sink_on_an_open_file(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as opened:
+        opened.write(b"before")
+        with open_sink(opened) as sink:
+            sink.write(b"abc")
+            sink.write(b"def")
+        assert sink.name == str(tmp_path / "out")
+        opened.write(b"after")
+    assert (tmp_path / "out").read_bytes() == b"beforeabcdefafter"
+
+
+def test_sink_on_an_open_file_gets_nothing_if_it_fails() -> None:
+    out = io.BytesIO()
+    with suppress(ValueError), open_sink(out) as sink:
+        sink.write(b"abc")
+        raise ValueError
+    assert out.getvalue() == b""
+
+
+def test_sink_on_a_url(remote: str) -> None:
+    files = fsspec.filesystem("memory")
+    with open_sink(f"{remote}/out") as sink:
+        sink.write(b"abc")
+        assert sink.name == f"{remote}/out"
+        assert not files.exists("/dvcodec-io/out")
+        sink.write(b"def")
+    assert files.cat_file("/dvcodec-io/out") == b"abcdef"
+
+
+def test_sink_on_a_url_keeps_the_old_object_if_it_fails(remote: str) -> None:
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/dvcodec-io/out", b"old")
+    with suppress(ValueError), open_sink(f"{remote}/out") as sink:
+        sink.write(b"abc")
+        raise ValueError
+    assert files.cat_file("/dvcodec-io/out") == b"old"
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("a/b", "a/b"),
+        (Path("b"), "b"),
+        ("s3://b/k", "s3://b/k"),
+        (io.BytesIO(), "<file>"),
+        (SimpleNamespace(name="x", write=print), "x"),
+    ],
+    ids=str,
+)
+def test_target_name(target: Any, name: str) -> None:
+    assert target_name(target) == name
+
+
+# ---------------------------------------------------------------------------------------------------- extras
+
+NEEDS = {
+    "fsspec to read": ("fsspec", "remote", "from dvcodec.io import open_source; open_source('s3://b/k').__enter__()"),
+    "fsspec to write": ("fsspec", "remote", "from dvcodec.io import open_sink; open_sink('s3://b/k').__enter__()"),
+    "pyarrow for positions": ("pyarrow", "arrow", "dvcodec.RowSet([1]).to_arrow()"),
+    "pyarrow for a mask": ("pyarrow", "arrow", "dvcodec.RowSet([1]).arrow_mask(0, 2)"),
+    "pyarrow for a row mask": ("pyarrow", "arrow", "dvcodec.arrow.row_mask(dvcodec.RowSet(), positions=[1])"),
+}
+
+
+@pytest.mark.parametrize(("package", "extra", "code"), NEEDS.values(), ids=NEEDS.keys())
+def test_missing_extra_is_named(package: str, extra: str, code: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None\nimport dvcodec\n{code}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    said = f"{package} is needed here and is not installed: pip install 'dvcodec[{extra}]'"
+    assert done.stderr.splitlines()[-1] == f"dvcodec.core.errors.MissingExtra: {said}"
+
+
+def test_missing_extra_is_an_import_error_and_a_usage_error() -> None:
+    assert issubclass(MissingExtra, ImportError)
+    assert issubclass(MissingExtra, UsageError)
+
+
+def test_local_files_need_no_extra(file: Path) -> None:
+    program = f"""
+import sys
+for name in ("fsspec", "pyarrow", "pandas", "polars", "typer", "rich", "isal"):
+    sys.modules[name] = None
+import dvcodec
+from dvcodec.io import open_source
+with open_source({file.as_uri()!r}) as source:
+    assert source.size == 1024
+assert dvcodec.iceberg.decode(dvcodec.iceberg.encode(dvcodec.RowSet([1, 2]))) == {{1, 2}}
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

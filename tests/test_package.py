@@ -1,0 +1,155 @@
+"""The package as a whole: what importing costs, what it names, and that everything is documented."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import dvcodec
+
+FOLDER = Path(dvcodec.__file__).parent
+MODULES = ["dvcodec", *(found.name for found in pkgutil.walk_packages([str(FOLDER)], "dvcodec."))]
+BASE = {"numpy", "pyroaring", "cramjam"}
+EXTRAS = {"pyarrow", "fsspec", "rich", "typer", "pandas", "polars", "isal"}
+
+
+def imported_by(program: str) -> set[str]:
+    """Top-level packages in sys.modules after a program has run in a fresh process."""
+    code = f"{program}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' not in name]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("program", "allowed"),
+    [
+        ("import dvcodec", set()),
+        ("import dvcodec; dvcodec.__version__; dir(dvcodec)", set()),
+        ("import dvcodec; dvcodec.DecodeError", set()),
+        ("import dvcodec; dvcodec.RowSet([1]).mask(0, 3)", {"numpy", "pyroaring"}),
+        ("import dvcodec; dvcodec.iceberg.encode(dvcodec.RowSet([1]))", {*BASE, "isal"}),
+        ("import dvcodec; dvcodec.arrow", {"numpy", "pyroaring"}),
+        ("import dvcodec; dvcodec.verify(b'')", {*BASE, "isal"}),
+        ("from dvcodec import *", {*BASE, "isal"}),
+        ("import dvcodec.cli", set()),
+    ],
+)
+def test_imports_no_more_than_needed(program: str, allowed: set[str]) -> None:
+    assert imported_by(program) & (BASE | EXTRAS) <= allowed
+
+
+def test_the_check_of_imports_sees_imports() -> None:
+    assert {"pyarrow", "numpy"} <= imported_by("import dvcodec; dvcodec.RowSet([1]).to_arrow()")
+
+
+@pytest.mark.parametrize("name", dvcodec.__all__)
+def test_every_name_is_there(name: str) -> None:
+    value = getattr(dvcodec, name)
+    assert value is not None
+    assert getattr(dvcodec, name) is value
+
+
+def test_names_are_sorted_and_named_once() -> None:
+    assert dvcodec.__all__ == sorted(set(dvcodec.__all__))
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(dvcodec) == dvcodec.__all__
+
+
+def test_every_lazy_name_is_public() -> None:
+    assert {*dvcodec._HOME_OF, *dvcodec._MODULES, "__version__"} == set(dvcodec.__all__)
+
+
+@pytest.mark.parametrize("name", ["nothing", "_private", "np", "Diffs"])
+def test_unknown_name(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'dvcodec' has no attribute '{name}'$"):
+        getattr(dvcodec, name)
+    assert not hasattr(dvcodec, name)
+
+
+def test_unknown_name_in_a_fresh_process() -> None:
+    code = "import dvcodec\ntry: dvcodec.nothing\nexcept AttributeError: pass\nelse: raise SystemExit(1)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(ImportError, match="nothing"):
+        exec("from dvcodec import nothing", {})
+
+
+def test_version() -> None:
+    assert dvcodec.__version__ == version("dvcodec")
+
+
+def test_package_is_typed() -> None:
+    assert (FOLDER / "py.typed").is_file()
+
+
+def test_type_checkers_see_the_names_that_there_are() -> None:
+    tree = ast.parse((FOLDER / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen | {"__version__"} == set(dvcodec.__all__)
+
+
+# ---------------------------------------------------------------------------------------------------- documentation
+
+
+def test_modules_are_found() -> None:
+    files = {path for path in FOLDER.rglob("*.py") if "__pycache__" not in path.parts}
+    assert len(MODULES) == len(files)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_has_a_docstring(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert module.__doc__.strip().splitlines()[0].endswith((".", "?", "!", ":")), "its first line is a sentence"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if hasattr(importlib.import_module(name), "__all__")])
+def test_public_names_have_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    assert len(module.__all__) == len(set(module.__all__))
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            own = value.__doc__
+            assert own, f"{name}.{public}"
+            assert not (inspect.isclass(value) and own.startswith(f"{public}(")), f"{name}.{public}: made by dataclass"
+        if inspect.isclass(value) and value.__module__.startswith("dvcodec"):
+            for member, method in vars(value).items():
+                if not member.startswith("_") and isinstance(method, (property, classmethod, staticmethod)):
+                    assert method.__doc__, f"{name}.{public}.{member}"
+                if not member.startswith("_") and inspect.isfunction(method):
+                    inherited = any(hasattr(base, member) for base in value.__mro__[1:])
+                    assert method.__doc__ or inherited, f"{name}.{public}.{member}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=flags)
+    assert not failed
+
+
+def test_there_are_examples_in_docstrings() -> None:
+    finder = doctest.DocTestFinder()
+    found = [test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples]
+    assert len(found) >= 10
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if ".cli" not in name])
+def test_libraries_never_print(name: str) -> None:
+    path = importlib.import_module(name).__file__
+    assert path is not None
+    calls = [node.func for node in ast.walk(ast.parse(Path(path).read_text())) if isinstance(node, ast.Call)]
+    assert "print" not in {call.id for call in calls if isinstance(call, ast.Name)}
