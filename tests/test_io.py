@@ -640,6 +640,29 @@ def test_sink_on_an_open_file(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"beforeabcdefafter"
 
 
+def test_sink_on_a_raw_file_that_takes_a_part_at_a_time() -> None:
+    class Raw(io.RawIOBase):
+        taken = b""
+
+        def write(self, data: Any) -> int:
+            self.taken += bytes(data[:7])
+            return min(len(data), 7)
+
+    out = Raw()
+    with open_sink(cast("BinaryIO", out)) as sink:
+        sink.write(DATA)
+    assert out.taken == DATA
+
+
+def test_sink_on_a_raw_file_that_takes_nothing() -> None:
+    class Raw(io.RawIOBase):
+        def write(self, _: Any) -> int:
+            return 0
+
+    with pytest.raises(OSError, match="nothing could be written"), open_sink(cast("BinaryIO", Raw())) as sink:
+        sink.write(DATA)
+
+
 def test_sink_on_an_open_file_gets_nothing_if_it_fails() -> None:
     out = io.BytesIO()
     with suppress(ValueError), open_sink(out) as sink:

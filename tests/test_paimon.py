@@ -31,6 +31,8 @@ from dvcodec import (
     read_rows,
     sniff,
 )
+from dvcodec.io import open_source
+from dvcodec.ops.sniff import read_vector
 
 KEY = 1 << 32
 MAGIC32, MAGIC64 = b"\x5e\x43\xf2\xd0", b"\xd1\xd3\x39\x64"
@@ -116,7 +118,9 @@ def test_index_file_is_recognised_and_its_vectors_are_found(vectors: Path, name:
     assert found.kind is (ContainerKind.PAIMON if bits == 32 else ContainerKind.DELTA)
     whole = 8 if bits == 32 else 0
     assert [(ref.offset, ref.size) for ref in found.vectors] == [(m.offset, m.length + whole) for m in metas]
-    assert read_rows(path) == {None: RowSet.union(*(BITMAP_ROWS[meta.data_file] for meta in metas))}
+    with open_source(path) as source:
+        read = [read_vector(source, ref).load() for ref in found.vectors]
+    assert read == [BITMAP_ROWS[meta.data_file] for meta in metas]
 
 
 @pytest.mark.parametrize("name", INDEX_FILES)
@@ -247,6 +251,13 @@ def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: 
     assert what in caught.value.what
     assert caught.value.source == "index-0"
     assert (caught.value.offset or 0) >= 7
+
+
+def test_offsets_in_errors_count_from_the_base() -> None:
+    for base in (0, 7):
+        with pytest.raises(ChecksumMismatch) as caught:
+            paimon.decode(SOUND[:-4] + bytes(4), base=base)
+        assert caught.value.offset == base + len(SOUND) - 4
 
 
 def test_cardinality_crc_and_limits_are_choices() -> None:

@@ -293,7 +293,14 @@ def _buffered(
     buffer = BytesIO()
     yield Sink(name, buffer)
     with errors(name):
-        write(buffer.getvalue())
+        left = buffer.getbuffer()
+        while True:
+            done = write(bytes(left))
+            if not isinstance(done, int) or done >= len(left):  # a raw file may take less than it is given
+                break
+            if done <= 0:
+                raise OSError(errno.EIO, "nothing could be written", name)
+            left = left[done:]
 
 
 def _mode(path: Path) -> int:

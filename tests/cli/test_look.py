@@ -226,6 +226,16 @@ def test_positions_limit(limit: int, tmp_path: Path) -> None:
     assert run("positions", "--limit", str(limit), "--json", file).json[0]["positions"] == expected
 
 
+def test_json_holds_no_more_than_memory_does(tmp_path: Path) -> None:
+    file = puffin_file(tmp_path / "huge", {"x": RowSet.from_ranges([(7, 2**34)])})
+    result = run("positions", "--json", file)
+    assert result.code == 2
+    assert result.complaint == f"{2**34 - 7:,} rows are too many for JSON: use --limit, or the command ranges"
+    assert run("positions", "--json", "--limit", "2", file).json[0]["positions"] == [7, 8]
+    assert run("positions", "--json", "--limit", "0", file).json[0]["positions"] == []
+    assert run("positions", "--limit", "2", file).out == "7\n8\n"
+
+
 def test_limit_is_for_each_vector(puffin: Path) -> None:
     assert run("positions", "--limit", "1", puffin).out == f"{A}\t0\n{B}\t42\n"
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import dvcodec
 from cli_runner import COMMANDS, PROGRAM, VECTORS, A, delta_file, flipped, in_terminal, puffin_file, run, spawn
@@ -326,6 +327,29 @@ def test_interrupt(arguments: list[str], tmp_path: Path) -> None:
         assert process.stderr.read() == b""
         assert process.wait() == 130
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, typer.Abort, typer.Exit(130)], ids=str)
+def test_interrupt_in_every_version_of_typer(
+    error: BaseException | type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        if isinstance(error, typer.Exit):  # as newer ones tell it
+            return error.exit_code
+        raise error
+
+    monkeypatch.setattr("dvcodec.cli.app.app", interrupted)
+    result = run("inspect", "x")
+    assert (result.code, result.out, result.err) == (130, "", "")
+
+
+def test_errors_of_the_program_itself_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object, **__: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("dvcodec.cli.app.app", wrong)
+    with pytest.raises(ZeroDivisionError):
+        run("inspect", "x")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -13,6 +13,7 @@ from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
 from dvcodec.io import open_source
 from dvcodec.ops.sniff import ContainerKind
+from dvcodec.puffin import BlobMetadata, PuffinWriter
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="not a file name on Windows")
 
@@ -33,6 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("missing", [Target("missing")]),
         ("*.dv", [Target("a.dv"), Target("b.dv")]),
         ("[ab].dv", [Target("a.dv"), Target("b.dv")]),
+        ("sub/**", [Target("sub/d.dv"), Target("sub/deep/e.dv")]),
+        ("sub/.h*", [Target("sub/.hidden")]),
+        ("./*.dv", [Target("a.dv"), Target("b.dv")]),
+        ("a**", [Target("a.dv")]),
         ("**/*.dv", [Target("a.dv"), Target("b.dv"), Target("sub/d.dv"), Target("sub/deep/e.dv")]),
         ("sub/deep", [Target("sub/deep/e.dv", found=True)]),
         (
@@ -78,6 +83,27 @@ def test_a_file_that_is_there_means_itself(name: str, folder: Path) -> None:
     (folder / name).write_bytes(iceberg.encode(RowSet([3])))
     assert expand([name]) == [Target(name)]
     assert run("positions", "--", name).out == "3\n"
+
+
+def test_glob_with_an_absolute_path(folder: Path) -> None:
+    assert [target.path for target in expand([f"{folder}/s*/*.dv"])] == [str(folder / "sub" / "d.dv")]
+    assert [target.path for target in expand([f"../{folder.name}/*.txt"])] == [f"../{folder.name}/c.txt"]
+
+
+@needs_posix
+@pytest.mark.parametrize("name", ["sub", "sub/**", "**/*.dv"])
+def test_links_in_circles(name: str, folder: Path) -> None:
+    before = expand([name])
+    (folder / "sub" / "deep" / "back").symlink_to(folder / "sub")
+    assert expand([name]) == before
+
+
+@needs_posix
+def test_link_to_a_file_of_a_folder_is_read(folder: Path) -> None:
+    (folder / "sub" / "link.dv").symlink_to(folder / "a.dv")
+    (folder / "sub" / "broken.dv").symlink_to(folder / "none")
+    assert "sub/link.dv" in [target.path for target in expand(["sub"])]
+    assert "sub/broken.dv" not in [target.path for target in expand(["sub"])]
 
 
 @pytest.mark.parametrize(("name", "said"), [("", "empty"), ("*.no", "no such files"), ("none", "no files in this")])
@@ -158,6 +184,22 @@ def test_error_of_the_container_in_a_part_has_the_offset_of_the_file(tmp_path: P
         pass
     assert caught.value.offset == file.stat().st_size - 4
     assert caught.value.source == str(file)
+
+
+def test_error_of_a_blob_in_a_part_has_the_offset_of_the_file(tmp_path: Path) -> None:
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    with PuffinWriter(inner) as writer:
+        data, properties = iceberg.encode(RowSet([1])), {"referenced-data-file": "x", "cardinality": "1"}
+        writer.add_stored(BlobMetadata("deletion-vector-v1", (), -1, -1, 0, 0, "zstd", properties), data)
+    outer.write_bytes(b"head" + inner.read_bytes())
+    result = run("positions", f"{outer}@4")
+    assert result.complaint.startswith(f"{outer} at byte 8: compression-codec")
+
+
+def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="standard input is closed"), open_source_of(Target("-")):
+        pass
 
 
 @pytest.mark.parametrize(("offset", "size"), [(94, None), (91, 4), (0, 95), (10**12, None)])

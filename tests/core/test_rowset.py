@@ -234,7 +234,8 @@ def test_what_is_no_mask_is_refused(wrong: Any) -> None:
 
 
 @given(sets, sets)
-def test_operators_agree_with_pythons_sets(left: frozenset[int], right: frozenset[int]) -> None:
+def test_operators_agree_with_pythons_sets(first: frozenset[int], second: frozenset[int]) -> None:
+    left, right = set(first), set(second)
     for a in (RowSet(left), with_runs(RowSet(left))):
         b = RowSet(right)
         for theirs in (b, with_runs(b), right, list(right), sorted(right)):
@@ -249,7 +250,7 @@ def test_operators_agree_with_pythons_sets(left: frozenset[int], right: frozense
             assert a.isdisjoint(theirs) is left.isdisjoint(right)
         assert (a == b) is (left == right)
         assert (a != b) is (left != right)
-        assert (a == right) is (right == a) is (left == right)
+        assert (a == set(right)) is (set(right) == a) is (left == right)
 
 
 @given(sets, sets, sets)
@@ -313,7 +314,7 @@ def test_other_things_are_not_equal_to_a_row_set() -> None:
     assert rows != {1, 2, 3}
     assert rows != {1, "2"}
     assert rows == {1, 2} == rows
-    assert rows == frozenset([1, 2])
+    assert rows != frozenset([1, 2])  # which would need the same hash
 
 
 @pytest.mark.parametrize(

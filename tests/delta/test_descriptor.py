@@ -322,7 +322,7 @@ def test_location_without_an_absolute_path_is_a_usage_error(path: str) -> None:
 
 
 SEGMENTS = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=8), min_size=1
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=8), min_size=1
 )
 
 

@@ -32,7 +32,7 @@ from dvcodec import (
     iceberg,
 )
 from dvcodec.delta import EMPTY, Descriptor, z85
-from dvcodec.delta.vectors import INLINE_ADVICE, frame_at
+from dvcodec.delta.vectors import INLINE_ADVICE, MAX_FILE_BYTES, frame_at
 from dvcodec.io import open_source
 
 KEY = 1 << 32
@@ -373,6 +373,14 @@ def test_inline_limits_are_kept() -> None:
         delta.load(Descriptor("i", INLINE, 44, 6), limits=Limits(max_cardinality=5))
 
 
+def test_inline_vector_has_runs_unless_told_otherwise() -> None:
+    rows = RowSet(range(500))
+    assert delta.encode_inline(rows).size_in_bytes == len(delta.encode(rows)) - 8
+    plain = delta.encode_inline(rows, run_optimize=False)
+    assert plain.size_in_bytes == len(delta.encode(rows, run_optimize=False)) - 8
+    assert delta.load(plain) == rows
+
+
 def test_inline_vectors_that_break_modified_utf8_readers_are_longer_than_advised() -> None:
     assert len(delta.encode_inline(RowSet([0])).path_or_inline_dv) < INLINE_ADVICE
     long = delta.encode_inline(RowSet([i << 16 for i in range(6000)]))
@@ -556,6 +564,7 @@ def test_cut_names_the_frame_it_falls_in() -> None:
         delta.read_deletion_vectors(data)
     assert (caught.value.what, caught.value.offset) == ("length field", 1 + len(FRAME))
     assert caught.value.actual == len(FRAME) - 8
+    assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and vector)"
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])
@@ -627,6 +636,7 @@ def test_rows_that_do_not_fit_leave_the_old_file(tmp_path: Path) -> None:
 
 
 def test_file_over_31_bits_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_FILE_BYTES == 2147483647
     monkeypatch.setattr("dvcodec.delta.vectors.MAX_FILE_BYTES", 1 + 2 * len(FRAME))
     assert len(delta.write_deletion_vectors(tmp_path / "fits.bin", {"a": ROWS, "b": ROWS})) == 2
     with pytest.raises(UsageError, match="write several files"):

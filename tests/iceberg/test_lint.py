@@ -130,6 +130,15 @@ def test_finding_says_what_was_expected_and_found() -> None:
     assert (found.expected, found.actual) == ("-1, -1", "1, -1")
 
 
+def test_finding_across_blobs_names_the_other_one() -> None:
+    (found,) = [check for check in lint(footer(A, replace(B, offset=50))) if check.status is Status.FAIL]
+    assert found.message == "range shared with vector of a.parquet"
+    assert (found.expected, found.actual) == ("an offset of at least 104", "50")
+    (found,) = [check for check in lint(footer(A, replace(A, offset=104))) if check.status is Status.FAIL]
+    assert found.message == "second vector, the first stands at byte 4"
+    assert (found.expected, found.actual) == ("1", "2 or more")
+
+
 def test_blob_is_called_by_its_data_file_or_its_place() -> None:
     assert subject_of(A) == "vector of a.parquet"
     assert subject_of(THETA) == "apache-datasketches-theta-v1 at byte 104"

@@ -116,8 +116,8 @@ def test_columns_may_have_other_names() -> None:
         (columns(positions=[1, 2, -3, 4, 5]), "-3 is negative"),
         (columns(positions=[1.0, 2.0, 3.0, 4.0, 5.0]), "integers"),
         (columns(positions=["1", "2", "3", "4", "5"]), "integers"),
-        (columns([1, 2, 3, 4, 5]), "no string"),
-        (columns([b"a", b"b", b"c", b"d", b"e"]), "no string"),
+        (columns([1, 2, 3, 4, 5]), "int64, not strings"),
+        (columns([b"a", b"b", b"c", b"d", b"e"]), "binary, not strings"),
     ],
 )
 def test_unsound_rows_are_a_usage_error(table: Any, match: str) -> None:

@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +32,9 @@ from dvcodec import (
     UsageError,
     __version__,
     iceberg,
+    read_rows,
+    sniff,
+    verify,
 )
 from dvcodec.iceberg.vectors import blob_cardinality
 from dvcodec.puffin import BlobMetadata, Footer, PuffinWriter, encode_footer, open_puffin
@@ -550,7 +554,7 @@ def test_rows_that_do_not_fit_leave_the_old_file(write: Callable[[Path], object]
 
 
 def test_stored_vectors_are_written_as_they_are() -> None:
-    frames = [(("a", 7), b"not looked at"), (("a", 8), b"")]
+    frames = [(("a", 7), b"not looked at"), (("b", 8), b"")]
     out = io.BytesIO()
     written = iceberg.write_stored_vectors(out, frames, created_by="me")
     assert [(location.offset, location.size, location.cardinality) for location in written] == [(4, 13, 7), (17, 0, 8)]
@@ -558,6 +562,27 @@ def test_stored_vectors_are_written_as_they_are() -> None:
         assert [bytes(reader.read_stored(blob).view) for blob in reader.blobs] == [b"not looked at", b""]
         assert [blob.properties["cardinality"] for blob in reader.blobs] == ["7", "8"]
         assert reader.footer.properties == {"created-by": "me"}
+
+
+def test_many_names_for_the_same_bytes_are_refused() -> None:
+    out = io.BytesIO()
+    iceberg.write_deletion_vectors(out, {"a": RowSet([1])})
+    with open_puffin(out.getvalue()) as reader:
+        (blob,) = reader.blobs
+    blobs = tuple(replace(blob, properties={**blob.properties, "referenced-data-file": str(i)}) for i in range(3))
+    data = out.getvalue()[: 4 + blob.length] + encode_footer(Footer(blobs))
+    for read in (iceberg.read_deletion_vectors, sniff, read_rows):
+        with pytest.raises(NotCanonical, match="lengths of all vectors"):
+            read(data)
+    assert "container" in {check.name for check in verify(data).findings}
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "a"), ("x\ud800", "x\ud801")])
+def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, tmp_path: Path) -> None:
+    blob = iceberg.encode(RowSet([1]))
+    with pytest.raises(UsageError, match="two vectors for the data file"):
+        iceberg.write_stored_vectors(tmp_path / "x.puffin", [((first, 1), blob), ((second, 1), blob)])
+    assert not list(tmp_path.iterdir())
 
 
 def test_file_written_blob_by_blob_is_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from dvcodec import (
     Limits,
     RowSet,
     Unsupported,
+    UsageError,
     delta,
     diff,
     iceberg,
@@ -104,7 +106,11 @@ def test_rows_of_any_container_are_read(name: str, tmp_path: Path) -> None:
     if sample.data_files:
         expected = dict(zip(sample.data_files, sample.rows, strict=True))
     else:
-        expected = {None: RowSet.union(*sample.rows)} if sample.vectors else {}
+        if len(sample.rows) > 1:
+            with pytest.raises(UsageError, match="does not say of which data files"):
+                read_rows(sample.data)
+            return
+        expected = {None: sample.rows[0]} if sample.vectors else {}
     assert read_rows(sample.data) == expected
     path = tmp_path / "x"
     path.write_bytes(sample.data)
@@ -115,7 +121,6 @@ def test_rows_of_any_container_are_read(name: str, tmp_path: Path) -> None:
 
 def test_vectors_of_one_data_file_are_united() -> None:
     blobs = [iceberg.encode(rows) for rows in (A, C)]
-    assert read_rows(b"\1" + b"".join(blobs)) == {None: A | C}
     two = puffin_file({"a": A, "b": C})
     payload = two[4 + sum(map(len, blobs)) + 4 : -12].replace(b'"b"', b'"a"')
     data = two[: 4 + sum(map(len, blobs)) + 4] + payload + struct.pack("<i", len(payload)) + two[-8:]
@@ -144,7 +149,7 @@ def test_both_bitmaps_of_the_specification_hold_the_same_rows(vectors: Path) -> 
     [
         (b"", Unsupported),
         (iceberg.encode(A)[:-1] + b"\0", ChecksumMismatch),
-        (b"\1" + delta.encode(A) + delta.encode(B)[:-1] + b"\0", ChecksumMismatch),
+        (b"\1" + delta.encode(B)[:-1] + b"\0", ChecksumMismatch),
         (SAMPLES["puffin"].data.replace(b'"cardinality":"3"', b'"cardinality":"4"'), CardinalityMismatch),
     ],
 )
@@ -163,4 +168,5 @@ def test_limits_are_kept() -> None:
 def test_any_damage_ends_in_rows_or_a_decode_error(name: str, at: int, byte: int) -> None:
     data = bytearray(SAMPLES[name].data)
     data[at % len(data)] = byte
-    outcome(read_rows, bytes(data))
+    with suppress(UsageError):  # of a sound file that does not name its data files
+        outcome(read_rows, bytes(data))

@@ -170,7 +170,7 @@ def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target)
 
 
 @pytest.mark.usefixtures("no_bitmaps")
-@pytest.mark.parametrize("name", [*RE_ENCODED, "roaring 64", "roaring 32"])
+@pytest.mark.parametrize("name", [*RE_ENCODED, "roaring 32"])
 def test_other_layouts_have_to_be_decoded(name: str) -> None:
     with pytest.raises(BitmapBuilt):
         run(SAMPLES[name].data, "delta")

@@ -146,7 +146,7 @@ def test_other_blobs_of_a_puffin_file_are_no_vectors() -> None:
         )
     )
     found = sniff(b"PFA1" + blob + encode_footer(footer))
-    assert found.vectors == (VectorRef(ContainerKind.PUFFIN, 4, len(blob), None, None),)
+    assert found.vectors == (VectorRef(ContainerKind.PUFFIN, 4, len(blob), None, None, footer.blobs[1]),)
     assert found.footer is not None
     assert len(found.footer.blobs) == 2
 
@@ -241,6 +241,19 @@ def test_blob_is_sniffed_by_its_ends() -> None:
     source = Recorder(frame_of(Magic.PORTABLE64.value + bytes(5_000_000)))
     assert sniff(source).kind is ContainerKind.BLOB
     assert sum(size for _, size in source.reads) <= 20
+
+
+def test_bare_map_over_the_limit_is_not_read() -> None:
+    source = Recorder(bytes(8) + bytes(5_000_000))
+    with pytest.raises(Unsupported):
+        sniff(source, limits=Limits(max_vector_bytes=1_000_000))
+    assert sum(size for _, size in source.reads) <= 20
+
+
+def test_length_field_that_fits_too_few_bytes_is_no_blob() -> None:
+    for size, kind in ((16, None), (17, ContainerKind.BLOB)):
+        found = outcome(sniff, (size - 8).to_bytes(4, "big") + b"\xff" * (size - 4))
+        assert (found.kind if isinstance(found, Container) else None) is kind
 
 
 def test_puffin_is_sniffed_by_its_footer() -> None:

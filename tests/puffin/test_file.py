@@ -110,6 +110,7 @@ def test_blob_outside_of_the_blobs_is_refused(offset: int, length: int) -> None:
     assert caught.value.what == "range of the t blob"
     assert caught.value.offset == offset
     assert caught.value.expected == "a range within 4..11"
+    assert caught.value.actual == f"{offset}..{offset + length}"
 
 
 @pytest.mark.parametrize(("offset", "length"), [(4, 7), (4, 0), (11, 0), (10, 1)])

@@ -298,8 +298,8 @@ def test_lz4_footer_without_its_flag_is_no_json() -> None:
         b'{"blobs":[],"properties":{"a":"1","a":"2"}}',
         b'{"blobs":[],"x":{"y":1,"y":1}}',
         b'{"blobs":[],"x":' + b"9" * 5000 + b"}",
-        b'{"blobs":' + b"[" * 100_000,
-        b'{"blobs":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"blobs":' + b"[" * 50_000,
+        b'{"blobs":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
         b'{"blobs":[],"x":' + b'{"y":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
         b'{"blobs":[],"x":' + b"[" * 200 + b"]" * 200 + b"}",
         as_json({"blobs": [BLOB | {"x": [[[[1.5]]]] * 3 + [json.loads("[" * 100 + "]" * 100)]}]}),
@@ -308,6 +308,13 @@ def test_lz4_footer_without_its_flag_is_no_json() -> None:
 )
 def test_unsound_json_is_refused(payload: bytes) -> None:
     with refused(NotCanonical, "footer", 8):
+        decode(puffin(payload))
+
+
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"0"])
+def test_more_values_than_bytes_can_pay_for_are_refused(item: bytes) -> None:
+    payload = b'{"blobs":[],"x":[' + b",".join([item] * 200_000) + b"]}"
+    with refused(LimitExceeded, "values in the footer payload", 8):
         decode(puffin(payload))
 
 
@@ -437,6 +444,15 @@ def test_members_stand_in_java_order() -> None:
         b'{"type":"u","fields":[],"snapshot-id":-1,"sequence-number":-1,"offset":0,"length":0}],'
         b'"properties":{"created-by":"me"},"more":[1]}'
     ).removeprefix(b"PFA1")
+
+
+def test_footers_and_blobs_are_values() -> None:
+    blob = BlobMetadata("t", (1,), 2, 3, 4, 5, None, {"a": "b"}, {"x": [1]})
+    same = BlobMetadata("t", (1,), 2, 3, 4, 5, None, {"a": "b"}, {"x": [1]})
+    first = Footer((blob,), {"c": "d"}, unknown={"y": {}})
+    second = Footer((same,), {"c": "d"}, unknown={"y": {}})
+    assert (first, hash(first)) == (second, hash(second))
+    assert first != Footer((blob,), {"c": "e"}, unknown={"y": {}})
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

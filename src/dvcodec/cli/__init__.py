@@ -14,6 +14,8 @@ def main() -> None:
     """Run the command line; exit code 0 is fine, 1 findings, 2 unreadable or wrong usage, 130 interrupted."""
     if sys.stdout is None:  # closed by the caller: `>&-`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     code = 2
     try:
         code = _run(sys.argv[1:])

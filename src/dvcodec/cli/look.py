@@ -29,6 +29,8 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.ops.sniff import VectorRef
 from dvcodec.ops.stats import VectorStats, describe
 
+_JSON_ROWS = 20_000_000
+"""Positions that are kept in memory for JSON; without it they are printed as they come."""
 _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 """A vector, its numbers or what is wrong with it, and its rows."""
 
@@ -196,7 +198,10 @@ def positions(
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         left = limit
         listed: list[int] = []
-        for chunk in found.read(ref).load().chunks():
+        rows = found.read(ref).load()
+        if as_json and (rows.cardinality if limit is None else min(limit, rows.cardinality)) > _JSON_ROWS:
+            raise UsageError(f"{rows.cardinality:,} rows are too many for JSON: use --limit, or the command ranges")
+        for chunk in rows.chunks():
             values = chunk[:left].tolist()
             if as_json:
                 listed += values

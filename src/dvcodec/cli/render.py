@@ -44,15 +44,9 @@ _PIPE_WIDTH = 1 << 20
 _ASCII = str.maketrans({NOTHING: "-", _NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(_BARS, 1)})
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave the decision to `main`, as for every other output."""
-        raise BrokenPipeError
-
-
 def console() -> Console:
     """Return the console for standard output; lines that go to a file or a pipe are never folded."""
-    return _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def speak_any_encoding() -> None:

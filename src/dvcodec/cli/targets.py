@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def _expand(name: str) -> list[Target]:
     if name == "-" or (is_url(name) and not _SLICE.match(name)):
         return [Target(name)]
     if path.is_dir():
-        files = [Target(str(file), found=True) for file in sorted(path.rglob("*")) if file.is_file()]
+        files = [Target(str(file), found=True) for file in sorted(_walk(path)) if file.is_file()]
         if not files:
             raise UsageError(f"{name}: no files in this folder")
         return files
@@ -102,11 +103,34 @@ def _expand(name: str) -> list[Target]:
         size = match["size"]
         return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
     if glob.has_magic(name):
-        matches = [Target(found) for found in sorted(glob.glob(name, recursive=True)) if Path(found).is_file()]  # noqa: PTH207
+        matches = [Target(str(found)) for found in sorted(_glob(path)) if found.is_file()]
         if not matches:
             raise UsageError(f"{name}: no such files")
         return matches
     return [Target(name)]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder, however deep; links to folders are not followed."""
+    for parent, _, files in os.walk(folder):
+        yield from (Path(parent, file) for file in files)
+
+
+def _glob(pattern: Path) -> Iterator[Path]:
+    """Yield what matches, as in a shell: ``*`` matches no hidden file.
+
+    ``**`` goes through folders, but not through links to them, which may lead in circles.
+    """
+    parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in pattern.parts[bool(pattern.anchor) :]]
+    wanted = Path(*parts, "*") if parts[-1] == "**" else Path(*parts)
+    hidden = any(map(_is_hidden, parts))
+    for found in Path(pattern.anchor).glob(str(wanted)):
+        if hidden or not any(map(_is_hidden, found.parts)):
+            yield found
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith(".") and part != ".."
 
 
 class Part:
@@ -156,6 +180,8 @@ def _part(source: Source, target: Target) -> Part:
 
 @contextmanager
 def _open_file(target: Target) -> Iterator[Source]:
+    if target.path == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
     whole = sys.stdin.buffer.read() if target.path == "-" else target.path
     with open_source(whole, name="<stdin>" if target.path == "-" else None) as source:
         yield source
@@ -192,4 +218,9 @@ def _sniff(file: Source, target: Target) -> Container:
     part = _part(file, target)
     with part.errors_of_file():
         container = sniff_source(part)
-    return replace(container, vectors=tuple(replace(ref, offset=ref.offset + part.base) for ref in container.vectors))
+    return replace(container, vectors=tuple(_moved(ref, part.base) for ref in container.vectors))
+
+
+def _moved(ref: VectorRef, base: int) -> VectorRef:
+    blob = ref.blob and replace(ref.blob, offset=ref.blob.offset + base)
+    return replace(ref, offset=ref.offset + base, blob=blob)

@@ -107,7 +107,15 @@ class BitmapView:
         elif kind == ContainerKind.RUN:
             low = int(words[1]) if container == 0 else int(words[-2]) + int(words[-1])
         else:
-            at = int(np.flatnonzero(words)[container])
+            found = np.flatnonzero(words)
+            if not len(found):
+                raise self._fail(
+                    container % len(self.keys),
+                    "population is not the cardinality in the header",
+                    expected=int(self.cards[container]),
+                    actual=0,
+                )
+            at = int(found[container])
             bits = int(words[at])
             low = 16 * at + ((bits & -bits) if container == 0 else bits).bit_length() - 1
         return int(self.keys[container]) << 16 | low

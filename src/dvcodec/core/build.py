@@ -36,7 +36,7 @@ _KEY_ROWS = 1 << 32
 def as_positions(positions: Any) -> NDArray[np.uint64]:
     """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
     if not isinstance(positions, np.ndarray):
-        if isinstance(positions, (bytes, bytearray)):
+        if isinstance(positions, (bytes, bytearray, memoryview)):
             raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
         if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
             if positions.null_count:
@@ -50,6 +50,8 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
                 raise UsageError("a position is negative or above 2**64 - 1") from None
             except TypeError as err:
                 raise UsageError(f"positions must be integers: {err}") from None
+    if isinstance(positions, np.ma.MaskedArray) and np.ma.is_masked(positions):
+        raise UsageError("positions are masked")
     if positions.size == 0:
         return np.zeros(0, np.uint64)
     if positions.dtype.kind not in "iu" or positions.ndim != 1:

@@ -44,6 +44,8 @@ def as_view(buf: BytesLike) -> memoryview:
         raise UsageError(f"need a bytes-like object, got {type(buf).__name__}") from None
     if not view.c_contiguous:
         raise UsageError("need contiguous bytes, got a strided view: copy it first")
+    if not view.nbytes:
+        return memoryview(b"")
     return (view if view.format == "B" and view.ndim == 1 else view.cast("B")).toreadonly()
 
 

@@ -30,7 +30,7 @@ class Limits:
     max_vector_bytes: int = 2**31 - 1
     max_bitmaps: int = 2**12
     max_cardinality: int = 2**40
-    max_footer_bytes: int = 2**26
+    max_footer_bytes: int = 2**24
     max_blobs: int = 2**20
     max_blob_bytes: int = 2**30
 

@@ -136,7 +136,7 @@ class RowSet:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, RowSet):
             return self._bitmaps == other._bitmaps
-        if isinstance(other, (set, frozenset)):
+        if isinstance(other, set):  # not frozenset: equal things must have equal hashes
             return len(self) == len(other) and all(position in self for position in other)
         return NotImplemented
 

@@ -6,6 +6,7 @@ the checks: length, CRC, magic, structure, cardinality; array order and bitset p
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass
 
@@ -201,8 +202,8 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
     count = max(bitmaps) + 1 if bitmaps else 0
     if count > min(room // MIN_BUCKET, MAX_DV_KEY + 1):
         raise UsageError(f"a native vector up to key {count - 1} would have more than {room} bytes")
-    parts = [
-        roaring.serialize(bitmaps[key], run_optimize=run_optimize) if key in bitmaps else roaring.EMPTY_BITMAP
-        for key in range(count)
-    ]
-    return b"".join([struct.pack("<i", count), *(struct.pack("<i", len(part)) + part for part in parts)])
+    out = [struct.pack("<i", count)]
+    for last, key in itertools.pairwise([-1, *bitmaps]):
+        part = roaring.serialize(bitmaps[key], run_optimize=run_optimize)
+        out += [_NATIVE_GAP.tobytes() * (key - last - 1), struct.pack("<i", len(part)), part]
+    return b"".join(out)

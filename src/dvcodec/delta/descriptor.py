@@ -7,12 +7,13 @@ Specification: Delta's PROTOCOL.md, "Deletion Vector Descriptor Schema" and "Der
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
@@ -33,6 +34,7 @@ UUID_CHARS = 20
 SIZE_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
 """A frame is this many bytes longer than `sizeInBytes`, which counts magic and bitmap alone."""
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
 _MEMBERS = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
@@ -170,12 +172,7 @@ class Descriptor:
         if self.is_inline:
             raise UsageError("an inline vector stands in the log, not in a file")
         if self.storage_type == ABSOLUTE:
-            try:
-                parts = urlsplit(self.path_or_inline_dv)
-            except ValueError as err:
-                raise _refuse(None, "a URL", f"{self.path_or_inline_dv!r}: {err}") from None
-            local = parts.scheme == "file" and parts.netloc in ("", "localhost")
-            return unquote(parts.path if local else self.path_or_inline_dv)
+            return self._absolute_path()
         if not table_root:
             raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
         if self.storage_type == RELATIVE:
@@ -185,7 +182,21 @@ class Descriptor:
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
         if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
             raise _refuse(None, "a path inside the table", repr(relative))
-        return f"{table_root.rstrip('/')}/{relative}"
+        return _printable(f"{table_root.rstrip('/')}/{relative}")
+
+    def _absolute_path(self) -> str:
+        url = self.path_or_inline_dv
+        try:
+            parts = urlsplit(url)
+        except ValueError as err:
+            raise _refuse(None, "a URL", f"{url!r}: {err}") from None
+        if not parts.scheme and not url.startswith("/"):
+            raise _refuse(None, "an absolute URL", repr(url))
+        if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+            return _printable(unquote(url))
+        if not parts.path.startswith("/") or parts.query or parts.fragment:
+            raise _refuse(None, "a file URL with a path alone", repr(url))
+        return _printable(unquote(parts.path))
 
     @classmethod
     def from_location(cls, location: DvLocation, table_root: str | None = None) -> Descriptor:
@@ -206,14 +217,19 @@ class Descriptor:
         return cls(ABSOLUTE, _as_url(location.path), size, location.cardinality, offset)
 
 
-def _as_url(path: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415
+def _printable(path: str) -> str:
+    """Refuse what no file can be called."""
+    if "\0" in path or _SURROGATES.search(path):
+        raise _refuse(None, "a path without NUL and lone surrogates", repr(path))
+    return path
 
+
+def _as_url(path: str) -> str:
     if urlsplit(path).scheme and not path.startswith("/"):
-        return quote(path, safe="/:@!$&'()*+,;=-._~")
+        return quote(os.fsencode(path), safe="/:@!$&'()*+,;=-._~")
     if not path.startswith("/"):
         raise UsageError(f"{path!r} is neither below the table's folder nor an absolute path or URL")
-    return "file://" + quote(path)
+    return "file://" + quote(os.fsencode(path))
 
 
 def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:

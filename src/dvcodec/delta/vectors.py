@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import BadMagic, Truncated, UsageError
+from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
@@ -236,6 +236,8 @@ def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[
                 expected=f"at most {max(source.size - offset - 8, 0)} (bytes left for magic and vector)",
                 actual=size - 8,
             )
+        if size < frame.FRAME_OVERHEAD + 4:
+            raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
         count += 1
         limits.check("max_blobs", count, piece)
         limits.check("max_vector_bytes", size, piece)

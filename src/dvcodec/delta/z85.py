@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 
 __all__ = ["decode", "encode"]
 
@@ -49,6 +49,8 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
             padding that is not zero, or more data than `size`.
         Truncated: less data than `size`.
     """
+    if size is not None and size < 0:
+        raise UsageError(f"size {size} is negative")
     raw = text.encode("utf-8", "surrogatepass")
     cursor = Cursor(raw, source=source)
     if len(raw) % 5:

@@ -46,10 +46,7 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
     with open_source(source) as opened, pq.ParquetFile(_RandomAccess(opened), pre_buffer=False) as file:
-        names = file.schema_arrow.names
-        missing = [name for name in (FILE_PATH, POS) if name not in names]
-        if missing:
-            raise UsageError(f"{opened.name}: no column {missing[0]!r}, but {', '.join(names)}")
+        _check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
         # Paths repeat: reading them as a dictionary keeps one string per file.
         with pq.ParquetFile(_RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
             return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
@@ -87,9 +84,8 @@ def _batches(data: Any) -> Iterator[Any]:
 
 def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> Iterator[tuple[str, RowSet]]:
     """Group one batch by data file: one stable sort by file code, then slices."""
+    _check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
-        if name not in batch.schema.names:
-            raise UsageError(f"no column {name!r}, but {', '.join(batch.schema.names)}")
         if batch.column(name).null_count:
             raise UsageError(f"column {name!r} holds {batch.column(name).null_count} nulls")
     if not batch.num_rows:
@@ -98,16 +94,34 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
     if not hasattr(paths, "dictionary"):
         paths = paths.dictionary_encode()
     codes: NDArray[np.integer[Any]] = paths.indices.to_numpy(zero_copy_only=False)
+    if int(codes.min()) < 0 or int(codes.max()) >= len(paths.dictionary):
+        raise UsageError(f"column {file_column!r} has codes outside of its dictionary")
     positions = batch.column(pos_column).to_numpy(zero_copy_only=False)
     if (codes[1:] < codes[:-1]).any():
         order = np.argsort(codes, kind="stable")
         codes, positions = codes[order], positions[order]
     cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
     for start, stop in itertools.pairwise(cuts):
-        path = paths.dictionary[int(codes[start])].as_py()
-        if not isinstance(path, str):
-            raise UsageError(f"column {file_column!r} holds {path!r}, which is no string")
+        try:
+            path = paths.dictionary[int(codes[start])].as_py()
+        except UnicodeDecodeError as err:
+            raise UsageError(f"column {file_column!r} holds a path that is no UTF-8: {err}") from None
+        if path is None:  # a null of the dictionary, which null_count does not see
+            raise UsageError(f"column {file_column!r} holds None, which is no string")
         yield path, RowSet(positions[start:stop])
+
+
+def _check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
+    """Check that both columns are there once, and that data files are strings, as they are or in a dictionary."""
+    for name in (file_column, pos_column):
+        count = schema.names.count(name)
+        if count != 1:
+            problem = f"{count} columns are called {name!r}" if count else f"no column {name!r}"
+            raise UsageError(f"{where}{problem}, but {', '.join(schema.names)}")
+    kind = schema.field(file_column).type
+    kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
+    if str(kind) not in ("string", "large_string", "string_view"):
+        raise UsageError(f"{where}column {file_column!r} holds {kind}, not strings")
 
 
 class _RandomAccess:

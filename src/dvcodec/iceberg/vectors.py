@@ -18,7 +18,7 @@ from typing import Literal
 from dvcodec._version import __version__
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
@@ -27,6 +27,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.manifest import java_blob_order
 from dvcodec.io import SinkTarget, SourceTarget, target_name
 from dvcodec.puffin import CREATED_BY, REFERENCED_DATA_FILE, BlobMetadata, PuffinReader, PuffinWriter, open_puffin
+from dvcodec.puffin.footer import Footer, encodable
 
 __all__ = [
     "BLOB_TYPE",
@@ -114,9 +115,24 @@ def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) ->
     return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
-def vector_blobs(blobs: Iterable[BlobMetadata]) -> list[BlobMetadata]:
-    """Return the deletion vectors among the blobs of a footer."""
-    return [blob for blob in blobs if blob.type == BLOB_TYPE]
+def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata]:
+    """Return the deletion vectors among the blobs of a footer.
+
+    Raises:
+        NotCanonical: together they are longer than the file: many names for the same bytes would make reading all
+            of them endless. (A single damaged length is left to the reader of that blob.)
+    """
+    blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
+    lengths = sorted(max(blob.length, 0) for blob in blobs)
+    if sum(lengths[:-1]) > footer.offset:
+        raise NotCanonical(
+            "lengths of all vectors",
+            source=source,
+            offset=footer.offset,
+            expected=f"at most the {footer.offset} bytes before the footer",
+            actual=sum(lengths),
+        )
+    return blobs
 
 
 def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | None:
@@ -139,21 +155,30 @@ def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | Non
     return int(text)
 
 
-def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
-    """Read and walk one vector of a Puffin file, held against its `cardinality` property."""
+def check_blob(blob: BlobMetadata, source: str | None = None) -> int | None:
+    """Check what the footer says of a vector, as far as reading depends on it; return its `cardinality`.
+
+    Raises:
+        NotCanonical: the blob is compressed, or its cardinality is no number.
+    """
     if blob.compression_codec is not None:
         raise NotCanonical(
             "compression-codec of a deletion vector",
-            source=reader.source.name,
+            source=source,
             offset=blob.offset,
             expected="none: deletion vectors are not compressed",
             actual=repr(blob.compression_codec),
         )
+    return blob_cardinality(blob, source)
+
+
+def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
+    """Read and walk one vector of a Puffin file, held against its `cardinality` property."""
     return vector.read(
         reader.read_stored(blob),
         allowed=(Magic.PORTABLE64,),
         exact=True,
-        cardinality=blob_cardinality(blob, reader.source.name),
+        cardinality=check_blob(blob, reader.source.name),
         limits=reader.limits,
         verify_checksum=verify_checksum,
     )
@@ -180,7 +205,7 @@ def read_deletion_vectors(
     """
     rows: dict[str, RowSet] = {}
     with open_puffin(source, limits=limits) as reader:
-        for blob in vector_blobs(reader.blobs):
+        for blob in vector_blobs(reader.footer, reader.source.name):
             path = blob.properties.get(REFERENCED_DATA_FILE)
             if path is None:
                 raise _blob_error(reader, blob, "blob property referenced-data-file", "a path", "nothing")
@@ -241,12 +266,17 @@ def write_stored_vectors(
 ) -> list[DvLocation]:
     """Write frames as they are, ((data file, cardinality), frame) in file order: conversion without re-encoding."""
     items = iter(vectors)
+    seen: set[str] = set()
     first = next(items, None)
     if first is None:
         return []
     blobs = []
     with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
         for (path, cardinality), blob in chain([first], items):
+            stored = encodable(path)
+            if stored in seen:
+                raise UsageError(f"two vectors for the data file {path!r}: unite them first")
+            seen.add(stored)
             properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
             metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
             blobs.append((path, cardinality, writer.add_stored(metadata, blob)))

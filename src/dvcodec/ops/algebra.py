@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, open_source
@@ -49,11 +50,16 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
 def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[str | None, RowSet]:
     """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
 
-    Several vectors of one data file, or of none, are united.
+    Several vectors of one data file are united.
 
     Raises:
         DecodeError: the container or a vector is not sound.
+        UsageError: several vectors whose data files the container does not name: uniting them would mix rows of
+            different files (`delta.read_deletion_vectors` gives them by offset).
     """
     with open_source(target) as source:
         container = sniff_source(source, limits=limits)
+        nameless = sum(ref.data_file is None for ref in container.vectors)
+        if nameless > 1:
+            raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")
         return merge({ref.data_file: read_vector(source, ref, limits=limits).load()} for ref in container.vectors)

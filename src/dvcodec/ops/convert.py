@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from dvcodec import delta, iceberg
+from dvcodec.core import frame
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
+from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
@@ -26,6 +28,7 @@ __all__ = ["TARGETS", "Target", "convert", "portable_frame", "write"]
 
 Target: TypeAlias = Literal["puffin", "delta", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(Target)
+_MAX_GAP_KEYS = 1 << 16
 
 
 def convert(
@@ -85,18 +88,28 @@ def write(
     *,
     created_by: str = DEFAULT_CREATED_BY,
 ) -> list[DvLocation]:
-    """Write row sets into a new file of the given kind; arguments and errors as in `convert`."""
+    """Write row sets into a new file of the given kind; arguments and errors as in `convert`.
+
+    Vectors have Java's bytes, gap keys included, unless a row set reaches 2**48: then no gap keys are written.
+    """
     if to not in TARGETS:
         raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}")
-    frames = ((path, rows.cardinality, iceberg.encode(rows)) for path, rows in vectors.items())
+    frames = ((path, rows.cardinality, iceberg.encode(rows, gap_keys=_dense(rows))) for path, rows in vectors.items())
     if to == "puffin":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
         named = {path: rows for path, rows in vectors.items() if path is not None}
-        return iceberg.write_deletion_vectors(sink, named, created_by=created_by)
+        return iceberg.write_deletion_vectors(
+            sink, named, created_by=created_by, gap_keys=all(map(_dense, named.values()))
+        )
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
     return _write_frames(to, sink, frames)
+
+
+def _dense(rows: RowSet) -> bool:
+    """Whether Java's gap keys are worth their 12 bytes each: a few bytes of input must not become gigabytes."""
+    return (rows.max or 0) >> 32 < _MAX_GAP_KEYS
 
 
 def _write_frames(
@@ -129,10 +142,19 @@ def _frames(source: Source, refs: list[VectorRef], limits: Limits) -> Iterator[t
 
 
 def portable_frame(found: Vector) -> BytesLike:
-    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them."""
-    if found.frame is not None and found.magic is Magic.PORTABLE64:
+    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them.
+
+    Raises:
+        NotCanonical: the vector is not sound.
+        UsageError: a bare bitmap with positions that no deletion vector can hold.
+    """
+    if found.magic is Magic.PORTABLE64:
         found.check()
-        return found.frame.data
+        if found.frame is not None:
+            return found.frame.data
+        if (found.view.max or 0) > MAX_DV_POSITION:
+            raise UsageError(f"position {found.view.max} is above the highest of a deletion vector, {MAX_DV_POSITION}")
+        return frame.build(Magic.PORTABLE64, bytes(found.view.data))
     return iceberg.encode(found.load())
 
 

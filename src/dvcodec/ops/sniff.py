@@ -18,12 +18,12 @@ from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.vectors import VERSION, read_frames
-from dvcodec.iceberg.vectors import blob_cardinality, vector_blobs
+from dvcodec.iceberg.vectors import blob_cardinality, check_blob, vector_blobs
 from dvcodec.io import Source, SourceTarget, open_source, read_window
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
-from dvcodec.puffin.footer import REFERENCED_DATA_FILE, Footer, decode_footer
+from dvcodec.puffin.footer import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
 
-__all__ = ["Container", "ContainerKind", "VectorRef", "decode_at", "read_vector", "sniff", "sniff_source"]
+__all__ = ["ALLOWED", "Container", "ContainerKind", "VectorRef", "decode_at", "read_vector", "sniff", "sniff_source"]
 
 
 class ContainerKind(str, Enum):
@@ -34,13 +34,22 @@ class ContainerKind(str, Enum):
     DELTA = "delta"
     """A version byte and frames; Paimon's 64-bit index files are the same bytes."""
     PAIMON = "paimon"
-    """A version byte and frames, the first of them 32-bit."""
+    """A version byte and frames, at least one of them 32-bit."""
     BLOB = "blob"
     """One frame and nothing else (DuckDB, DuckLake)."""
     ROARING64 = "roaring64"
     """A bare 64-bit portable bitmap (Hudi)."""
     ROARING32 = "roaring32"
     """A bare 32-bit portable bitmap (Lance ``.bin``)."""
+
+
+ALLOWED = {
+    ContainerKind.PUFFIN: (Magic.PORTABLE64,),
+    ContainerKind.DELTA: (Magic.PORTABLE64, Magic.NATIVE64),
+    ContainerKind.PAIMON: (Magic.PAIMON32, Magic.PORTABLE64),
+    ContainerKind.BLOB: tuple(Magic),
+}
+"""The layouts that framed vectors may have in each container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class VectorRef:
         size: bytes.
         cardinality: what the container's metadata promises, None if it does not say.
         data_file: the data file whose rows these are, None if the container does not say.
+        blob: what a Puffin footer says of it.
     """
 
     kind: ContainerKind
@@ -60,6 +70,7 @@ class VectorRef:
     size: int
     cardinality: int | None = None
     data_file: str | None = None
+    blob: BlobMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +114,20 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PUFFIN
         footer = decode_footer(source, limits=limits)
         vectors = tuple(
-            VectorRef(
-                kind, blob.offset, blob.length, _promised(blob, source.name), blob.properties.get(REFERENCED_DATA_FILE)
-            )
-            for blob in vector_blobs(footer.blobs)
+            VectorRef(kind, blob.offset, blob.length, _promised(blob), blob.properties.get(REFERENCED_DATA_FILE), blob)
+            for blob in vector_blobs(footer, source.name)
         )
     elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
     elif Magic.find(head[5:9]) is not None or (
-        head[:1] == bytes([VERSION]) and (source.size == 1 or _is_frame(head, 1, source.size, exact=False))
+        head[:1] == bytes([VERSION])
+        and (source.size == 1 or (any(head[4:8]) and _is_frame(head, 1, source.size, exact=False)))
     ):
-        kind = ContainerKind.PAIMON if head[5:9] == Magic.PAIMON32.value else ContainerKind.DELTA
-        frames = read_frames(source, limits=limits)
-        vectors = tuple(VectorRef(kind, cursor.base, cursor.end) for cursor in frames)
+        frames = [(cursor.base, cursor.end, bytes(cursor.view[4:8])) for cursor in read_frames(source, limits=limits)]
+        has_32_bit = any(magic == Magic.PAIMON32.value for *_, magic in frames)
+        kind = ContainerKind.PAIMON if has_32_bit else ContainerKind.DELTA
+        vectors = tuple(VectorRef(kind, offset, size) for offset, size, _ in frames)
     else:
         kind = _bare_bitmap(source, head, limits)
         vectors = (VectorRef(kind, 0, source.size),)
@@ -129,10 +140,10 @@ def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
     return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
 
 
-def _promised(blob: object, name: str) -> int | None:
-    """The cardinality property; one that is no number is `lint`'s finding, not a reason to see nothing."""
+def _promised(blob: BlobMetadata) -> int | None:
+    """The cardinality property; one that is no number is refused when the vector is read."""
     try:
-        return blob_cardinality(blob, name)  # type: ignore[arg-type]
+        return blob_cardinality(blob)
     except DecodeError:
         return None
 
@@ -180,15 +191,24 @@ def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
 def read_vector(
     source: Source, ref: VectorRef, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
 ) -> Vector:
-    """Read one vector of a container and walk it; its cardinality is held against the container's.
+    """Read one vector of a container and walk it; it is held against what the container's metadata says.
 
     Raises:
-        DecodeError: the vector is not sound.
+        DecodeError: the vector is not sound, or of a layout that its container does not allow.
     """
+    if ref.blob is not None:
+        check_blob(ref.blob, source.name)
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)
-    return vector.read(cursor, exact=True, cardinality=ref.cardinality, limits=limits, verify_checksum=verify_checksum)
+    return vector.read(
+        cursor,
+        allowed=ALLOWED[ref.kind],
+        exact=True,
+        cardinality=ref.cardinality,
+        limits=limits,
+        verify_checksum=verify_checksum,
+    )
 
 
 def decode_at(

@@ -70,7 +70,12 @@ class VectorStats:
 
 
 def describe(vector: Vector, *, row_count: int | None = None) -> VectorStats:
-    """Take the numbers of a walked vector (see `sniff.read_vector`)."""
+    """Take the numbers of a walked vector (see `sniff.read_vector`).
+
+    Raises:
+        NotCanonical: an array is not in order, or a bitset's population is not its cardinality.
+    """
+    vector.check()
     view = vector.view
     size = len(vector.frame.data) if vector.frame is not None else len(view.data)
     return VectorStats(view.cardinality, view.min, view.max, size, view.mix, len(view.bitmaps), view.gaps, row_count)

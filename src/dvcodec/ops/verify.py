@@ -14,7 +14,7 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, open_source, read_window
-from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, read_vector, sniff_source
+from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, sniff_source
 
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
@@ -120,7 +120,9 @@ def _read(
             read = read_vector(source, ref, limits=limits)
         else:
             cursor = read_window(source, ref.offset, ref.size)
-            read = vector.read(cursor, exact=True, limits=limits, verify_checksum=verify_checksum)
+            read = vector.read(
+                cursor, allowed=ALLOWED[ref.kind], exact=True, limits=limits, verify_checksum=verify_checksum
+            )
         read.check()
     except DecodeError as error:
         return None, error

@@ -14,7 +14,15 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, open_sink, open_source, read_window
-from dvcodec.puffin.footer import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer, encode_footer
+from dvcodec.puffin.footer import (
+    MAGIC,
+    REFERENCED_DATA_FILE,
+    BlobMetadata,
+    Footer,
+    decode_footer,
+    encodable,
+    encode_footer,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -188,7 +196,8 @@ def rewrite_paths(
         How many blobs name another data file now.
 
     Raises:
-        UsageError: `mapping` names a path that no blob has (nothing is written then).
+        UsageError: `mapping` names a path that no blob has, or gives two data files one path (nothing is
+            written then).
     """
     with open_puffin(source, limits=limits) as reader:
         footer = reader.footer
@@ -206,10 +215,20 @@ def rewrite_paths(
             blob if path is None else replace(blob, properties={**blob.properties, REFERENCED_DATA_FILE: path})
             for blob, path in zip(footer.blobs, new, strict=True)
         )
+        _check_distinct(reader.source.name, old, new)
         with open_sink(sink) as out:
             _copy(reader.source, out, footer.offset)
             out.write(encode_footer(replace(footer, blobs=blobs)))
     return sum(a != b for a, b in zip(old, new, strict=True))
+
+
+def _check_distinct(name: str, old: list[str | None], new: list[str | None]) -> None:
+    """Refuse to make two vectors of one data file (what a file already has double may stay)."""
+    stored = [None if path is None else encodable(path) for path in new]
+    owners: dict[str, str | None] = {}
+    for before, after in zip(old, stored, strict=True):
+        if after is not None and owners.setdefault(after, before) != before:
+            raise UsageError(f"{name}: {owners[after]!r} and {before!r} would both become {after!r}")
 
 
 def _copy(source: Source, sink: Sink, stop: int, step: int = 1 << 24) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from dvcodec.core.compress import decompress
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, Unsupported
+from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Source, read_window
 
@@ -33,8 +33,11 @@ REFERENCED_DATA_FILE = "referenced-data-file"
 _TAIL = struct.Struct("<i4s4s")
 _TAIL_READ = 8192
 """Bytes of the first read at the end of the file: one request gets most footers whole."""
+_FREE_STRUCTURE = 1 << 16
+"""Brackets and commas that a footer may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
 _MAX_NESTING = 64
 """Depth of members that the specification does not name: what is kept has to be written again."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -168,7 +171,12 @@ def _java_json(value: Any) -> str:
 
 def _java_string(text: str) -> str:
     escaped = re.sub(r'["\\\x00-\x1f]', lambda m: _JSON_ESCAPES.get(m[0], f"\\u{ord(m[0]):04X}"), text)
-    return '"' + re.sub("[\ud800-\udfff]", "?", escaped) + '"'
+    return f'"{encodable(escaped)}"'
+
+
+def encodable(text: str) -> str:
+    """Return text as it is written: Java puts ``?`` in the place of a lone surrogate, which UTF-8 cannot hold."""
+    return _SURROGATES.sub("?", text)
 
 
 class _FooterParser:
@@ -179,6 +187,12 @@ class _FooterParser:
         self._limits = limits
 
     def parse(self, text: bytes, offset: int, compressed: bool) -> Footer:
+        structure = sum(text.count(mark) for mark in (b"[", b"{", b","))
+        most = _FREE_STRUCTURE + len(text) // 8
+        if structure > most:
+            raise self._payload.error(
+                LimitExceeded, "values in the footer payload", at=0, expected=f"at most {most}", actual=structure
+            )
         try:
             root = json.loads(text.decode(), object_pairs_hook=self._object, parse_constant=self._constant)
         except DecodeError:
