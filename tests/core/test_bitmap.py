@@ -79,6 +79,17 @@ def test_the_lowest_and_the_highest_value_are_those_of_the_outer_containers() ->
     assert (view.min, view.max) == (8 << 16 | 10, 9 << 16 | 13)
 
 
+def test_a_bitset_without_a_value_has_no_lowest_and_no_highest() -> None:
+    void = bitset(9, []).claiming(5000)
+    first, last = view_of(void, array(10, [1])), view_of(array(8, [1]), void)
+    for view, edge, container in ((first, "min", 0), (last, "max", 1)):
+        with pytest.raises(NotCanonical) as caught:
+            getattr(view, edge)
+        assert f"in bitset container {container} (key 0x0009)" in caught.value.what
+        assert (caught.value.expected, caught.value.actual) == (5000, 0)
+    assert (first.max, last.min) == (10 << 16 | 1, 8 << 16 | 1)
+
+
 def test_words_are_all_payloads_in_a_row() -> None:
     view = view_of(*MIXED)
     assert view.words.tobytes() == b"".join(container.payload for container in MIXED)

@@ -120,12 +120,18 @@ def test_positions_use_all_64_bits(top: int) -> None:
         (b"\x01\x02\x03", "not bytes"),
         (bytes(8), "not bytes"),
         (bytearray(8), "not bytes"),
+        (memoryview(bytes(8)), "not bytes"),
+        (np.ma.masked_equal([1, 2, 3], 2), "positions are masked"),
     ],
     ids=lambda value: " ".join(repr(value).split())[:60],
 )
 def test_what_is_no_row_position_is_refused(wrong: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build.as_positions(wrong)
+
+
+def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
+    assert build.as_positions(np.ma.masked_equal([1, 2, 3], 9)).tolist() == [1, 2, 3]
 
 
 def test_uint64_arrays_are_not_copied() -> None:

@@ -44,12 +44,16 @@ def xxh32(data: bytes) -> int:
     return hashed ^ hashed >> 16
 
 
-def lz4_frame(*blocks: Block, size: int | None) -> bytes:
-    """An LZ4 frame of these blocks that states `size` as its content size."""
-    descriptor = b"\x60\x70" if size is None else b"\x68\x70" + struct.pack("<Q", size)
+def lz4_frame(*blocks: Block, size: int | None, checksums: bool = False) -> bytes:
+    """An LZ4 frame of these blocks that states `size` as its content size; checksums are for short stored blocks."""
+    flags = 0x60 | (0 if size is None else 0x08) | (0x14 if checksums else 0)
+    descriptor = bytes([flags, 0x70]) + (b"" if size is None else struct.pack("<Q", size))
     parts = [LZ4_MAGIC, descriptor, bytes([xxh32(descriptor) >> 8 & 0xFF])]
-    parts += [struct.pack("<I", len(data) | (0 if packed else 1 << 31)) + data for data, packed in blocks]
-    return b"".join([*parts, bytes(4)])
+    for data, packed in blocks:
+        parts += (struct.pack("<I", len(data) | (0 if packed else 1 << 31)), data)
+        parts.append(struct.pack("<I", xxh32(data)) if checksums else b"")
+    parts += (bytes(4), struct.pack("<I", xxh32(b"".join(data for data, _ in blocks))) if checksums else b"")
+    return b"".join(parts)
 
 
 def zstd_frame(*runs: int, header: bytes) -> bytes:
@@ -69,6 +73,12 @@ FRAMES = {
     "lz4 compressed": ("lz4", lz4_frame(packed(TEXT), size=len(TEXT)), TEXT),
     "lz4 of two blocks": ("lz4", lz4_frame(packed(TEXT), (b"!", False), size=len(TEXT) + 1), TEXT + b"!"),
     "lz4 of nothing": ("lz4", lz4_frame(size=0), b""),
+    "lz4 with checksums": ("lz4", lz4_frame((b"rows", False), (b"!", False), size=5, checksums=True), b"rows!"),
+    "zstd with a checksum": (
+        "zstd",
+        bytes.fromhex("28b52ffd2410810000") + b"deletion vectors" + bytes.fromhex("d967388d"),
+        b"deletion vectors",
+    ),
     "zstd": ("zstd", bytes(cramjam.zstd.compress(TEXT)), TEXT),
     "zstd of nothing": ("zstd", bytes(cramjam.zstd.compress(b"")), b""),
     "zstd, size in 1 byte": ("zstd", zstd_frame(9, header=b"\x20\x09"), bytes(9)),
@@ -97,11 +107,13 @@ def test_cut_frames_are_refused(codec: str, frame: bytes, content: bytes) -> Non
 
 
 @frames
-def test_nothing_but_empty_frames_may_follow(codec: str, frame: bytes, content: bytes) -> None:
-    other = FRAMES["lz4 stored" if codec == "lz4" else "zstd"][1]
-    for tail in (b"\x00", b"trailing", other):
-        with pytest.raises(NotCanonical):
+def test_nothing_may_follow_not_even_an_empty_frame(codec: str, frame: bytes, content: bytes) -> None:
+    skippable = struct.pack("<II", 0x184D2A50, 2) + b"ab"
+    for tail in (b"\x00", b"trailing", frame, FRAMES[f"{codec} of nothing"][1], skippable):
+        with pytest.raises(NotCanonical) as caught:
             unpack(codec)(frame + tail)
+        assert caught.value.what == f"bytes after the end of the {codec} frame"
+        assert (caught.value.offset, caught.value.actual) == (len(frame), str(len(tail)))
 
 
 @frames
@@ -190,7 +202,13 @@ def test_frames_without_a_content_size_are_refused() -> None:
     plain = bytes(cramjam.lz4.compress(TEXT))
     assert not plain[4] & 0x08
     windowed = zstd_frame(300, header=b"\x00\x38")
-    for codec, frame in (("lz4", plain), ("lz4", lz4_frame((TEXT, False), size=None)), ("zstd", windowed)):
+    named = LZ4_MAGIC + b"\x61\x70" + bytes(60)
+    for codec, frame in (
+        ("lz4", plain),
+        ("lz4", named),
+        ("lz4", lz4_frame((TEXT, False), size=None)),
+        ("zstd", windowed),
+    ):
         with pytest.raises(NotCanonical) as caught:
             unpack(codec)(frame)
         assert caught.value.offset == 0

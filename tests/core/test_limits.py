@@ -44,5 +44,12 @@ def test_limits_do_not_change() -> None:
     assert Limits() == DEFAULT_LIMITS
 
 
-def test_the_default_admits_the_largest_frame_and_no_larger_one() -> None:
-    assert DEFAULT_LIMITS.max_vector_bytes == 2**31 - 1
+def test_the_defaults_are_those_that_are_documented() -> None:
+    assert dataclasses.asdict(DEFAULT_LIMITS) == {
+        "max_vector_bytes": 2**31 - 1,
+        "max_bitmaps": 2**12,
+        "max_cardinality": 2**40,
+        "max_footer_bytes": 2**24,
+        "max_blobs": 2**20,
+        "max_blob_bytes": 2**30,
+    }

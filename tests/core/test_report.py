@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -26,6 +27,13 @@ def test_a_report_is_ok_unless_a_check_failed(checks: tuple[Check, ...], ok: boo
     report = Report("dv.bin", "delta", checks)
     assert report.ok is ok
     assert report.findings == findings
+
+
+@pytest.mark.parametrize("value", [PASSED, Report("dv.bin", "delta", (PASSED,))])
+def test_checks_and_reports_do_not_change(value: Check | Report) -> None:
+    for field in dataclasses.fields(value):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, field.name, None)
 
 
 def test_checks_say_what_came_of_them() -> None:

@@ -77,7 +77,13 @@ def test_hazard_fewer_than_eight_bytes(size: int) -> None:
 
 @pytest.mark.parametrize("name", small_bitmaps())
 def test_hazard_payload_or_header_truncated_anywhere(name: str) -> None:
-    check_truncations(decode, small_bitmaps()[name])
+    data = small_bitmaps()[name]
+    check_truncations(decode, data)
+    for size in range(len(data)):
+        cursor = Cursor(b"?" * 99 + data[:size])
+        cursor.seek(99, "the bitmap")
+        with pytest.raises(Truncated):
+            walk(cursor)
 
 
 # ------------------------------------------------------------------ hazard 2: cookie

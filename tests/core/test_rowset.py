@@ -218,6 +218,11 @@ def test_a_mask_without_rows_is_the_empty_set(nothing: Any) -> None:
     assert RowSet.from_mask(nothing) == RowSet.from_mask(nothing, 2**64 - 9) == RowSet()
 
 
+def test_a_mask_may_end_with_the_last_position() -> None:
+    assert list(RowSet.from_mask([True], 2**64 - 1)) == [2**64 - 1]
+    assert list(RowSet.from_mask([True, True], 2**64 - 2)) == [2**64 - 2, 2**64 - 1]
+
+
 @pytest.mark.parametrize("start", [-1, 2**64 - 1, 2**64, 2**70])
 def test_a_mask_may_not_leave_the_positions(start: int) -> None:
     with pytest.raises(UsageError, match="mask"):

@@ -335,6 +335,15 @@ def test_a_native_vector_that_would_not_fit_is_refused_before_it_is_built() -> N
         vector.encode_payload(RowSet([MAX_DV_POSITION]), Magic.PORTABLE64)
 
 
+def test_native_gaps_are_written_without_a_loop_over_them() -> None:
+    count = 300_000
+    data = vector.encode_payload(RowSet([5, count << 32 | 1]), Magic.NATIVE64)
+    gap = struct.pack("<i", 8) + EMPTY
+    first, last = bitmap(array(0, [5])), bitmap(array(0, [1]))
+    head = struct.pack("<ii", count + 1, len(first)) + first
+    assert data == head + gap * (count - 1) + struct.pack("<i", len(last)) + last
+
+
 @pytest.mark.parametrize(
     ("magic", "wrap"),
     [

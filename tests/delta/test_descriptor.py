@@ -241,10 +241,30 @@ def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
         Descriptor(kind, text, 34, 1, 1).path("/table")
 
 
-@pytest.mark.parametrize("text", ["http://[bad/x.bin", "s3://[::1/x"])
-def test_absolute_path_that_is_no_url_is_refused(text: str) -> None:
-    with pytest.raises(NotCanonical, match="a URL"):
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://[bad/x.bin", "a URL"),
+        ("s3://[::1/x", "a URL"),
+        ("x.bin", "an absolute URL"),
+        ("dir/x.bin", "an absolute URL"),
+        ("file:x.bin", "a file URL with a path alone"),
+        ("file:///tmp/x.bin?version=1", "a file URL with a path alone"),
+        ("file:///tmp/x.bin#1", "a file URL with a path alone"),
+        ("file:///tmp/a%00b", "a path without NUL"),
+        ("s3://b/a\0b", "a path without NUL"),
+        ("s3://b/\ud800", "a path without NUL"),
+    ],
+)
+def test_absolute_path_that_is_no_url_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(NotCanonical, match=expected):
         Descriptor("p", text, 34, 1, 1).path()
+
+
+@pytest.mark.parametrize(("kind", "text"), [("u", "a\0" + SPEC[2:]), ("u", "\ud800" + SPEC[2:]), ("r", "a\0b")])
+def test_relative_path_that_no_file_can_have_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(NotCanonical, match="a path without NUL"):
+        Descriptor(kind, text, 34, 1, 1).path("/table")
 
 
 @pytest.mark.parametrize("root", [None, ""])

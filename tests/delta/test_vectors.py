@@ -32,7 +32,8 @@ from dvcodec import (
     iceberg,
 )
 from dvcodec.delta import EMPTY, Descriptor, z85
-from dvcodec.delta.vectors import INLINE_ADVICE, MAX_FILE_BYTES, frame_at
+from dvcodec.delta.inline import INLINE_ADVICE
+from dvcodec.delta.vectors import MAX_FILE_BYTES, frame_at
 from dvcodec.io import open_source
 
 KEY = 1 << 32
@@ -571,6 +572,14 @@ def test_cut_names_the_frame_it_falls_in() -> None:
 def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError):
         delta.read_deletion_vectors(b"\1" + FRAME + tail)
+
+
+@pytest.mark.parametrize("length", [0, 3, 4, 7])
+def test_length_too_small_for_any_vector_is_refused(length: int) -> None:
+    data = b"\1" + FRAME + length.to_bytes(4, "big") + bytes(length + 4)
+    with pytest.raises(NotCanonical) as caught:
+        delta.read_deletion_vectors(data)
+    assert (caught.value.what, caught.value.offset, caught.value.actual) == ("length field", 1 + len(FRAME), length)
 
 
 def test_frames_are_limited() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec import DecodeError, NotCanonical, RowSet, Truncated, delta
+from dvcodec import DecodeError, NotCanonical, RowSet, Truncated, UsageError, delta
 from dvcodec.delta import z85
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -150,6 +150,11 @@ def test_size_has_to_agree(text: str, size: int, kind: type[DecodeError]) -> Non
     with pytest.raises(kind) as caught:
         z85.decode(text, size)
     assert type(caught.value) is kind
+
+
+def test_negative_size_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="size -1 is negative"):
+        z85.decode("00000", -1)
 
 
 @given(st.text(st.characters(codec=None), max_size=10) | st.text(ALPHABET, max_size=15), st.none() | st.integers(0, 12))

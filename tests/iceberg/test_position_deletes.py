@@ -127,6 +127,26 @@ def test_unsound_rows_are_a_usage_error(table: Any, match: str) -> None:
         read_position_deletes(parquet(table))
 
 
+def test_path_that_is_no_utf8_is_a_usage_error() -> None:
+    paths = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"]).buffers())
+    for column in (paths, pa.DictionaryArray.from_arrays(pa.array([0]), paths)):
+        with pytest.raises(UsageError, match="no UTF-8"):
+            vectors_from_arrow(columns(column, [1]))
+
+
+@pytest.mark.parametrize("code", [1, -1])
+def test_code_outside_of_the_dictionary_is_a_usage_error(code: int) -> None:
+    paths = pa.DictionaryArray.from_arrays(pa.array([0, code], pa.int8()), pa.array(["a"]), safe=False)
+    with pytest.raises(UsageError, match="codes outside of its dictionary"):
+        vectors_from_arrow(columns(paths, [1, 2]))
+
+
+def test_column_that_is_there_twice_is_a_usage_error() -> None:
+    table = columns().append_column("pos", [POSITIONS])
+    with pytest.raises(UsageError, match="2 columns are called 'pos'"):
+        vectors_from_arrow(table)
+
+
 def test_null_inside_a_dictionary_is_a_usage_error() -> None:
     paths = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     with pytest.raises(UsageError, match="None, which is no string"):

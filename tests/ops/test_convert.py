@@ -170,6 +170,14 @@ def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target)
 
 
 @pytest.mark.usefixtures("no_bitmaps")
+@pytest.mark.parametrize("to", TO)
+def test_bare_64_bit_map_gets_a_frame_without_building_a_bitmap(to: Target) -> None:
+    bare = SAMPLES["roaring 64"].data
+    data, written = run(bare, to, data_files=["a"])
+    assert stored(data, written) == [frame_of(b"\xd1\xd3\x39\x64" + bare)]
+
+
+@pytest.mark.usefixtures("no_bitmaps")
 @pytest.mark.parametrize("name", [*RE_ENCODED, "roaring 32"])
 def test_other_layouts_have_to_be_decoded(name: str) -> None:
     with pytest.raises(BitmapBuilt):
@@ -342,6 +350,15 @@ def test_nothing_is_written_of_nothing(tmp_path: Path) -> None:
     for to in ("puffin", "delta", "paimon64"):
         assert write(to, tmp_path / "out", {}) == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])
+@pytest.mark.parametrize("to", TO)
+def test_gap_keys_are_left_out_of_row_sets_that_reach_far(to: Target, position: int, gaps: bool) -> None:
+    rows = RowSet([position])
+    out = io.BytesIO()
+    written = write(to, out, {"a": rows})
+    assert stored(out.getvalue(), written) == [iceberg.encode(rows, gap_keys=gaps)]
 
 
 def test_rows_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:

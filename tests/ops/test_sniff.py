@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,7 @@ from dvcodec import (
     decode_at,
     delta,
     iceberg,
+    paimon,
     sniff,
 )
 from dvcodec.core.frame import Magic
@@ -314,6 +317,55 @@ def test_wrong_crc_is_read_on_demand() -> None:
         with pytest.raises(ChecksumMismatch):
             read_vector(source, ref)
         assert read_vector(source, ref, verify_checksum=False).load() == A
+
+
+NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
+
+
+@pytest.mark.parametrize(
+    ("data", "allowed"),
+    [
+        (b"\1" + NATIVE + PAIMON32, [False, True]),
+        (b"\1" + iceberg.encode(A) + PAIMON32, [True, True]),
+        (b"\1" + iceberg.encode(A) + NATIVE, [True, True]),
+        (NATIVE, [True]),
+        (PAIMON32, [True]),
+    ],
+)
+def test_layout_has_to_be_one_of_the_container(data: bytes, allowed: list[bool]) -> None:
+    container = sniff(data)
+    assert (container.kind is ContainerKind.PAIMON) == (data[:1] == b"\1" and PAIMON32 in data)
+    with open_source(data) as source:
+        for ref, right in zip(container.vectors, allowed, strict=True):
+            if right:
+                assert read_vector(source, ref).load() == A
+            else:
+                with pytest.raises(BadMagic):
+                    read_vector(source, ref)
+
+
+@pytest.mark.parametrize(
+    ("stored", "changes", "kind"),
+    [
+        (iceberg.encode(A), {}, None),
+        (NATIVE, {}, BadMagic),
+        (PAIMON32, {}, BadMagic),
+        (iceberg.encode(A), {"compression_codec": "zstd"}, NotCanonical),
+        (iceberg.encode(A), {"properties": {"cardinality": "three"}}, NotCanonical),
+    ],
+)
+def test_vector_of_a_puffin_file_has_to_keep_its_rules(
+    stored: bytes, changes: dict[str, Any], kind: type[DecodeError] | None
+) -> None:
+    blob = BlobMetadata("deletion-vector-v1", (), -1, -1, 4, len(stored))
+    data = b"PFA1" + stored + encode_footer(Footer((replace(blob, **changes),)))
+    (ref,) = sniff(data).vectors
+    with open_source(data) as source:
+        if kind is None:
+            assert read_vector(source, ref).load() == A
+        else:
+            with pytest.raises(kind):
+                read_vector(source, ref)
 
 
 @pytest.mark.parametrize("name", BARE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import ContainerMix, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
+from dvcodec import ContainerMix, NotCanonical, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
 from dvcodec.io import open_source
 from dvcodec.ops.sniff import read_vector
-from ops.samples import SAMPLES, A, B, C
+from ops.samples import SAMPLES, A, B, C, frame_of
 
 KEY = 1 << 32
 
@@ -126,6 +127,13 @@ def test_empty_vector_has_no_ratios() -> None:
         None,
         0,
     )
+
+
+@pytest.mark.parametrize("values", [(9, 7), (7, 7)])
+def test_numbers_of_an_unsound_vector_are_refused(values: tuple[int, int]) -> None:
+    bitmap = struct.pack("<QIIIHHIHH", 1, 0, 12346, 1, 0, 1, 16, *values)
+    with pytest.raises(NotCanonical, match="not strictly ascending"):
+        stats_of(frame_of(b"\xd1\xd3\x39\x64" + bitmap))
 
 
 def test_numbers_go_into_json() -> None:

@@ -335,6 +335,16 @@ def test_path_that_no_blob_has_is_a_usage_error_and_nothing_is_written(vectors: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mapping", [{F0: F1}, {F0: "x", F1: "x"}, {F0: "\ud800", F2: "?"}, lambda _: "same"])
+def test_two_data_files_do_not_become_one(
+    vectors: Path, tmp_path: Path, mapping: dict[str, str] | Callable[[str], str]
+) -> None:
+    source = vectors / "iceberg/java-main/three-files.puffin"
+    with pytest.raises(UsageError, match="would both become"):
+        rewrite_paths(source, tmp_path / "out.puffin", mapping)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_function_that_fails_leaves_the_file_as_it_was(vectors: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.puffin"
     path.write_bytes((vectors / "iceberg/java-main/three-files.puffin").read_bytes())

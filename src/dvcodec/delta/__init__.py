@@ -1,14 +1,14 @@
 """Delta Lake deletion vectors: descriptors, vector files, inline vectors.
 
-`descriptor` is what the log says, `vectors` the bytes, `z85` the text form of both.
+`descriptor` is what the log says, `vectors` the files, `inline` the vectors in the log, `layout` their two forms, and
+`z85` the text form of UUIDs and inline vectors.
 """
 
 from dvcodec.delta.descriptor import EMPTY, Descriptor, new_file
+from dvcodec.delta.inline import decode_inline, encode_inline
 from dvcodec.delta.vectors import (
     decode,
-    decode_inline,
     encode,
-    encode_inline,
     load,
     read_deletion_vectors,
     read_frames,

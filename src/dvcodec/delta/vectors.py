@@ -1,4 +1,4 @@
-"""Delta's vectors: on disk in frames, inline in Z85.
+"""Delta's vectors on disk: frames in a file; `inline` has those in the log itself.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
 ``RoaringBitmapArray``. A file is a version byte and frames back to back; only the log knows which is whose::
@@ -6,7 +6,6 @@ Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vecto
     u8 1 | frame | frame | ...
     frame   = u32 BE size | magic | bitmaps | u32 BE CRC-32       size = sizeInBytes = magic and bitmaps
     magic   = D1 D3 39 64: 64-bit portable roaring (portable), D0 D3 39 64: i32 count, (i32 length, bitmap) ... (native)
-    inline  = Z85 of magic | bitmaps
 """
 
 from __future__ import annotations
@@ -17,22 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Vector
-from dvcodec.delta import z85
-from dvcodec.delta.descriptor import EMPTY, INLINE, Descriptor
+from dvcodec.delta.descriptor import EMPTY, Descriptor
+from dvcodec.delta.inline import decode_inline
+from dvcodec.delta.layout import MAGICS, magic_of
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, target_name
 
 __all__ = [
-    "INLINE_ADVICE",
     "VERSION",
     "decode",
-    "decode_inline",
     "encode",
-    "encode_inline",
     "load",
     "read_deletion_vectors",
     "read_frames",
@@ -42,12 +37,8 @@ __all__ = [
 
 VERSION = 1
 """The byte a vector file begins with."""
-MAGICS = (Magic.PORTABLE64, Magic.NATIVE64)
 MAX_FILE_BYTES = 2**31 - 1
 """Offsets are signed 32-bit values."""
-INLINE_ADVICE = 2**16 - 1
-"""Inline vectors of more characters break readers that keep them in Java's modified UTF-8."""
-_LAYOUTS = {"portable": Magic.PORTABLE64, "native": Magic.NATIVE64}
 
 
 def decode(
@@ -100,68 +91,8 @@ def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True,
     Raises:
         UsageError: a position or a size that the format cannot hold, or an unknown layout.
     """
-    magic = _magic(layout)
+    magic = magic_of(layout)
     return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
-
-
-def _magic(layout: str) -> Magic:
-    if layout not in _LAYOUTS:
-        raise UsageError(f"layout must be portable or native, not {layout!r}")
-    return _LAYOUTS[layout]
-
-
-def decode_inline(
-    text: str,
-    size_in_bytes: int | None = None,
-    *,
-    cardinality: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    source: str | None = None,
-) -> RowSet:
-    """Decode an inline vector; inline vectors have no checksum.
-
-    Args:
-        text: `pathOrInlineDv`, with either Z85 padding.
-        size_in_bytes: `sizeInBytes`. Without it the zero bytes of Java's padding would be bytes after the vector.
-        cardinality: the descriptor's; None leaves it unchecked.
-        limits: what the bytes may ask for.
-        source: name of the log, for errors.
-
-    Raises:
-        DecodeError: the text is no Z85 or the bytes are no sound vector.
-    """
-    return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
-
-
-def read_inline(
-    text: str,
-    size_in_bytes: int | None = None,
-    *,
-    cardinality: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    source: str | None = None,
-) -> Vector:
-    """Decode the text and walk the vector; see `decode_inline`."""
-    name = source or "<inline>"
-    data = z85.decode(text, size_in_bytes, source=name)
-    cursor = Cursor(data, source=name)
-    return vector.read_payload(cursor, allowed=MAGICS, cardinality=cardinality, limits=limits)
-
-
-def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
-    """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
-
-    Readers that keep the text in Java's modified UTF-8 fail from `INLINE_ADVICE` characters on.
-
-    >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
-    >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv
-    (44, 6, '^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L')
-    """
-    if not rows:
-        return EMPTY
-    magic = _magic(layout)
-    data = magic.value + vector.encode_payload(rows, magic, run_optimize=run_optimize)
-    return Descriptor(INLINE, z85.encode(data), len(data), rows.cardinality)
 
 
 def load(

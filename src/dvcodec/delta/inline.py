@@ -1,0 +1,74 @@
+"""Delta's inline vectors: magic and bitmaps in Z85, in the log itself, without length and CRC.
+
+Specification: Delta's PROTOCOL.md, "Deletion Vector Descriptor Schema", storage type ``i``.
+"""
+
+from __future__ import annotations
+
+from dvcodec.core import vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Vector
+from dvcodec.delta import z85
+from dvcodec.delta.descriptor import EMPTY, INLINE, Descriptor
+from dvcodec.delta.layout import MAGICS, magic_of
+
+__all__ = ["INLINE_ADVICE", "decode_inline", "encode_inline", "read_inline"]
+
+INLINE_ADVICE = 2**16 - 1
+"""Inline vectors of more characters break readers that keep them in Java's modified UTF-8."""
+
+
+def decode_inline(
+    text: str,
+    size_in_bytes: int | None = None,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    source: str | None = None,
+) -> RowSet:
+    """Decode an inline vector; inline vectors have no checksum.
+
+    Args:
+        text: `pathOrInlineDv`, with either Z85 padding.
+        size_in_bytes: `sizeInBytes`. Without it the zero bytes of Java's padding would be bytes after the vector.
+        cardinality: the descriptor's; None leaves it unchecked.
+        limits: what the bytes may ask for.
+        source: name of the log, for errors.
+
+    Raises:
+        DecodeError: the text is no Z85 or the bytes are no sound vector.
+    """
+    return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
+
+
+def read_inline(
+    text: str,
+    size_in_bytes: int | None = None,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    source: str | None = None,
+) -> Vector:
+    """Decode the text and walk the vector; see `decode_inline`."""
+    name = source or "<inline>"
+    data = z85.decode(text, size_in_bytes, source=name)
+    cursor = Cursor(data, source=name)
+    return vector.read_payload(cursor, allowed=MAGICS, cardinality=cardinality, limits=limits)
+
+
+def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
+    """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
+
+    Readers that keep the text in Java's modified UTF-8 fail from `INLINE_ADVICE` characters on.
+
+    >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
+    >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv
+    (44, 6, '^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L')
+    """
+    if not rows:
+        return EMPTY
+    magic = magic_of(layout)
+    data = magic.value + vector.encode_payload(rows, magic, run_optimize=run_optimize)
+    return Descriptor(INLINE, z85.encode(data), len(data), rows.cardinality)

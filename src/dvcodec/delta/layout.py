@@ -1,0 +1,18 @@
+"""The two layouts that a Delta vector may have, and their magics."""
+
+from __future__ import annotations
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.frame import Magic
+
+__all__ = ["MAGICS", "magic_of"]
+
+MAGICS = (Magic.PORTABLE64, Magic.NATIVE64)
+_LAYOUTS = {"portable": Magic.PORTABLE64, "native": Magic.NATIVE64}
+
+
+def magic_of(layout: str) -> Magic:
+    """Return the magic of a layout by its name, ``portable`` or ``native``."""
+    if layout not in _LAYOUTS:
+        raise UsageError(f"layout must be portable or native, not {layout!r}")
+    return _LAYOUTS[layout]

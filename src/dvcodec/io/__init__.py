@@ -1,0 +1,21 @@
+"""Where bytes come from and where they go: byte ranges in, whole files out.
+
+A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (fsspec, extra
+``remote``). A sink is a path, a writable file or a URL; what is written appears as a whole or not at all.
+"""
+
+from dvcodec.io.sink import Sink, SinkTarget, open_sink, target_name
+from dvcodec.io.source import Source, SourceTarget, open_source, read_window
+from dvcodec.io.target import is_url
+
+__all__ = [
+    "Sink",
+    "SinkTarget",
+    "Source",
+    "SourceTarget",
+    "is_url",
+    "open_sink",
+    "open_source",
+    "read_window",
+    "target_name",
+]

@@ -1,0 +1,125 @@
+"""Reading by byte ranges."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Protocol, TypeAlias, cast, runtime_checkable
+
+import numpy as np
+
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.errors import Truncated
+from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
+
+__all__ = ["Source", "SourceTarget", "open_source", "read_window"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
+
+    name: str
+    size: int
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return `size` bytes from `offset`, or raise `Truncated`."""
+
+
+SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
+
+
+class _RangeSource:
+    """A source over one function that reads a range."""
+
+    def __init__(self, name: str, size: int, fetch: Callable[[int, int], BytesLike]) -> None:
+        self.name = name
+        self.size = size
+        self._fetch = fetch
+
+    def read(self, offset: int, size: int) -> memoryview:
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise Truncated(
+                "byte range",
+                source=self.name,
+                offset=offset,
+                expected=f"{size} bytes",
+                actual=f"{max(self.size - offset, 0)} left of {self.size}",
+            )
+        data = as_view(self._fetch(offset, size)) if size else memoryview(b"")
+        if len(data) != size:
+            raise Truncated(
+                "short read", source=self.name, offset=offset, expected=f"{size} bytes", actual=f"{len(data)} bytes"
+            )
+        return data
+
+
+@contextmanager
+def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[Source]:
+    """Open anything that has bytes.
+
+    Args:
+        target: bytes-like, path, URL (``file:`` needs nothing, others fsspec), seekable binary file, or a `Source`.
+        name: what to call it in errors.
+
+    Raises:
+        UsageError: not a source.
+        OSError: it cannot be opened.
+    """
+    if isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (
+        isinstance(target, (str, os.PathLike, Source)) or hasattr(target, "read")
+    ):
+        view = as_view(cast("BytesLike", target))
+        yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
+    elif isinstance(target, Source) and not hasattr(target, "seek"):  # fsspec's files have name and size too
+        yield target
+    elif isinstance(target, (str, os.PathLike)):
+        local = local_path(target)
+        if local is None:
+            yield _remote(str(target), name)
+        else:
+            with local.open("rb") as file:
+                yield _file_source(file, name or str(local))
+    else:
+        yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
+
+
+def _file_source(file: BinaryIO, name: str) -> Source:
+    if not file.seekable():
+        data = file.read()
+        return _RangeSource(name, len(data), lambda offset, size: data[offset : offset + size])
+    lock = threading.Lock()
+
+    def fetch(offset: int, size: int) -> bytes:
+        with lock, errors_name(name):
+            file.seek(offset)
+            return file.read(size)
+
+    with errors_name(name):
+        end = file.seek(0, os.SEEK_END)
+    return _RangeSource(name, end, fetch)
+
+
+def _remote(url: str, name: str | None) -> Source:
+    filesystem, path = filesystem_of(url)
+
+    def fetch(offset: int, size: int) -> bytes:
+        with remote_errors(url):
+            return cast("bytes", filesystem.cat_file(path, offset, offset + size))
+
+    with remote_errors(url):
+        size = filesystem.size(path)
+        if size is None:  # some web servers do not say
+            data = filesystem.cat_file(path)
+            return _RangeSource(name or url, len(data), lambda offset, count: data[offset : offset + count])
+    return _RangeSource(name or url, int(size), fetch)
+
+
+def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
+    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from."""
+    if size is None:
+        size = max(source.size - offset, 0)
+    return Cursor(source.read(offset, size), source=source.name, base=offset)
