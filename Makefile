@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint typecheck unit interop interop-java vectors bench pictures clean
+.PHONY: demo test lint typecheck unit interop interop-java vectors bench docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -46,7 +46,8 @@ vectors: $(VENV)/.dev interop-java ## write tests/vectors anew with the referenc
 bench: $(VENV)/.dev ## beside pyroaring and pyiceberg
 	$(BIN)/python bench/vectors.py
 
-pictures: $(VENV)/.dev ## draw the README's pictures anew
+docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
+	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/pictures/make.py
 
 clean:

@@ -1,4 +1,4 @@
-"""Draws the pictures of the README: `make pictures`."""
+"""Draws the pictures of the README: `make docs`."""
 
 from __future__ import annotations
 
