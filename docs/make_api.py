@@ -55,9 +55,8 @@ def page() -> str:
         exported = [export for export in module.__all__ if export != "__version__"]
         parts += [line(export, getattr(module, export)) for export in exported]
     row_set = importlib.import_module("dvcodec").RowSet
-    parts.append(
-        f"\n## RowSet\n{', '.join(methods(row_set))}; and `in`, `len`, `iter`, `==`, `hash`, `<=`, `<`, `|`, `&`, `-`, `^`."
-    )
+    operators = "`in`, `len`, `iter`, `==`, `hash`, `<=`, `<`, `|`, `&`, `-`, `^`"
+    parts.append(f"\n## RowSet\n{', '.join(methods(row_set))}; and {operators}.")
     return "\n".join(parts) + "\n"
 
 
