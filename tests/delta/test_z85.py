@@ -109,6 +109,7 @@ def test_group_above_32_bits_is_refused(text: str, offset: int) -> None:
     with pytest.raises(NotCanonical) as caught:
         z85.decode(text, source="log")
     assert (caught.value.what, caught.value.offset) == ("Z85 group", offset)
+    assert caught.value.actual == repr(text[offset : offset + 5])
     assert caught.value.source == "log"
 
 

@@ -302,6 +302,19 @@ def test_file_is_converted_in_place(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_bare_map_up_to_the_highest_position_is_copied() -> None:
+    highest = 0x7FFFFFFE80000000
+    for position, fits in ((highest, True), (highest + 1, False)):
+        low = (position & 0xFFFFFFFF).to_bytes(4, "little")
+        bitmap = bytes.fromhex("3a30000001000000") + low[2:] + bytes(2) + bytes.fromhex("10000000") + low[:2]
+        bare = (1).to_bytes(8, "little") + (position >> 32).to_bytes(4, "little") + bitmap
+        if fits:
+            assert iceberg.decode(run(bare, "blob")[0]) == RowSet([position])
+        else:
+            with pytest.raises(UsageError, match="above the highest"):
+                run(bare, "blob")
+
+
 def test_bare_map_above_the_vectors_of_iceberg_is_a_usage_error(vectors: Path) -> None:
     with pytest.raises(UsageError, match="above the highest"):
         run(vectors / "roaring/croaring/64maphighvals.bin", "blob")
