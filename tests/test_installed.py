@@ -24,7 +24,7 @@ def test_metadata() -> None:
     assert found["License-Expression"] == "Apache-2.0"
     assert found["Requires-Python"] == ">=3.10"
     extras = set(found.get_all("Provides-Extra") or [])
-    assert extras >= {"arrow", "remote", "cli", "fast", "all"}
+    assert extras >= {"arrow", "remote", "cli", "fast", "spark", "tables", "all"}
 
 
 @pytest.mark.skipif(not EXPECTED, reason="DVCODEC_EXPECT_INSTALLED is not set")
