@@ -125,7 +125,7 @@ WRONG = {
     "no format": (["convert", "good", "-o", "x"], "Missing option '--to'"),
     "wrong format": (
         ["convert", "good", "-o", "x", "--to", "csv"],
-        "--to csv: not one of puffin, delta, paimon64, blob",
+        "--to csv: not one of puffin, delta, paimon32, paimon64, blob",
     ),
     "wrong format, merging": (["merge", "good", "-o", "x", "--to", "csv"], "--to csv: not one of puffin, delta"),
     "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good holds 2 vectors, a bare blob is"),

@@ -31,10 +31,12 @@ from dvcodec import (
     delta,
     iceberg,
 )
+from dvcodec.core.frame import StoredFrame
 from dvcodec.delta import EMPTY, Descriptor, z85
 from dvcodec.delta.inline import INLINE_ADVICE
-from dvcodec.delta.vectors import MAX_FILE_BYTES, frame_at
+from dvcodec.delta.vectors import frame_at
 from dvcodec.io import open_source
+from dvcodec.io.frames import MAX_FILE_BYTES
 
 KEY = 1 << 32
 PORTABLE, NATIVE = b"\xd1\xd3\x39\x64", b"\xd0\xd3\x39\x64"
@@ -646,7 +648,7 @@ def test_rows_that_do_not_fit_leave_the_old_file(tmp_path: Path) -> None:
 
 def test_file_over_31_bits_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_FILE_BYTES == 2147483647
-    monkeypatch.setattr("dvcodec.delta.vectors.MAX_FILE_BYTES", 1 + 2 * len(FRAME))
+    monkeypatch.setattr("dvcodec.io.frames.MAX_FILE_BYTES", 1 + 2 * len(FRAME))
     assert len(delta.write_deletion_vectors(tmp_path / "fits.bin", {"a": ROWS, "b": ROWS})) == 2
     with pytest.raises(UsageError, match="write several files"):
         delta.write_deletion_vectors(tmp_path / "x.bin", {"a": ROWS, "b": ROWS, "c": ROWS})
@@ -663,7 +665,7 @@ def test_encoding_options_reach_the_frames(options: dict[str, bool]) -> None:
 
 def test_stored_vectors_are_written_as_they_are() -> None:
     out = io.BytesIO()
-    written = delta.write_stored_vectors(out, [(("a", 7), b"not looked at"), ((None, 8), b"x")])
+    written = delta.write_stored_vectors(out, [StoredFrame("a", 7, b"not looked at"), StoredFrame(None, 8, b"x")])
     assert out.getvalue() == b"\1not looked atx"
     assert [(at.offset, at.size, at.cardinality, at.data_file, at.file_size) for at in written] == [
         (1, 13, 7, "a", 15),

@@ -36,6 +36,7 @@ from dvcodec import (
     sniff,
     verify,
 )
+from dvcodec.core.frame import StoredFrame
 from dvcodec.iceberg.vectors import blob_cardinality
 from dvcodec.puffin import BlobMetadata, Footer, PuffinWriter, encode_footer, open_puffin
 
@@ -554,7 +555,7 @@ def test_rows_that_do_not_fit_leave_the_old_file(write: Callable[[Path], object]
 
 
 def test_stored_vectors_are_written_as_they_are() -> None:
-    frames = [(("a", 7), b"not looked at"), (("b", 8), b"")]
+    frames = [StoredFrame("a", 7, b"not looked at"), StoredFrame("b", 8, b"")]
     out = io.BytesIO()
     written = iceberg.write_stored_vectors(out, frames, created_by="me")
     assert [(location.offset, location.size, location.cardinality) for location in written] == [(4, 13, 7), (17, 0, 8)]
@@ -581,7 +582,7 @@ def test_many_names_for_the_same_bytes_are_refused() -> None:
 def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, tmp_path: Path) -> None:
     blob = iceberg.encode(RowSet([1]))
     with pytest.raises(UsageError, match="two vectors for the data file"):
-        iceberg.write_stored_vectors(tmp_path / "x.puffin", [((first, 1), blob), ((second, 1), blob)])
+        iceberg.write_stored_vectors(tmp_path / "x.puffin", [StoredFrame(first, 1, blob), StoredFrame(second, 1, blob)])
     assert not list(tmp_path.iterdir())
 
 

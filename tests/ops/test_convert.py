@@ -38,7 +38,7 @@ from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
-TO: tuple[Target, ...] = ("puffin", "delta", "paimon64", "blob")
+TO: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64", "blob")
 
 
 def run(data: bytes | Path, to: Target, **options: Any) -> tuple[bytes, list[DvLocation]]:
@@ -73,14 +73,14 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
         return
     data, written = run(sample.data, to, data_files=names)
     found = sniff(data)
-    expected = {"puffin": "puffin", "delta": "delta", "paimon64": "delta", "blob": "blob"}[to]
+    expected = {"puffin": "puffin", "delta": "delta", "paimon32": "paimon", "paimon64": "delta", "blob": "blob"}[to]
     assert found.kind.value == expected
     assert stored(data, written) == [iceberg.encode(rows) for rows in sample.rows]
     assert [(at.offset, at.size) for at in written] == [(ref.offset, ref.size) for ref in found.vectors]
     assert [at.cardinality for at in written] == [len(rows) for rows in sample.rows]
     assert [at.data_file for at in written] == names
     assert {at.file_size for at in written} == {len(data)}
-    formats = {"puffin": "iceberg", "delta": "delta", "paimon64": "paimon", "blob": "iceberg"}
+    formats = {"puffin": "iceberg", "delta": "delta", "paimon32": "paimon32", "paimon64": "paimon64", "blob": "iceberg"}
     assert {at.format for at in written} == {formats[to]}
 
 
@@ -286,9 +286,9 @@ def test_no_vectors_make_no_file(source: bytes, to: Target, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("to", ["", "iceberg", "paimon", "PUFFIN", "roaring64"])
 def test_unknown_target_is_a_usage_error(to: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="puffin, delta, paimon64, blob"):
+    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
         convert(SAMPLES["blob"].data, to, tmp_path / "out")
-    with pytest.raises(UsageError, match="puffin, delta, paimon64, blob"):
+    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
         write(to, tmp_path / "out", {"a": A})
     assert list(tmp_path.iterdir()) == []
 

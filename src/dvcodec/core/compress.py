@@ -1,7 +1,8 @@
-"""LZ4 and Zstandard frames as Puffin uses them: one frame that states its content size.
+"""LZ4 and Zstandard frames as Puffin and Avro use them: exactly one frame.
 
-The stated size is checked against a limit and against the bytes of the frame before anything is allocated, and the
-output buffer has exactly that size: a frame that lies about it is refused, whichever way.
+Puffin's frames state their content size. It is checked against a limit and against the bytes of the frame before
+anything is allocated, and the output buffer has exactly that size: a frame that lies about it is refused, whichever
+way. Avro's Zstandard frames need not state it (Java's do not); then the number of blocks bounds it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ LZ4_MAGIC = 0x184D2204
 ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_RLE = 1
 """Block type whose content is one byte, however large the block."""
+_ZSTD_BLOCK = 1 << 17
+"""Content bytes of one block, at most."""
 MAX_EXPANSION = {"lz4": 255, "zstd": 1 << 15}
 """Content bytes that one byte of a frame can stand for: of an LZ4 match length; of a 4-byte block of 128 KiB."""
 
 
 def decompress(
-    cursor: Cursor, codec: str, *, limit: str = "max_blob_bytes", limits: Limits = DEFAULT_LIMITS
+    cursor: Cursor,
+    codec: str,
+    *,
+    limit: str = "max_blob_bytes",
+    limits: Limits = DEFAULT_LIMITS,
+    sized: bool = True,
 ) -> memoryview:
     """Decompress the whole window of the cursor.
 
@@ -37,6 +45,7 @@ def decompress(
         codec: ``lz4`` or ``zstd``.
         limit: name of the `Limits` field that bounds the content size.
         limits: the limits.
+        sized: whether the frame has to state its content size; only ``zstd`` can be read without.
 
     Raises:
         BadMagic: not a frame of that codec.
@@ -46,31 +55,33 @@ def decompress(
     frame = cursor.view[cursor.pos : cursor.end]
     start = cursor.pos
     size, skip_blocks = _lz4_header(cursor) if codec == "lz4" else _zstd_header(cursor)
-    if size is None:
+    if size is None and (sized or codec == "lz4"):
         raise cursor.error(NotCanonical, f"{codec} frame", at=start, expected="a content size in its header")
-    limits.check(limit, size, cursor, start)
-    most = len(frame) * MAX_EXPANSION[codec]
-    if size > most:
-        raise cursor.error(
-            NotCanonical,
-            f"{codec} content size",
-            at=start,
-            expected=f"at most {most} in {len(frame)} bytes",
-            actual=size,
-        )
-    skip_blocks(cursor)
+    if size is not None:
+        limits.check(limit, size, cursor, start)
+        most = len(frame) * MAX_EXPANSION[codec]
+        if size > most:
+            raise cursor.error(
+                NotCanonical,
+                f"{codec} content size",
+                at=start,
+                expected=f"at most {most} in {len(frame)} bytes",
+                actual=size,
+            )
+    blocks = skip_blocks(cursor)
     cursor.expect_end(f"the {codec} frame")
-    out = np.empty(size, np.uint8)
+    room = size if size is not None else min(blocks * _ZSTD_BLOCK, getattr(limits, limit))
+    out = np.empty(room, np.uint8)
     module = cramjam.lz4 if codec == "lz4" else cramjam.zstd
     try:
         found = module.decompress_into(frame, out)
     except cramjam.DecompressionError as err:
         raise cursor.error(
-            NotCanonical, f"{codec} frame", at=start, expected=f"a sound frame of {size} bytes", actual=str(err)
+            NotCanonical, f"{codec} frame", at=start, expected=f"a sound frame of {room} bytes", actual=str(err)
         ) from None
-    if found != size:
+    if size is not None and found != size:
         raise cursor.error(NotCanonical, f"{codec} content size", at=start, expected=size, actual=found)
-    return out.data
+    return out.data[:found]
 
 
 def compress(data: bytes | memoryview, codec: str) -> bytes:
@@ -80,8 +91,8 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
     return bytes(cramjam.zstd.compress(data))
 
 
-_SkipBlocks: TypeAlias = Callable[[Cursor], None]
-"""Moves past the blocks of a frame, to its end: the libraries differ in what they let follow there."""
+_SkipBlocks: TypeAlias = Callable[[Cursor], int]
+"""Moves past the blocks of a frame and counts them, to its end: the libraries differ in what they let follow there."""
 
 
 def _lz4_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
@@ -95,11 +106,14 @@ def _lz4_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
     cursor.u8("lz4 block descriptor")
     size = cursor.u64le("lz4 content size") if flags & 0x08 else None
 
-    def skip_blocks(cursor: Cursor) -> None:
+    def skip_blocks(cursor: Cursor) -> int:
         cursor.take((4 if flags & 0x01 else 0) + 1, "lz4 dictionary id and header checksum")
+        blocks = 0
         while block := cursor.u32le("lz4 block size"):
             cursor.take((block & 0x7FFFFFFF) + (4 if flags & 0x10 else 0), "lz4 block")
+            blocks += 1
         cursor.take(4 if flags & 0x04 else 0, "lz4 content checksum")
+        return blocks
 
     return size, skip_blocks
 
@@ -122,12 +136,15 @@ def _zstd_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
         size = int.from_bytes(cursor.take((1, 2, 4, 8)[flag], "zstd content size"), "little")
         size += 256 if flag == 1 else 0
 
-    def skip_blocks(cursor: Cursor) -> None:
+    def skip_blocks(cursor: Cursor) -> int:
         last = False
+        blocks = 0
         while not last:
+            blocks += 1
             header = int.from_bytes(cursor.take(3, "zstd block header"), "little")
             last = bool(header & 1)
             cursor.take(1 if header >> 1 & 3 == _ZSTD_RLE else header >> 3, "zstd block")
         cursor.take(4 if descriptor & 0x04 else 0, "zstd content checksum")
+        return blocks
 
     return size, skip_blocks

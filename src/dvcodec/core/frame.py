@@ -17,12 +17,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from dvcodec.core.checksum import crc32, crc_hex
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, UsageError
 
-__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "build", "peek_size", "read"]
+__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "StoredFrame", "build", "peek_size", "read"]
 
 LENGTH_BYTES = 4
 MAGIC_BYTES = 4
@@ -62,6 +63,17 @@ class Frame:
     """The whole frame."""
     crc: int
     """The stored CRC-32."""
+
+
+class StoredFrame(NamedTuple):
+    """A frame as it is, with what its bytes do not say."""
+
+    data_file: str | None
+    """The data file whose rows these are, None if unknown."""
+    cardinality: int
+    """Number of deleted rows."""
+    data: BytesLike
+    """The whole frame."""
 
 
 def peek_size(cursor: Cursor) -> int:

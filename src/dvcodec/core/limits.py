@@ -25,6 +25,7 @@ class Limits:
         max_footer_bytes: bytes of a Puffin footer payload, after decompression.
         max_blobs: blobs named by one Puffin footer, or vectors in one Delta or Paimon file.
         max_blob_bytes: bytes of one Puffin blob after decompression.
+        max_manifest_bytes: bytes of one manifest (Paimon's index manifest, Lance's manifest), after decompression.
     """
 
     max_vector_bytes: int = 2**31 - 1
@@ -33,6 +34,7 @@ class Limits:
     max_footer_bytes: int = 2**24
     max_blobs: int = 2**20
     max_blob_bytes: int = 2**30
+    max_manifest_bytes: int = 2**30
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

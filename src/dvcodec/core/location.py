@@ -12,7 +12,7 @@ class DvLocation:
     """Where one deletion vector is, and what it stands for.
 
     Attributes:
-        format: ``iceberg``, ``delta`` or ``paimon``: whose rules `size` follows.
+        format: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``: who is to point at the vector, and how.
         path: the file that holds the vector.
         offset: byte offset of the frame's length field in that file.
         size: bytes of the whole frame: length field, magic, vector, CRC. (Delta logs and Paimon 32-bit metadata

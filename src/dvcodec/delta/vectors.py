@@ -11,11 +11,11 @@ Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vecto
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
+from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
@@ -23,9 +23,9 @@ from dvcodec.delta.descriptor import EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, target_name
+from dvcodec.io.frames import VERSION, read_frames, write_frames
 
 __all__ = [
-    "VERSION",
     "decode",
     "encode",
     "load",
@@ -34,11 +34,6 @@ __all__ = [
     "write_deletion_vectors",
     "write_stored_vectors",
 ]
-
-VERSION = 1
-"""The byte a vector file begins with."""
-MAX_FILE_BYTES = 2**31 - 1
-"""Offsets are signed 32-bit values."""
 
 
 def decode(
@@ -144,48 +139,6 @@ def frame_at(source: Source, descriptor: Descriptor) -> Cursor:
     return read_window(source, offset, descriptor.frame_size)
 
 
-def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Cursor]:
-    """Yield a cursor on each frame of a vector file (version byte, frames back to back), read in large pieces.
-
-    Raises:
-        BadMagic: the file does not begin with the version.
-        Truncated: it ends inside a frame.
-        LimitExceeded: more frames than `Limits.max_blobs`.
-    """
-    head = read_window(source, 0, min(source.size, 1))
-    version = head.u8("version byte")
-    if version != VERSION:
-        raise head.error(BadMagic, "version byte", at=0, expected=VERSION, actual=version)
-    piece, offset, count = head, 1, 0
-    while offset < source.size:
-        piece = _piece(source, piece, offset, 4)
-        size = frame.peek_size(piece)
-        if size > source.size - offset:
-            raise piece.error(
-                Truncated,
-                "length field",
-                expected=f"at most {max(source.size - offset - 8, 0)} (bytes left for magic and vector)",
-                actual=size - 8,
-            )
-        if size < frame.FRAME_OVERHEAD + 4:
-            raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
-        count += 1
-        limits.check("max_blobs", count, piece)
-        limits.check("max_vector_bytes", size, piece)
-        piece = _piece(source, piece, offset, size)
-        yield Cursor(piece.take(size, "frame"), source=source.name, base=offset)
-        offset += size
-
-
-def _piece(source: Source, piece: Cursor, offset: int, size: int) -> Cursor:
-    """Return a cursor at `offset` with `size` bytes after it: the piece at hand, or the next one read."""
-    if offset + size > piece.base + piece.end or offset < piece.base:
-        left = source.size - offset
-        piece = read_window(source, offset, min(left, max(size, 1 << 20)))
-    piece.pos = offset - piece.base
-    return piece
-
-
 def read_deletion_vectors(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
 ) -> dict[int, RowSet]:
@@ -227,28 +180,20 @@ def write_deletion_vectors(
     return write_stored_vectors(
         sink,
         (
-            ((path, rows.cardinality), encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
+            StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
             for path, rows in vectors.items()
         ),
     )
 
 
-def write_stored_vectors(
-    sink: SinkTarget, vectors: Iterable[tuple[tuple[str | None, int], BytesLike]]
-) -> list[DvLocation]:
-    """Write frames as they are, ((data file, cardinality), frame): conversion without re-encoding."""
+def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
+    """Write frames as they are: conversion without re-encoding. Errors as in `write_deletion_vectors`."""
     items = iter(vectors)
     first = next(items, None)
     if first is None:
         return []
-    written = []
     with open_sink(sink) as out:
-        out.write(bytes([VERSION]))
-        for (path, cardinality), data in itertools.chain([first], items):
-            offset = out.write(data)
-            if out.position > MAX_FILE_BYTES:
-                raise UsageError(f"{out.name}: more than {MAX_FILE_BYTES} bytes; write several files")
-            written.append((path, cardinality, offset, out.position - offset))
+        written = write_frames(out, itertools.chain([first], items))
         total = out.position
     return [
         DvLocation("delta", target_name(sink), offset, size, cardinality, path, total)

@@ -19,7 +19,7 @@ from dvcodec._version import __version__
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
@@ -253,18 +253,20 @@ def write_deletion_vectors(
     """
     counts = {path: rows.cardinality for path, rows in vectors.items()}
     paths = java_blob_order(counts) if order == "java" else list(vectors)
-    blobs = ((path, counts[path]) for path in paths)
-    encoded = (encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys) for path in paths)
-    return write_stored_vectors(sink, zip(blobs, encoded, strict=True), created_by=created_by)
+    frames = (
+        StoredFrame(path, counts[path], encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys))
+        for path in paths
+    )
+    return write_stored_vectors(sink, frames, created_by=created_by)
 
 
 def write_stored_vectors(
     sink: SinkTarget,
-    vectors: Iterable[tuple[tuple[str, int], BytesLike]],
+    vectors: Iterable[StoredFrame],
     *,
     created_by: str = DEFAULT_CREATED_BY,
 ) -> list[DvLocation]:
-    """Write frames as they are, ((data file, cardinality), frame) in file order: conversion without re-encoding."""
+    """Write frames as they are, in file order: conversion without re-encoding."""
     items = iter(vectors)
     seen: set[str] = set()
     first = next(items, None)
@@ -272,7 +274,9 @@ def write_stored_vectors(
         return []
     blobs = []
     with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
-        for (path, cardinality), blob in chain([first], items):
+        for path, cardinality, blob in chain([first], items):
+            if path is None:
+                raise UsageError("a Puffin file names the data file of every vector")
             stored = encodable(path)
             if stored in seen:
                 raise UsageError(f"two vectors for the data file {path!r}: unite them first")

@@ -4,7 +4,7 @@ A source is anything that can be read by (offset, size): bytes, a path, an open 
 ``remote``). A sink is a path, a writable file or a URL; what is written appears as a whole or not at all.
 """
 
-from dvcodec.io.sink import Sink, SinkTarget, open_sink, target_name
+from dvcodec.io.sink import Sink, SinkTarget, open_sink, remove, target_name
 from dvcodec.io.source import Source, SourceTarget, open_source, read_window
 from dvcodec.io.target import is_url
 
@@ -17,5 +17,6 @@ __all__ = [
     "open_sink",
     "open_source",
     "read_window",
+    "remove",
     "target_name",
 ]

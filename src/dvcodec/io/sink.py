@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeAlias
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["Sink", "SinkTarget", "open_sink", "target_name"]
+__all__ = ["Sink", "SinkTarget", "open_sink", "remove", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
@@ -112,6 +112,18 @@ def _buffered(
             if done <= 0:
                 raise OSError(errno.EIO, "nothing could be written", name)
             left = left[done:]
+
+
+def remove(target: str | os.PathLike[str]) -> None:
+    """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
+    local = local_path(target)
+    with suppress(OSError):
+        if local is not None:
+            local.unlink()
+        else:
+            filesystem, path = filesystem_of(str(target))
+            with remote_errors(str(target)):
+                filesystem.rm_file(path)
 
 
 def _mode(path: Path) -> int:

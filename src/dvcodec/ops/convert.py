@@ -1,7 +1,8 @@
 """From one format's container to another's.
 
 Iceberg, Delta (portable) and Paimon (64-bit) hold the same frame: converting copies it, verified but never re-encoded,
-and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are decoded and encoded anew.
+and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are decoded and encoded anew; rows
+that do not fit are an error.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from dvcodec import delta, iceberg
+from dvcodec import delta, iceberg, paimon
 from dvcodec.core import frame
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.roaring64 import MAX_DV_POSITION
@@ -26,7 +27,7 @@ from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
 
 __all__ = ["TARGETS", "Target", "convert", "portable_frame", "write"]
 
-Target: TypeAlias = Literal["puffin", "delta", "paimon64", "blob"]
+Target: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(Target)
 _MAX_GAP_KEYS = 1 << 16
 
@@ -46,8 +47,8 @@ def convert(
 
     Args:
         source: any container that `sniff` knows.
-        to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon64`` (an index file of 64-bit vectors),
-            or ``blob`` (one bare frame).
+        to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
+            vectors), or ``blob`` (one bare frame).
         sink: path, URL or writable file; written whole or not at all.
         data_files: the data file of each vector, in file order or by offset; needed for ``puffin`` where the
             source does not name them, and replaces the names where it does.
@@ -55,7 +56,7 @@ def convert(
         limits: what the bytes may ask for.
 
     Returns:
-        Where each vector is now. A source without vectors gives none, and no file.
+        Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
 
     Raises:
         DecodeError: a vector is not sound (nothing is written).
@@ -74,11 +75,7 @@ def convert(
                 )
         if to == "blob" and len(refs) != 1:
             raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
-        frames = _frames(opened, refs, limits)
-        if to == "puffin":
-            named = (((path or "", cardinality), data) for path, cardinality, data in frames)
-            return iceberg.write_stored_vectors(sink, named, created_by=created_by)
-        return _write_frames(to, sink, frames)
+        return _write_frames(to, sink, _frames(opened, refs, to, limits), created_by)
 
 
 def write(
@@ -94,7 +91,6 @@ def write(
     """
     if to not in TARGETS:
         raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}")
-    frames = ((path, rows.cardinality, iceberg.encode(rows, gap_keys=_dense(rows))) for path, rows in vectors.items())
     if to == "puffin":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
@@ -104,7 +100,17 @@ def write(
         )
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
-    return _write_frames(to, sink, frames)
+    frames = (StoredFrame(path, rows.cardinality, _encode(rows, to, path)) for path, rows in vectors.items())
+    return _write_frames(to, sink, frames, created_by)
+
+
+def _encode(rows: RowSet, to: Target, name: object) -> bytes:
+    if to != "paimon32":
+        return iceberg.encode(rows, gap_keys=_dense(rows))
+    try:
+        return paimon.encode(rows, bits=32)
+    except UsageError as err:
+        raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
 
 
 def _dense(rows: RowSet) -> bool:
@@ -112,13 +118,14 @@ def _dense(rows: RowSet) -> bool:
     return (rows.max or 0) >> 32 < _MAX_GAP_KEYS
 
 
-def _write_frames(
-    to: Target, sink: SinkTarget, frames: Iterator[tuple[str | None, int, BytesLike]]
-) -> list[DvLocation]:
+def _write_frames(to: Target, sink: SinkTarget, frames: Iterator[StoredFrame], created_by: str) -> list[DvLocation]:
+    if to == "puffin":
+        return iceberg.write_stored_vectors(sink, frames, created_by=created_by)
     if to == "blob":
-        return [_write_blob(sink, *next(frames))]
-    written = delta.write_stored_vectors(sink, (((path, count), data) for path, count, data in frames))
-    return written if to == "delta" else [replace(location, format="paimon") for location in written]
+        return [_write_blob(sink, next(frames))]
+    if to == "delta":
+        return delta.write_stored_vectors(sink, frames)
+    return paimon.write_stored_vectors(sink, frames)
 
 
 def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:
@@ -135,10 +142,19 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
 
 
-def _frames(source: Source, refs: list[VectorRef], limits: Limits) -> Iterator[tuple[str | None, int, BytesLike]]:
+def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
     for ref in refs:
         found = read_vector(source, ref, limits=limits)
-        yield ref.data_file, found.cardinality, portable_frame(found)
+        yield StoredFrame(ref.data_file, found.cardinality, _stored(found, ref, to))
+
+
+def _stored(found: Vector, ref: VectorRef, to: Target) -> BytesLike:
+    if to != "paimon32":
+        return portable_frame(found)
+    if found.magic is Magic.PAIMON32 and found.frame is not None:
+        found.check()
+        return found.frame.data
+    return _encode(found.load(), to, ref.data_file or f"at byte {ref.offset}")
 
 
 def portable_frame(found: Vector) -> BytesLike:
@@ -158,8 +174,8 @@ def portable_frame(found: Vector) -> BytesLike:
     return iceberg.encode(found.load())
 
 
-def _write_blob(sink: SinkTarget, data_file: str | None, cardinality: int, data: BytesLike) -> DvLocation:
+def _write_blob(sink: SinkTarget, stored: StoredFrame) -> DvLocation:
     with open_sink(sink) as out:
-        out.write(data)
+        out.write(stored.data)
         size = out.position
-    return DvLocation("iceberg", target_name(sink), 0, size, cardinality, data_file, size)
+    return DvLocation("iceberg", target_name(sink), 0, size, stored.cardinality, stored.data_file, size)

@@ -17,9 +17,9 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.delta.vectors import VERSION, read_frames
 from dvcodec.iceberg.vectors import blob_cardinality, check_blob, vector_blobs
 from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.io.frames import VERSION, read_frames
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
 from dvcodec.puffin.footer import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
 

@@ -1,0 +1,274 @@
+"""Avro object container files: the container, bounded and strict; fastavro (extra ``tables``) does the records.
+
+Specification: Avro 1.12, "Object Container Files". fastavro's own reader knows no limit to what a block decompresses
+to, and its errors no place in the file; so the few bytes around the blocks are read here::
+
+    "Obj" 1 | map of metadata: avro.schema (JSON), avro.codec | sync, 16 bytes
+    varint records | varint bytes | block | sync | ...
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cramjam
+
+from dvcodec.core import compress
+from dvcodec.core.checksum import crc32, crc_hex
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import (
+    BadMagic,
+    ChecksumMismatch,
+    LimitExceeded,
+    MissingExtra,
+    NotCanonical,
+    Unsupported,
+    UsageError,
+)
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+CODECS = ("zstandard", "deflate", "snappy", "null")
+_CRC_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AvroFile:
+    """A container file whose header has been read, its blocks not yet.
+
+    Attributes:
+        schema: the writer's schema, parsed from JSON.
+        codec: of the blocks.
+    """
+
+    schema: Any
+    codec: str
+    _blocks: Cursor
+    _sync: bytes
+    _limits: Limits
+
+    def records(self) -> Iterator[Any]:
+        """Decode the records, block after block.
+
+        Raises:
+            DecodeError: a block is damaged, or its records are not what the schema says.
+            LimitExceeded: more than `Limits.max_manifest_bytes` after decompression.
+            MissingExtra: fastavro is not installed.
+        """
+        cursor, total = self._blocks, 0
+        read = _record_reader(self.schema, cursor)
+        while cursor.remaining:
+            at = cursor.pos
+            count, size = _zigzag(cursor, "record count"), _zigzag(cursor, "block size")
+            if count < 0 or size < 0:
+                raise cursor.error(NotCanonical, "block header", at=at, expected="0 or more", actual=min(count, size))
+            start = cursor.base + cursor.pos
+            block = Cursor(cursor.take(size, "block"), source=cursor.source, base=start)
+            at = cursor.pos
+            sync = bytes(cursor.take(SYNC_BYTES, "sync marker"))
+            if sync != self._sync:
+                raise cursor.error(NotCanonical, "sync marker", at=at, expected=self._sync.hex(), actual=sync.hex())
+            content = _decompress(block, self.codec, self._limits)
+            total += len(content)
+            self._limits.check("max_manifest_bytes", total, block, 0)
+            yield from _records(content, count, read, block)
+
+
+def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
+    fastavro = _fastavro()
+    try:
+        parsed = fastavro.parse_schema(schema)
+    except Exception as err:  # noqa: BLE001  (whatever fastavro makes of a schema that is none)
+        raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_told(err)) from None
+    return lambda stream: fastavro.schemaless_reader(stream, parsed, None)
+
+
+def _records(content: memoryview, count: int, read: Callable[[io.BytesIO], Any], block: Cursor) -> Iterator[Any]:
+    """Decode the records of one block, which have to fill it."""
+    if count > len(content):
+        most = f"at most {len(content)} in {len(content)} bytes"
+        raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
+    stream = io.BytesIO(content)
+    for i in range(count):
+        try:
+            record = read(stream)
+        except Exception as err:  # noqa: BLE001  (fastavro raises what its reading runs into)
+            wanted = f"record {i} of {count} in this block"
+            raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_told(err)) from None
+        yield record
+    left = len(content) - stream.tell()
+    if left:
+        raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
+
+
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
+    """Read the header of a container file; `AvroFile.records` reads the rest of the window.
+
+    Raises:
+        BadMagic: no container file.
+        NotCanonical: metadata that breaks a rule.
+        Unsupported: a codec that is not one of `CODECS`.
+    """
+    limits.check("max_manifest_bytes", cursor.remaining, cursor)
+    magic = bytes(cursor.take(min(len(MAGIC), cursor.remaining), "Avro magic"))
+    if magic != MAGIC:
+        raise cursor.error(BadMagic, "Avro magic", at=0, expected=MAGIC.hex(" "), actual=magic.hex(" ") or "no bytes")
+    at = cursor.pos
+    metadata = _metadata(cursor)
+    sync = bytes(cursor.take(SYNC_BYTES, "sync marker"))
+    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in CODECS:
+        raise cursor.error(Unsupported, "Avro codec", at=at, expected=" or ".join(CODECS), actual=repr(codec)[:60])
+    try:
+        schema = json.loads(metadata.get("avro.schema", b""))
+    except (ValueError, RecursionError) as err:
+        raise cursor.error(NotCanonical, "avro.schema", at=at, expected="JSON", actual=_told(err)) from None
+    return AvroFile(schema, codec, cursor, sync, limits)
+
+
+def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, codec: str = "zstandard") -> bytes:
+    """Build a container file of one block.
+
+    Raises:
+        UsageError: a codec that is not one of `CODECS`, or a record that does not fit the schema.
+        MissingExtra: fastavro is not installed.
+    """
+    if codec not in CODECS:
+        raise UsageError(f"Avro blocks are written with {', '.join(CODECS)}, not {codec!r}")
+    fastavro = _fastavro()
+    parsed = fastavro.parse_schema(dict(schema))
+    stream = io.BytesIO()
+    count = 0
+    for record in records:
+        try:
+            fastavro.schemaless_writer(stream, parsed, record)
+        except Exception as err:  # noqa: BLE001  (fastavro raises what its writing runs into)
+            raise UsageError(f"record {count} does not fit the Avro schema: {_told(err)}") from None
+        count += 1
+    metadata = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
+    sync = secrets.token_bytes(SYNC_BYTES)
+    out = [MAGIC, _put_zigzag(len(metadata))]
+    for key, value in metadata.items():
+        out += [_put_zigzag(len(key)), key.encode(), _put_zigzag(len(value)), value]
+    out += [_put_zigzag(0), sync]
+    if count:
+        block = _compress(stream.getvalue(), codec)
+        out += [_put_zigzag(count), _put_zigzag(len(block)), block, sync]
+    return b"".join(out)
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro  # noqa: PLC0415  (extra "tables")
+    except ImportError:
+        raise MissingExtra("fastavro", "tables") from None
+    return fastavro
+
+
+def _told(err: Exception) -> str:
+    """Say in a few words what fastavro or json ran into."""
+    text = " ".join(str(err).split())
+    return f"{type(err).__name__}{': ' if text else ''}{text[:120]}"
+
+
+def _metadata(cursor: Cursor) -> dict[str, bytes]:
+    """Read the map of metadata: blocks of entries, an empty one last; behind a negative count stands a byte size."""
+    found: dict[str, bytes] = {}
+    while count := _zigzag(cursor, "metadata count"):
+        if count < 0:
+            _zigzag(cursor, "metadata bytes")
+        for _ in range(abs(count)):
+            key = bytes(cursor.take(_zigzag(cursor, "metadata key"), "metadata key"))
+            found[key.decode("utf-8", "replace")] = bytes(
+                cursor.take(_zigzag(cursor, "metadata value"), "metadata value")
+            )
+    return found
+
+
+def _zigzag(cursor: Cursor, what: str) -> int:
+    value = cursor.uvarint(what)
+    return value >> 1 ^ -(value & 1)
+
+
+def _put_zigzag(value: int) -> bytes:
+    rest = value << 1 ^ value >> 63
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
+    if codec == "null":
+        return cursor.view
+    if codec == "zstandard":
+        return compress.decompress(cursor, "zstd", limit="max_manifest_bytes", limits=limits, sized=False)
+    if codec == "deflate":
+        return _inflate(cursor, limits)
+    return _unsnap(cursor, limits)
+
+
+def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    most = limits.max_manifest_bytes
+    try:
+        content = inflater.decompress(cursor.view, most + 1)
+    except zlib.error as err:
+        raise cursor.error(NotCanonical, "deflate block", expected="a sound block", actual=str(err)) from None
+    if len(content) > most:
+        raise cursor.error(LimitExceeded, "Limits.max_manifest_bytes", expected=f"at most {most}", actual="more")
+    if not inflater.eof or inflater.unused_data:
+        problem = "bytes after its end" if inflater.eof else "no end"
+        raise cursor.error(NotCanonical, "deflate block", expected="one whole stream", actual=problem)
+    return memoryview(content)
+
+
+def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
+    """Decompress a raw snappy block and check the CRC-32 of its content, which stands big-endian behind it."""
+    body = cursor.take(max(cursor.remaining - _CRC_BYTES, 0), "snappy block")
+    at = cursor.pos
+    stored = cursor.u32be("CRC-32 of a snappy block")
+    size = Cursor(body, source=cursor.source, base=cursor.base).uvarint("snappy content size")
+    limits.check("max_manifest_bytes", size, cursor, 0)
+    most = len(body) * 64  # a copy of 64 bytes takes at least 2
+    if size > most:
+        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=f"at most {most}", actual=size)
+    out = memoryview(bytearray(size))
+    try:
+        found = cramjam.snappy.decompress_raw_into(body, out)
+    except cramjam.DecompressionError as err:
+        raise cursor.error(NotCanonical, "snappy block", at=0, expected="a sound block", actual=str(err)) from None
+    if found != size:
+        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=size, actual=found)
+    computed = crc32(out)
+    if computed != stored:
+        raise cursor.error(
+            ChecksumMismatch,
+            "CRC-32 of a snappy block",
+            at=at,
+            expected=f"{crc_hex(stored)} (stored)",
+            actual=f"{crc_hex(computed)} (computed)",
+        )
+    return out
+
+
+def _compress(data: bytes, codec: str) -> bytes:
+    if codec == "zstandard":
+        return compress.compress(data, "zstd")
+    if codec == "deflate":
+        deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        return deflater.compress(data) + deflater.flush()
+    if codec == "snappy":
+        return bytes(cramjam.snappy.compress_raw(data)) + crc32(data).to_bytes(_CRC_BYTES, "big")
+    return data

@@ -1,0 +1,43 @@
+"""Apache Paimon: deletion vectors, index files, the index manifest, the hash index.
+
+`vectors` holds one vector, 32- or 64-bit; `index_file` the files of many; `manifest` says which vector is whose;
+`hash_index` is the other index file, of dynamic-bucket tables.
+"""
+
+from dvcodec.paimon.hash_index import decode_hash_index, encode_hash_index
+from dvcodec.paimon.index_file import (
+    TARGET_SIZE,
+    DeletionVectorMeta,
+    IndexFile,
+    load,
+    read_deletion_vectors,
+    write_deletion_vectors,
+    write_index_files,
+    write_stored_vectors,
+)
+from dvcodec.paimon.manifest import (
+    GlobalIndexMeta,
+    IndexManifestEntry,
+    read_index_manifest,
+    write_index_manifest,
+)
+from dvcodec.paimon.vectors import decode, encode
+
+__all__ = [
+    "TARGET_SIZE",
+    "DeletionVectorMeta",
+    "GlobalIndexMeta",
+    "IndexFile",
+    "IndexManifestEntry",
+    "decode",
+    "decode_hash_index",
+    "encode",
+    "encode_hash_index",
+    "load",
+    "read_deletion_vectors",
+    "read_index_manifest",
+    "write_deletion_vectors",
+    "write_index_files",
+    "write_index_manifest",
+    "write_stored_vectors",
+]

@@ -1,0 +1,61 @@
+"""Paimon's hash index: which primary keys a bucket of a dynamic-bucket table holds.
+
+Specification: Paimon's "Table Index", section "Dynamic Bucket Index"; Java class ``HashIndexFile``. No header::
+
+    i32 BE | i32 BE | ...            one hash of a primary key each; the index manifest states their number
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.errors import CardinalityMismatch, Truncated, UsageError
+
+__all__ = ["decode_hash_index", "encode_hash_index"]
+
+HASH_BYTES = 4
+_INT32 = np.iinfo(np.int32)
+
+
+def decode_hash_index(buf: BytesLike, *, row_count: int | None = None, source: str | None = None) -> NDArray[np.int32]:
+    """Decode a whole file: int32[n], native byte order, in file order.
+
+    Args:
+        buf: the file.
+        row_count: number of hashes that the index manifest states (`row_count` of the entry).
+        source: name of the file, for errors.
+
+    Raises:
+        Truncated: the last hash is not whole (Paimon's reader drops it silently).
+        CardinalityMismatch: not `row_count` hashes.
+    """
+    cursor = Cursor(buf, source=source)
+    over = cursor.remaining % HASH_BYTES
+    if over:
+        at = cursor.remaining - over
+        raise cursor.error(Truncated, "hash", at=at, expected=f"{HASH_BYTES} bytes", actual=f"{over} left")
+    hashes = np.frombuffer(cursor.view, ">i4").astype(np.int32)
+    if row_count is not None and row_count != len(hashes):
+        raise cursor.error(CardinalityMismatch, "hashes", expected=f"{row_count} (metadata)", actual=len(hashes))
+    return hashes
+
+
+def encode_hash_index(hashes: ArrayLike) -> bytes:
+    """Encode hashes in the order given.
+
+    Raises:
+        UsageError: not a flat sequence of integers from -2**31 to 2**31 - 1.
+    """
+    values: NDArray[Any] = np.asarray(hashes)
+    if not values.size:
+        return b""
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise UsageError(f"hashes must be a flat array of integers, got {values.dtype} of shape {values.shape}")
+    low, high = int(values.min()), int(values.max())
+    if low < _INT32.min or high > _INT32.max:
+        raise UsageError(f"hash {low if low < _INT32.min else high} is no signed 32-bit integer")
+    return values.astype(">i4").tobytes()

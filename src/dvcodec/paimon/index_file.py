@@ -1,0 +1,306 @@
+"""Paimon's deletion-vector index files: many vectors, whose data files the index manifest names.
+
+Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``DeletionVectorsIndexFile`` and
+``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind, also mixed::
+
+    u8 1 | u32 BE L | magic and bitmap (L bytes) | u32 BE CRC-32 | u32 BE L | ...
+           ^ offset
+
+The manifest's ``length`` is L for a 32-bit vector, but L + 8, the whole frame, for a 64-bit one.
+A file without vectors is the version byte alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import overload
+
+from dvcodec.core import frame, vector
+from dvcodec.core.cursor import Cursor, as_view
+from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
+from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES, Magic, StoredFrame
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, remove, target_name
+from dvcodec.io.frames import MAX_FILE_BYTES, check_version, read_frames, write_frames
+from dvcodec.paimon.vectors import MAGICS, Bits, encode, magic_of
+
+__all__ = [
+    "TARGET_SIZE",
+    "DeletionVectorMeta",
+    "IndexFile",
+    "load",
+    "read_deletion_vectors",
+    "write_deletion_vectors",
+    "write_index_files",
+    "write_stored_vectors",
+]
+
+TARGET_SIZE = 2 * 1024 * 1024
+"""Bytes after which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
+LENGTH_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
+"""A 32-bit vector's frame is this many bytes longer than the length in its metadata."""
+FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
+"""What `DvLocation.format` says of a vector: whose length convention its metadata follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVectorMeta:
+    """What the index manifest says of one vector (Java class of the same name).
+
+    Attributes:
+        data_file: bare name of the data file whose rows these are.
+        offset: byte offset of the frame's length field in the index file.
+        length: bytes of magic and bitmap for a 32-bit vector; of the whole frame, 8 more, for a 64-bit one.
+        cardinality: number of deleted rows, None where the writer did not say (Paimon 0.9).
+
+    Raises:
+        UsageError: a value that the manifest's types do not hold.
+    """
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, top in (("offset", 2**31), ("length", 2**31), ("cardinality", 2**63)):
+            value = getattr(self, name)
+            if not (name == "cardinality" and value is None) and not 0 <= value < top:
+                raise UsageError(
+                    f"deletion vector of {self.data_file!r}: {name} {value} is not between 0 and {top - 1}"
+                )
+
+    @classmethod
+    def from_location(cls, location: DvLocation) -> DeletionVectorMeta:
+        """Describe a vector that was written.
+
+        Raises:
+            UsageError: its data file is unknown, or it does not stand in a Paimon file.
+        """
+        if location.data_file is None or location.format not in FORMATS.values():
+            raise UsageError(f"{location.path} at byte {location.offset}: not a Paimon vector of a known data file")
+        length = location.size - (LENGTH_DIFFERENCE if location.format == FORMATS[Magic.PAIMON32] else 0)
+        return cls(location.data_file, location.offset, length, location.cardinality)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One index file as it was written.
+
+    Attributes:
+        path: where it is.
+        file_size: bytes.
+        vectors: its vectors, in file order.
+    """
+
+    path: str
+    file_size: int
+    vectors: tuple[DeletionVectorMeta, ...]
+
+
+def load(
+    source: SourceTarget,
+    meta: DeletionVectorMeta,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> RowSet:
+    """Read one vector by its byte range and hold it against its metadata, length convention included.
+
+    Args:
+        source: the index file. Its version byte is not looked at (as in Paimon's scan).
+        meta: from the index manifest.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+
+    Raises:
+        DecodeError: no sound vector there, or not of that length or cardinality.
+        OSError: the file cannot be opened.
+    """
+    with open_source(source) as opened:
+        return vector.read(
+            _frame_at(opened, meta, limits),
+            allowed=MAGICS,
+            exact=True,
+            cardinality=meta.cardinality,
+            limits=limits,
+            verify_checksum=verify_checksum,
+        ).load()
+
+
+def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:
+    """Read the frame that `meta` points at; its magic says which length the metadata has to state."""
+    head = read_window(source, meta.offset, max(min(source.size - meta.offset, 8), 0))
+    size = frame.peek_size(head)
+    raw = bytes(head.view[4:8])
+    magic = Magic.find(raw)
+    if magic is None or magic not in MAGICS:
+        names = " or ".join(known.value.hex(" ") for known in MAGICS)
+        raise head.error(BadMagic, "magic", at=4, expected=names, actual=raw.hex(" ") or "no bytes")
+    is_32_bit = magic is Magic.PAIMON32
+    expected = size - (LENGTH_DIFFERENCE if is_32_bit else 0)
+    if meta.length != expected:
+        counted = "magic and bitmap of a 32-bit vector" if is_32_bit else "the whole frame of a 64-bit vector"
+        raise head.error(
+            NotCanonical,
+            "length in the metadata",
+            expected=f"{expected} ({counted}, as its length field says)",
+            actual=meta.length,
+        )
+    limits.check("max_vector_bytes", size, head)
+    if size > source.size - meta.offset:
+        raise head.error(
+            Truncated,
+            "length field",
+            expected=f"at most {max(source.size - meta.offset - 8, 0)} (bytes left for magic and bitmap)",
+            actual=size - 8,
+        )
+    return read_window(source, meta.offset, size)
+
+
+@overload
+def read_deletion_vectors(
+    source: SourceTarget, metas: None = None, *, limits: Limits = ..., verify_checksum: bool = ...
+) -> dict[int, RowSet]: ...
+@overload
+def read_deletion_vectors(
+    source: SourceTarget, metas: Iterable[DeletionVectorMeta], *, limits: Limits = ..., verify_checksum: bool = ...
+) -> dict[str, RowSet]: ...
+def read_deletion_vectors(
+    source: SourceTarget,
+    metas: Iterable[DeletionVectorMeta] | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> dict[int, RowSet] | dict[str, RowSet]:
+    """Read the vectors of an index file.
+
+    Args:
+        source: the index file.
+        metas: from the index manifest (`IndexManifestEntry.vectors`): those vectors are read by their byte ranges
+            and held against their metadata. None reads the whole file, in order.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+
+    Returns:
+        With `metas`: data file -> deleted rows; without: offset of the frame -> deleted rows.
+
+    Raises:
+        DecodeError: the file or a vector is not sound.
+        UsageError: two of `metas` are of one data file.
+    """
+    with open_source(source) as opened:
+        if metas is None:
+            return {
+                cursor.base: vector.read(
+                    cursor, allowed=MAGICS, exact=True, limits=limits, verify_checksum=verify_checksum
+                ).load()
+                for cursor in read_frames(opened, limits=limits)
+            }
+        check_version(opened)
+        found: dict[str, RowSet] = {}
+        for meta in metas:
+            if meta.data_file in found:
+                raise UsageError(f"two vectors for the data file {meta.data_file!r}")
+            found[meta.data_file] = load(opened, meta, limits=limits, verify_checksum=verify_checksum)
+        return found
+
+
+def write_deletion_vectors(
+    sink: SinkTarget, vectors: Mapping[str, RowSet], *, bits: Bits = 32, run_optimize: bool = True
+) -> list[DvLocation]:
+    """Write one index file, as bucketed tables have it, in the order of the mapping.
+
+    Args:
+        sink: path, URL or writable file.
+        vectors: data file -> deleted rows. Without any, the file is the version byte alone, as Paimon writes it
+            to replace an older one.
+        bits: see `encode`.
+        run_optimize: see `encode`.
+
+    Returns:
+        Where each vector is; `DeletionVectorMeta.from_location` makes metadata of it.
+
+    Raises:
+        UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
+    """
+    return write_stored_vectors(sink, _frames(vectors, bits, run_optimize))
+
+
+def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
+    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Errors as `write_deletion_vectors`."""
+    return _write(sink, iter(vectors), MAX_FILE_BYTES)
+
+
+def write_index_files(
+    folder: str,
+    vectors: Mapping[str, RowSet],
+    *,
+    bits: Bits = 32,
+    run_optimize: bool = True,
+    target_size: int = TARGET_SIZE,
+) -> list[IndexFile]:
+    """Write as many index files as append tables have: each is closed by the vector that takes it past `target_size`.
+
+    The files are called ``index-<uuid>-<n>``, with one fresh UUID for all and n from 0. No vectors: no files.
+
+    Args:
+        folder: path or URL, usually ``<table>/index``; it has to exist.
+        vectors: data file -> deleted rows, written in this order.
+        bits: see `encode`.
+        run_optimize: see `encode`.
+        target_size: bytes. A file is larger by up to one vector.
+
+    Raises:
+        UsageError: a row set that does not fit.
+        OSError: a file cannot be written. Either way no file is left behind.
+    """
+    prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
+    items = _frames(vectors, bits, run_optimize)
+    files: list[IndexFile] = []
+    try:
+        for first in items:
+            path = f"{prefix}-{len(files)}"
+            written = _write(path, itertools.chain([first], items), target_size)
+            metas = tuple(map(DeletionVectorMeta.from_location, written))
+            files.append(IndexFile(path, written[-1].offset + written[-1].size, metas))
+    except BaseException:
+        for file in files:
+            remove(file.path)
+        raise
+    return files
+
+
+def _frames(vectors: Mapping[str, RowSet], bits: Bits, run_optimize: bool) -> Iterator[StoredFrame]:
+    magic_of(bits)
+    for path, rows in vectors.items():
+        try:
+            data = encode(rows, bits=bits, run_optimize=run_optimize)
+        except UsageError as err:
+            raise UsageError(f"{path}: {err}") from None
+        yield StoredFrame(path, rows.cardinality, data)
+
+
+def _write(sink: SinkTarget, frames: Iterator[StoredFrame], until: int) -> list[DvLocation]:
+    kinds: list[str] = []
+
+    def checked() -> Iterator[StoredFrame]:
+        for stored in frames:
+            magic = Magic.find(bytes(as_view(stored.data)[4:8]))
+            if magic not in FORMATS:
+                raise UsageError(f"{target_name(sink)}: a Paimon index file holds 32- and 64-bit vectors alone")
+            kinds.append(FORMATS[magic])
+            yield stored
+
+    with open_sink(sink) as out:
+        written = write_frames(out, checked(), until=until)
+        total = out.position
+    return [
+        DvLocation(kind, target_name(sink), offset, size, cardinality, path, total)
+        for kind, (path, cardinality, offset, size) in zip(kinds, written, strict=True)
+    ]

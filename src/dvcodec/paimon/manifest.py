@@ -1,0 +1,328 @@
+"""Paimon's index manifest: which index files a snapshot has, and whose rows the vectors in them are.
+
+Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``IndexManifestFile`` and
+``IndexManifestEntrySerializer``. An Avro container file (see `core.avro`), one record per index file::
+
+    _VERSION 1 | _KIND | _PARTITION | _BUCKET | _INDEX_TYPE | _FILE_NAME | _FILE_SIZE | _ROW_COUNT
+    _DELETIONS_VECTORS_RANGES: array of (f0 data file, f1 offset, f2 length, _CARDINALITY)
+    _EXTERNAL_PATH | _GLOBAL_INDEX
+
+0.9 ends with the ranges, and those with f2; everything since is nullable and was appended, so one reader takes all
+generations. Items of the ranges are nullable as Java and Rust write them, not so from pypaimon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.io import SinkTarget, SourceTarget, open_sink, open_source, read_window
+from dvcodec.paimon.index_file import DeletionVectorMeta, IndexFile
+
+__all__ = [
+    "DELETION_VECTORS",
+    "EMPTY_PARTITION",
+    "HASH",
+    "GlobalIndexMeta",
+    "IndexManifestEntry",
+    "read_index_manifest",
+    "write_index_manifest",
+]
+
+VERSION = 1
+KINDS: tuple[Literal["ADD"], Literal["DELETE"]] = ("ADD", "DELETE")
+DELETION_VECTORS = "DELETION_VECTORS"
+HASH = "HASH"
+EMPTY_PARTITION = bytes(12)
+"""`partition` of a table without partitions: arity 0 and an empty BinaryRow."""
+
+_RANGES, _GLOBAL_INDEX = "_DELETIONS_VECTORS_RANGES", "_GLOBAL_INDEX"
+_NAMESPACE = "org.apache.paimon.avro.generated.record"
+
+
+def _nullable(kind: object) -> dict[str, Any]:
+    return {"type": ["null", kind], "default": None}
+
+
+_RANGE_SCHEMA = {
+    "type": "record",
+    "name": f"{_NAMESPACE}{_RANGES}",
+    "fields": [
+        {"name": "f0", "type": "string"},
+        {"name": "f1", "type": "int"},
+        {"name": "f2", "type": "int"},
+        {"name": "_CARDINALITY", **_nullable("long")},
+    ],
+}
+_GLOBAL_INDEX_SCHEMA = {
+    "type": "record",
+    "name": f"{_NAMESPACE}{_GLOBAL_INDEX}",
+    "fields": [
+        {"name": "_ROW_RANGE_START", "type": "long"},
+        {"name": "_ROW_RANGE_END", "type": "long"},
+        {"name": "_INDEX_FIELD_ID", "type": "int"},
+        {"name": "_EXTRA_FIELD_IDS", **_nullable({"type": "array", "items": "int"})},
+        {"name": "_INDEX_META", **_nullable("bytes")},
+        {"name": "_SOURCE_META", **_nullable("bytes")},
+    ],
+}
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": _NAMESPACE,
+    "fields": [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_INDEX_TYPE", "type": "string"},
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_FILE_SIZE", "type": "long"},
+        {"name": "_ROW_COUNT", "type": "long"},
+        {"name": _RANGES, **_nullable({"type": "array", "items": ["null", _RANGE_SCHEMA]})},
+        {"name": "_EXTERNAL_PATH", **_nullable("string")},
+        {"name": _GLOBAL_INDEX, **_nullable(_GLOBAL_INDEX_SCHEMA)},
+    ],
+}
+"""The schema that is written: Java's current one."""
+_OLDEST = 8
+"""Fields that every generation has; the others may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalIndexMeta:
+    """What the manifest says of a global index file; its rows are row ids, both ends inclusive."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+    source_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexManifestEntry:
+    """One index file of a snapshot.
+
+    Attributes:
+        index_type: ``DELETION_VECTORS``, ``HASH``, or the name of a global index.
+        file_name: bare name of the index file.
+        file_size: bytes.
+        row_count: number of vectors, or of hashes; not of rows. Not checked against `vectors`.
+        partition: as Paimon serializes it, not interpreted: arity (4 bytes, big-endian), then the BinaryRow.
+        bucket: 0 in tables without buckets.
+        kind: ``ADD``; ``DELETE`` occurs only while a commit is made.
+        vectors: where each vector is and whose rows it holds; None in entries of other kinds.
+        external_path: full path, if the file does not lie in the table's own folder.
+        global_index: of global indexes.
+    """
+
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    partition: bytes = EMPTY_PARTITION
+    bucket: int = 0
+    kind: Literal["ADD", "DELETE"] = "ADD"
+    vectors: tuple[DeletionVectorMeta, ...] | None = None
+    external_path: str | None = None
+    global_index: GlobalIndexMeta | None = None
+
+    @classmethod
+    def from_index_file(
+        cls, file: IndexFile, *, partition: bytes = EMPTY_PARTITION, bucket: int = 0
+    ) -> IndexManifestEntry:
+        """Return the entry of an index file that was written."""
+        name = file.path.rpartition("/")[2]
+        return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
+
+    def path(self, table_root: str) -> str:
+        """Return the path or URL of the index file.
+
+        Not known to the manifest: the table option ``index-file-in-data-file-dir``, which puts it elsewhere.
+
+        Raises:
+            NotCanonical: the name is no bare name.
+        """
+        if self.external_path is not None:
+            return self.external_path
+        if not self.file_name or "/" in self.file_name or "\0" in self.file_name or self.file_name in (".", ".."):
+            raise NotCanonical("_FILE_NAME", expected="a bare file name", actual=repr(self.file_name)[:80])
+        return f"{table_root.rstrip('/')}/index/{self.file_name}"
+
+
+def read_index_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> list[IndexManifestEntry]:
+    """Read an index manifest of any generation, in file order (extra ``tables``).
+
+    Raises:
+        DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
+    """
+    with open_source(source) as opened:
+        cursor = read_window(opened, 0, min(opened.size, limits.max_manifest_bytes + 1))
+        file = avro.decode(cursor, limits=limits)
+        _check_schema(file.schema, cursor)
+        return [_entry(record, i, cursor) for i, record in enumerate(file.records())]
+
+
+def write_index_manifest(sink: SinkTarget, entries: Iterable[IndexManifestEntry], *, codec: str = "zstandard") -> None:
+    """Write an index manifest of the current generation (extra ``tables``).
+
+    Args:
+        sink: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
+        entries: all index files of the snapshot, in the order in which they are written.
+        codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
+
+    Raises:
+        UsageError: a value that the schema does not hold.
+    """
+    data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
+    with open_sink(sink) as out:
+        out.write(data)
+
+
+def _record(entry: IndexManifestEntry) -> dict[str, Any]:
+    if entry.kind not in KINDS:
+        raise UsageError(f"{entry.file_name}: kind {entry.kind!r} is neither ADD nor DELETE")
+    index = entry.global_index
+    return {
+        "_VERSION": VERSION,
+        "_KIND": KINDS.index(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": entry.index_type,
+        "_FILE_NAME": entry.file_name,
+        "_FILE_SIZE": entry.file_size,
+        "_ROW_COUNT": entry.row_count,
+        _RANGES: entry.vectors
+        if entry.vectors is None
+        else [
+            {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality}
+            for meta in entry.vectors
+        ],
+        "_EXTERNAL_PATH": entry.external_path,
+        _GLOBAL_INDEX: index
+        and {
+            "_ROW_RANGE_START": index.row_range_start,
+            "_ROW_RANGE_END": index.row_range_end,
+            "_INDEX_FIELD_ID": index.index_field_id,
+            "_EXTRA_FIELD_IDS": index.extra_field_ids and list(index.extra_field_ids),
+            "_INDEX_META": index.index_meta,
+            "_SOURCE_META": index.source_meta,
+        },
+    }
+
+
+def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManifestEntry:
+    where = f"entry {number}"
+    version, kind = record["_VERSION"], record["_KIND"]
+    if version != VERSION:
+        raise cursor.error(Unsupported, f"_VERSION of {where}", at=0, expected=VERSION, actual=version)
+    if kind not in (0, 1):
+        raise cursor.error(NotCanonical, f"_KIND of {where}", at=0, expected="0 (ADD) or 1 (DELETE)", actual=kind)
+    known = {field["name"] for field in SCHEMA["fields"]}
+    strange = next((name for name, value in record.items() if name not in known and value is not None), None)
+    if strange is not None:
+        raise cursor.error(Unsupported, f"{strange} of {where}", at=0, expected="no field that is not known here")
+    ranges, index = record.get(_RANGES), record.get(_GLOBAL_INDEX)
+    return IndexManifestEntry(
+        record["_INDEX_TYPE"],
+        record["_FILE_NAME"],
+        record["_FILE_SIZE"],
+        record["_ROW_COUNT"],
+        record["_PARTITION"],
+        record["_BUCKET"],
+        KINDS[kind],
+        None if ranges is None else _vectors(ranges, where, cursor),
+        record.get("_EXTERNAL_PATH"),
+        index
+        and GlobalIndexMeta(
+            index["_ROW_RANGE_START"],
+            index["_ROW_RANGE_END"],
+            index["_INDEX_FIELD_ID"],
+            None if index.get("_EXTRA_FIELD_IDS") is None else tuple(index["_EXTRA_FIELD_IDS"]),
+            index.get("_INDEX_META"),
+            index.get("_SOURCE_META"),
+        ),
+    )
+
+
+def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cursor) -> tuple[DeletionVectorMeta, ...]:
+    found: dict[str, DeletionVectorMeta] = {}
+    for item in ranges:
+        if item is None:
+            raise cursor.error(NotCanonical, f"{_RANGES} of {where}", at=0, expected="records", actual="a null")
+        try:
+            meta = DeletionVectorMeta(item["f0"], item["f1"], item["f2"], item.get("_CARDINALITY"))
+        except UsageError as err:
+            raise cursor.error(NotCanonical, f"{_RANGES} of {where}", at=0, actual=err) from None
+        if meta.data_file in found:
+            raise cursor.error(
+                NotCanonical,
+                f"{_RANGES} of {where}",
+                at=0,
+                expected="one vector for a data file",
+                actual=f"two for {meta.data_file!r}",
+            )
+        found[meta.data_file] = meta
+    return tuple(found.values())
+
+
+def _check_schema(schema: object, cursor: Cursor) -> None:
+    """Check that the writer's schema is one of the known generations.
+
+    A file brings its schema along, and a made-up one can have records without a byte, or without an end: what is
+    checked here bounds what reading the records can take.
+    """
+    problem = _differs(schema, SCHEMA, required=_OLDEST)
+    if problem:
+        raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
+
+
+_NUMBERS = ("int", "long")
+_PRIMITIVES = ("int", "long", "float", "double", "boolean", "string", "bytes")
+
+
+def _bare(kind: Any) -> Any:
+    """Strip what does not change the meaning of a type: null in a union, and attributes around a primitive."""
+    if isinstance(kind, list):
+        others = [option for option in kind if option != "null"]
+        return _bare(others[0]) if len(others) == 1 and len(kind) <= 2 else kind
+    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES:
+        return kind["type"]
+    return kind
+
+
+def _differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
+    """Say where a type is not the known one. Numbers may be int or long; fields may stand in any order."""
+    found, known = _bare(found), _bare(known)
+    if isinstance(known, str):
+        same = found == known or (found in _NUMBERS and known in _NUMBERS)
+        return None if same else f"{found!r:.60} in place of {known}"
+    if not isinstance(found, dict) or found.get("type") != known["type"]:
+        return f"{found!r:.60} in place of a {known['type']}"
+    if known["type"] == "array":
+        return _differs(found.get("items"), known["items"])
+    fields = found.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        return "a record without fields"
+    types = {field.get("name"): field.get("type") for field in fields}
+    for i, field in enumerate(known["fields"]):
+        if field["name"] not in types:
+            if "default" in field or (required is not None and i >= required):
+                continue
+            return f"no field {field['name']}"
+        problem = _differs(types.pop(field["name"]), field["type"])
+        if problem:
+            return f"field {field['name']}: {problem}"
+    strange = next((name for name, kind in types.items() if not _is_simple(kind)), None)
+    return f"field {strange} of type {types[strange]!r:.60}" if strange is not None else None
+
+
+def _is_simple(kind: Any) -> bool:
+    kind = _bare(kind)
+    return isinstance(kind, str) and kind in _PRIMITIVES
