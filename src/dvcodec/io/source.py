@@ -15,7 +15,7 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["Source", "SourceTarget", "open_source", "read_window"]
+__all__ = ["Source", "SourceTarget", "list_names", "open_source", "read_window"]
 
 
 @runtime_checkable
@@ -123,3 +123,17 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
     if size is None:
         size = max(source.size - offset, 0)
     return Cursor(source.read(offset, size), source=source.name, base=offset)
+
+
+def list_names(folder: str) -> list[str]:
+    """Return the bare names of what lies in a folder (path or URL), in no order.
+
+    Raises:
+        OSError: there is no such folder, or it cannot be read.
+    """
+    local = local_path(folder)
+    if local is not None:
+        return [entry.name for entry in os.scandir(local)]
+    filesystem, path = filesystem_of(folder)
+    with remote_errors(folder):
+        return [str(name).rstrip("/").rpartition("/")[2] for name in filesystem.ls(path, detail=False)]

@@ -30,7 +30,7 @@ final class DeltaRead {
   private DeltaRead() {}
 
   static void run(List<String> arguments) throws Exception {
-    Main.expect(arguments, 1, "delta-read descriptors.json");
+    CommandLine.expect(arguments, 1, "delta-read descriptors.json");
     for (Descriptor descriptor : Json.read(arguments.get(0), Descriptor[].class)) {
       Json.print(read(descriptor));
     }

@@ -1,7 +1,6 @@
 package dvcodec.interop;
 
 import java.nio.ByteBuffer;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -12,22 +11,11 @@ final class Encode {
     ByteBuffer encode(long[] positions) throws Exception;
   }
 
-  private static final Map<String, Encoder> KINDS = new LinkedHashMap<>();
-
-  static {
-    KINDS.put("iceberg", IcebergVectors::encode);
-    KINDS.put("iceberg-ranges", IcebergVectors::encodeRanges);
-    KINDS.put("roaring32", RoaringVectors::encode32);
-    KINDS.put("roaring64", RoaringVectors::encode64);
-    KINDS.put("delta-portable", DeltaVectors::encodePortable);
-    KINDS.put("delta-native", DeltaVectors::encodeNative);
-  }
-
   private Encode() {}
 
-  static void run(List<String> arguments) throws Exception {
-    Main.expect(arguments, 3, "encode KIND in.positions out.bytes");
-    Encoder encoder = Main.kind(KINDS, arguments.get(0));
+  static void run(Map<String, Encoder> kinds, List<String> arguments) throws Exception {
+    CommandLine.expect(arguments, 3, "encode KIND in.positions out.bytes");
+    Encoder encoder = CommandLine.kind(kinds, arguments.get(0));
     try (BatchReader in = new BatchReader(arguments.get(1));
         BatchWriter out = new BatchWriter(arguments.get(2), in.cases())) {
       for (int i = 0; i < in.cases(); i++) {

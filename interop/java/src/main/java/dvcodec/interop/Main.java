@@ -2,33 +2,15 @@ package dvcodec.interop;
 
 import java.util.Arrays;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 
-/**
- * The command line. What a reference class refuses is data and goes into the output; the exit status
- * is 0 when the command ran, 1 when its files could not be read or written, 2 when it was misused.
- */
+/** The program for Iceberg, Delta and RoaringBitmap. */
 public final class Main {
-  /** One sub-command. */
-  interface Command {
-    void run(List<String> arguments) throws Exception;
-  }
-
-  /** The arguments do not fit the command. */
-  static final class UsageException extends Exception {
-    private static final long serialVersionUID = 1;
-
-    UsageException(String message) {
-      super(message);
-    }
-  }
-
-  private static final Map<String, Command> COMMANDS = new LinkedHashMap<>();
+  private static final Map<String, CommandLine.Command> COMMANDS = new LinkedHashMap<>();
 
   static {
-    COMMANDS.put("encode", Encode::run);
-    COMMANDS.put("decode", Decode::run);
+    COMMANDS.put("encode", arguments -> Encode.run(Kinds.ENCODERS, arguments));
+    COMMANDS.put("decode", arguments -> Decode.run(Kinds.DECODERS, Kinds.COUNTED, arguments));
     COMMANDS.put("z85-encode", Z85::runEncode);
     COMMANDS.put("z85-decode", Z85::runDecode);
     COMMANDS.put("puffin-write", PuffinWrite::run);
@@ -41,39 +23,6 @@ public final class Main {
   private Main() {}
 
   public static void main(String[] arguments) {
-    System.exit(run(Arrays.asList(arguments)));
-  }
-
-  private static int run(List<String> arguments) {
-    try {
-      Command command = arguments.isEmpty() ? null : COMMANDS.get(arguments.get(0));
-      if (command == null) {
-        throw new UsageException("COMMAND must be one of " + String.join(", ", COMMANDS.keySet()));
-      }
-      command.run(arguments.subList(1, arguments.size()));
-      return 0;
-    } catch (UsageException e) {
-      System.err.println("usage: " + e.getMessage());
-      return 2;
-    } catch (Throwable t) {
-      System.err.println("error: " + Failure.describe(t));
-      return 1;
-    }
-  }
-
-  /** Checks the number of arguments of a command whose full form is {@code usage}. */
-  static void expect(List<String> arguments, int count, String usage) throws UsageException {
-    if (arguments.size() != count) {
-      throw new UsageException(usage);
-    }
-  }
-
-  /** Looks {@code kind} up in {@code kinds}. */
-  static <T> T kind(Map<String, T> kinds, String kind) throws UsageException {
-    T value = kinds.get(kind);
-    if (value == null) {
-      throw new UsageException("KIND must be one of " + String.join(", ", kinds.keySet()));
-    }
-    return value;
+    System.exit(CommandLine.run(COMMANDS, Arrays.asList(arguments)));
   }
 }

@@ -46,7 +46,7 @@ final class PuffinGenericWrite {
   private PuffinGenericWrite() {}
 
   static void run(List<String> arguments) throws Exception {
-    Main.expect(arguments, 2, "puffin-generic-write spec.json out.puffin");
+    CommandLine.expect(arguments, 2, "puffin-generic-write spec.json out.puffin");
     Spec spec = Json.read(arguments.get(0), Spec.class);
     Path file = Path.of(arguments.get(1)).toAbsolutePath(); // Files.localOutput looks at its parent
     java.nio.file.Files.deleteIfExists(file);

@@ -23,9 +23,7 @@ final class PuffinRead {
   private PuffinRead() {}
 
   static void run(List<String> arguments) throws Exception {
-    if (arguments.isEmpty()) {
-      throw new Main.UsageException("puffin-read file...");
-    }
+    CommandLine.expectSome(arguments, "puffin-read file...");
     for (String file : arguments) {
       Json.print(read(file));
     }

@@ -69,7 +69,7 @@ final class PuffinWrite {
   }
 
   static void run(List<String> arguments) throws Exception {
-    Main.expect(arguments, 2, "puffin-write cases.json outdir");
+    CommandLine.expect(arguments, 2, "puffin-write cases.json outdir");
     Case[] cases = Json.read(arguments.get(0), Case[].class);
     try (InMemoryCatalog catalog = new InMemoryCatalog()) {
       catalog.initialize("interop", Map.of());

@@ -1,14 +1,12 @@
 package dvcodec.interop;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.net.URISyntaxException;
-import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.IcebergBuild;
 
-/** {@code versions}: what is on the class path, told by the jars that the driven classes came from. */
+/** {@code versions}: what is on the class path. */
 final class Versions {
   private static final Map<String, Class<?>> ARTIFACTS = new LinkedHashMap<>();
 
@@ -28,19 +26,9 @@ final class Versions {
   private Versions() {}
 
   static void run(List<String> arguments) throws Exception {
-    Main.expect(arguments, 0, "versions");
-    Map<String, String> line = new LinkedHashMap<>();
-    line.put("java", System.getProperty("java.version"));
-    for (Map.Entry<String, Class<?>> artifact : ARTIFACTS.entrySet()) {
-      line.put(artifact.getKey(), version(artifact.getKey(), artifact.getValue()));
-    }
+    CommandLine.expect(arguments, 0, "versions");
+    Map<String, String> line = Jars.versions(ARTIFACTS);
     line.put("iceberg-created-by", IcebergBuild.fullVersion());
     Json.print(line);
-  }
-
-  /** The version in the name of the jar, {@code ARTIFACT-VERSION.jar}. */
-  private static String version(String artifact, Class<?> type) throws URISyntaxException {
-    Path jar = Path.of(type.getProtectionDomain().getCodeSource().getLocation().toURI());
-    return jar.getFileName().toString().replace(artifact + "-", "").replace(".jar", "");
   }
 }

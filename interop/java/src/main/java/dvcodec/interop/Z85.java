@@ -19,12 +19,12 @@ final class Z85 {
   private Z85() {}
 
   static void runEncode(List<String> arguments) throws Exception {
-    Main.expect(arguments, 2, "z85-encode in.bytes out.bytes");
+    CommandLine.expect(arguments, 2, "z85-encode in.bytes out.bytes");
     convert(arguments, data -> Base85Codec.encodeBytes(data).getBytes(StandardCharsets.UTF_8));
   }
 
   static void runDecode(List<String> arguments) throws Exception {
-    Main.expect(arguments, 2, "z85-decode in.bytes out.bytes");
+    CommandLine.expect(arguments, 2, "z85-decode in.bytes out.bytes");
     convert(arguments, text -> Base85Codec.decodeAlignedBytes(new String(text, StandardCharsets.UTF_8)));
   }
 

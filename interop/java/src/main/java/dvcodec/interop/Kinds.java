@@ -1,0 +1,31 @@
+package dvcodec.interop;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+
+/** What {@code encode} and {@code decode} can drive in Iceberg, Delta and RoaringBitmap. */
+final class Kinds {
+  static final Map<String, Encode.Encoder> ENCODERS = new LinkedHashMap<>();
+  static final Map<String, Decode.Decoder> DECODERS = new LinkedHashMap<>();
+
+  /** The kinds of decoder whose cases have a record count. */
+  static final Set<String> COUNTED = Set.of("iceberg");
+
+  static {
+    ENCODERS.put("iceberg", IcebergVectors::encode);
+    ENCODERS.put("iceberg-ranges", IcebergVectors::encodeRanges);
+    ENCODERS.put("roaring32", RoaringVectors::encode32);
+    ENCODERS.put("roaring64", RoaringVectors::encode64);
+    ENCODERS.put("delta-portable", DeltaVectors::encodePortable);
+    ENCODERS.put("delta-native", DeltaVectors::encodeNative);
+
+    DECODERS.put("iceberg", IcebergVectors::decode);
+    DECODERS.put("roaring32", (bytes, count) -> RoaringVectors.decode32(bytes));
+    DECODERS.put("roaring64", (bytes, count) -> RoaringVectors.decode64(bytes));
+    DECODERS.put("delta", (bytes, count) -> DeltaVectors.decodeKernel(bytes));
+    DECODERS.put("delta-spark", (bytes, count) -> DeltaVectors.decodeSpark(bytes));
+  }
+
+  private Kinds() {}
+}

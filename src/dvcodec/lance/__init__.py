@@ -1,0 +1,66 @@
+"""Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest that names them.
+
+`row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, in the protobuf
+form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` cuts all of them out of a dataset, and `check`
+holds the ids of its fragments against each other.
+"""
+
+from dvcodec.lance.addresses import (
+    TOMBSTONE_ADDRESS,
+    TOMBSTONE_FRAGMENT,
+    RowAddrMap,
+    decode_row_addr_map,
+    encode_row_addr_map,
+    row_addresses,
+    split_row_addresses,
+)
+from dvcodec.lance.arrays import EncodedArray
+from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
+from dvcodec.lance.deletions import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance.manifest import (
+    Fragment,
+    Manifest,
+    find_manifest,
+    manifest_name,
+    manifest_version,
+    read_manifest,
+)
+from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, rechunk
+from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions
+
+__all__ = [
+    "TOMBSTONE_ADDRESS",
+    "TOMBSTONE_FRAGMENT",
+    "Array",
+    "DeletionFile",
+    "EncodedArray",
+    "Fragment",
+    "FragmentIds",
+    "Manifest",
+    "Range",
+    "RangeWithBitmap",
+    "RangeWithHoles",
+    "RowAddrMap",
+    "RowDatasetVersionSequence",
+    "RowIdSequence",
+    "Segment",
+    "SortedArray",
+    "VersionRun",
+    "check_row_ids",
+    "choose_kind",
+    "decode_row_addr_map",
+    "decode_row_ids",
+    "decode_versions",
+    "encode_row_addr_map",
+    "find_manifest",
+    "live_row_ids",
+    "manifest_name",
+    "manifest_version",
+    "read_deletion_file",
+    "read_manifest",
+    "rechunk",
+    "row_addresses",
+    "split_row_addresses",
+    "write_deletion_file",
+]

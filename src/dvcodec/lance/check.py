@@ -1,0 +1,121 @@
+"""Are the row ids of a dataset sound?
+
+Nothing in Lance checks that they are unique, and its indices find the wrong rows if they are not. Ids of deleted rows
+may come again, though: an update writes the row anew, with its old id, and deletes the old row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from dvcodec.core.report import Check, Report
+from dvcodec.core.rowset import RowSet
+from dvcodec.lance.arrays import Values
+from dvcodec.lance.row_ids import RowIdSequence
+from dvcodec.lance.segments import Range, RangeWithHoles
+
+__all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
+
+
+class FragmentIds(NamedTuple):
+    """One fragment's part in `check_row_ids`."""
+
+    fragment: int
+    row_ids: RowIdSequence
+    deleted: RowSet = RowSet()
+    """Physical row offsets that are deleted; their ids do not count."""
+    physical_rows: int | None = None
+    """Rows of the fragment, None if unknown."""
+
+
+def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet:  # noqa: B008  (immutable)
+    """Return the ids of the rows that are not deleted, as a set; ranges are not expanded.
+
+    Raises:
+        UsageError: a deleted row is beyond the end, or a range beyond 2**63 - 1 or of more than 2**40 ids.
+    """
+    sequence = row_ids.mask(deleted) if deleted else row_ids
+    parts = []
+    for segment in sequence.segments:
+        if isinstance(segment, (Range, RangeWithHoles)):
+            whole = RowSet.from_ranges([(segment.start, segment.end)])
+            parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
+        else:
+            parts.append(RowSet(segment.values()))
+    return RowSet.union(*parts)
+
+
+def check_row_ids(
+    fragments: Iterable[FragmentIds], *, next_row_id: int | None = None, source: str = "<dataset>"
+) -> Report:
+    """Check that live rows have distinct ids, within a fragment and across fragments.
+
+    Checks, for each fragment: ``row-count`` (one id per physical row), ``duplicates`` (an id twice in the fragment),
+    ``overlap`` (an id that a fragment before it has too), ``next-row-id`` (all ids are below it).
+
+    Args:
+        fragments: of one dataset version, in any order.
+        next_row_id: from the manifest; None leaves it unchecked.
+        source: what to call the dataset in the report.
+
+    Raises:
+        UsageError: see `live_row_ids`.
+    """
+    checks: list[Check] = []
+    seen: dict[int, RowSet] = {}
+    everything = RowSet()
+    for part in fragments:
+        subject = f"fragment {part.fragment}"
+        checks.append(_row_count(part, subject))
+        live = live_row_ids(part.row_ids, part.deleted)
+        rows = part.row_ids.count - part.deleted.cardinality
+        repeats = rows - live.cardinality
+        checks.append(
+            Check.failed("duplicates", subject, None, "row ids", f"{rows} distinct ids", _repeated(part))
+            if repeats
+            else Check.passed("duplicates", subject)
+        )
+        common = everything & live
+        checks.append(_overlap(common, seen, subject) if common else Check.passed("overlap", subject))
+        checks.append(_below(live, next_row_id, subject))
+        seen[part.fragment] = live
+        everything = everything | live
+    return Report(source, "lance", tuple(checks))
+
+
+def _row_count(part: FragmentIds, subject: str) -> Check:
+    if not part.physical_rows:
+        return Check.not_applicable("row-count", subject)
+    if part.row_ids.count == part.physical_rows:
+        return Check.passed("row-count", subject)
+    return Check.failed("row-count", subject, None, "row ids", part.physical_rows, part.row_ids.count)
+
+
+def _repeated(part: FragmentIds) -> str:
+    ids = np.sort(part.row_ids.mask(part.deleted).to_numpy())
+    repeated: Values = np.unique(ids[1:][ids[1:] == ids[:-1]])
+    return f"{_some(repeated)} more than once"
+
+
+def _overlap(common: RowSet, seen: dict[int, RowSet], subject: str) -> Check:
+    others = [fragment for fragment, ids in seen.items() if not ids.isdisjoint(common)]
+    names = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
+    text = f"{_some(common.to_numpy(np.uint64))} also in fragment {names}"
+    return Check.failed("overlap", subject, None, "row ids", "ids of no other fragment", text)
+
+
+def _below(live: RowSet, next_row_id: int | None, subject: str) -> Check:
+    if next_row_id is None:
+        return Check.not_applicable("next-row-id", subject)
+    highest = live.max
+    if highest is None or highest < next_row_id:
+        return Check.passed("next-row-id", subject)
+    return Check.failed("next-row-id", subject, None, "highest row id", f"below {next_row_id}", highest)
+
+
+def _some(ids: Values) -> str:
+    shown = ", ".join(map(str, ids[:3].tolist()))
+    return f"{len(ids)} ids ({shown}{', ...' if len(ids) > 3 else ''})"

@@ -1,0 +1,217 @@
+"""Lance deletion files: the deleted rows of one fragment, all of them, as physical row offsets.
+
+Specification: Lance's ``table.proto``, message ``DeletionFile``; Rust module ``io/deletion.rs``. Of two kinds::
+
+    .arrow   an Arrow IPC file: one batch, one column row_id: uint32 not null, in any order    (the rarer rows)
+    .bin     one 32-bit portable roaring bitmap without run containers, and nothing else
+
+`_deletions/<fragment>-<read version>-<id>.<kind>`; each file replaces the one before it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from dvcodec.core import roaring
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import (
+    CardinalityMismatch,
+    MissingExtra,
+    NotCanonical,
+    UsageError,
+)
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import SourceTarget, open_sink, open_source, read_window
+from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
+from dvcodec.lance.ipc import batch_lengths
+
+__all__ = ["BITMAP_FROM", "DeletionFile", "Kind", "choose_kind", "read_deletion_file", "write_deletion_file"]
+
+Kind = Literal["arrow", "bin"]
+KINDS: tuple[Kind, Kind] = ("arrow", "bin")
+"""In the order of the message's `file_type`."""
+BITMAP_FROM = 5000
+"""Deleted rows from which a first deletion file is a bitmap."""
+COLUMN = "row_id"
+_U32 = 2**32
+_PADDING = 64
+"""Bytes up to which an Arrow buffer is padded."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """What the manifest says of a fragment's deletion file.
+
+    Attributes:
+        kind: ``arrow`` or ``bin``.
+        fragment: the fragment whose rows are deleted.
+        read_version: dataset version that the delete started from.
+        id: random, to keep names apart.
+        num_deleted_rows: how many rows; 0 where the writer did not say.
+        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+    """
+
+    kind: Kind
+    fragment: int
+    read_version: int
+    id: int
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+
+    def path(self, dataset: str) -> str:
+        """Return the file's path or URL below the folder of the dataset (or of the base path)."""
+        name = f"{self.fragment}-{self.read_version}-{self.id}.{self.kind}"
+        return f"{str(dataset).rstrip('/')}/_deletions/{name}"
+
+
+def choose_kind(rows: int, previous: Kind | None = None) -> Kind:
+    """Return the kind that Lance's writer takes for a fragment with `rows` deleted rows.
+
+    A first file is a bitmap from 5,000 rows on. Rows added to an ``arrow`` set make it one above 5,000; a bitmap
+    stays one.
+
+    >>> choose_kind(4999), choose_kind(5000), choose_kind(5000, "arrow"), choose_kind(3, "bin")
+    ('arrow', 'bin', 'arrow', 'bin')
+    """
+    if previous == "arrow":
+        return "bin" if rows > BITMAP_FROM else "arrow"
+    return "bin" if previous == "bin" or rows >= BITMAP_FROM else "arrow"
+
+
+def read_deletion_file(
+    source: SourceTarget,
+    *,
+    num_deleted_rows: int | None = None,
+    physical_rows: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> RowSet:
+    """Read a deletion file of either kind, which its first bytes tell (``.arrow``: extra ``arrow``).
+
+    Args:
+        source: bytes, path, URL or open file.
+        num_deleted_rows: what the manifest says; None or 0 leave it unchecked.
+        physical_rows: rows of the fragment; None leaves it unchecked. (Lance fails on scanning such a file.)
+        limits: what the bytes may ask for.
+
+    Returns:
+        The deleted rows, 0-based physical offsets in the fragment.
+
+    Raises:
+        DecodeError: the file is not sound, or not as the manifest says.
+    """
+    with open_source(source) as opened:
+        cursor = read_window(opened, 0, min(opened.size, limits.max_vector_bytes + 1))
+        limits.check("max_vector_bytes", cursor.remaining, cursor)
+        is_arrow = bytes(cursor.view[: len(ARROW_MAGIC)]) == ARROW_MAGIC
+        rows = _decode_arrow(cursor, limits) if is_arrow else _decode_bitmap(cursor, limits)
+        if num_deleted_rows and rows.cardinality != num_deleted_rows:
+            raise cursor.error(
+                CardinalityMismatch, "deleted rows", at=0, expected=num_deleted_rows, actual=rows.cardinality
+            )
+        if physical_rows is not None and (rows.max or 0) >= max(physical_rows, 1):
+            raise cursor.error(
+                NotCanonical, "row offset", at=0, expected=f"below {physical_rows} (physical rows)", actual=rows.max
+            )
+        return rows
+
+
+def write_deletion_file(
+    dataset: str,
+    rows: RowSet,
+    *,
+    fragment: int,
+    read_version: int,
+    previous: Kind | None = None,
+    kind: Kind | None = None,
+) -> DeletionFile:
+    """Write the deleted rows of a fragment, all of them, as Lance's writer does.
+
+    Args:
+        dataset: the dataset's folder, path or URL; its ``_deletions`` has to exist.
+        rows: physical row offsets, below 2**32.
+        fragment: id of the fragment.
+        read_version: dataset version that the delete starts from.
+        previous: kind of the fragment's deletion file so far.
+        kind: the kind to write; None chooses (see `choose_kind`).
+
+    Returns:
+        What the manifest has to say of it.
+
+    Raises:
+        UsageError: no rows, or an offset beyond 32 bits.
+        OSError: the file cannot be written.
+    """
+    if not rows:
+        raise UsageError("a deletion file without rows: Lance has none then")
+    if (rows.max or 0) >= _U32:
+        raise UsageError(f"row offset {rows.max} is beyond 32 bits")
+    chosen = kind or choose_kind(rows.cardinality, previous)
+    if chosen not in KINDS:
+        raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {chosen!r}")
+    file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
+    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows._bitmaps[0], run_optimize=False)
+    with open_sink(file.path(dataset)) as out:
+        out.write(data)
+    return file
+
+
+def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
+    view = roaring.walk(cursor)
+    limits.check("max_cardinality", view.cardinality, cursor, 0)
+    cursor.expect_end("the bitmap")
+    return RowSet._wrap({0: view.load()})
+
+
+def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
+    pa = _pyarrow()
+    for rows, sizes in batch_lengths(cursor):
+        limits.check("max_cardinality", rows, cursor, 0)
+        most = 4 * rows + _PADDING
+        size = max(sizes, default=0)
+        if size > most:
+            raise cursor.error(
+                NotCanonical, "buffer", at=0, expected=f"at most {most} bytes for {rows} rows", actual=size
+            )
+    try:
+        with pa.ipc.open_file(pa.py_buffer(cursor.view)) as file:
+            schema, count = file.schema, file.num_record_batches
+            wanted = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
+            if not schema.equals(wanted, check_metadata=True) or schema.metadata:
+                actual = " ".join(str(schema).split())[:120]
+                raise cursor.error(NotCanonical, "schema", at=0, expected=f"{COLUMN}: uint32 not null", actual=actual)
+            if count != 1:
+                raise cursor.error(NotCanonical, "record batches", at=0, expected=1, actual=count)
+            batch = file.get_batch(0)
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError, MemoryError) as err:
+        text = " ".join(str(err).split())[:120]
+        raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a sound file", actual=text) from None
+    column = batch.column(0)
+    if column.null_count:
+        raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
+    return RowSet(np.asarray(column))
+
+
+def _encode_arrow(rows: RowSet) -> bytes:
+    pa = _pyarrow()
+    schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
+    values = pa.array(rows.to_numpy().astype(np.uint32))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.MetadataVersion.V5, compression="zstd")
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        writer.write_batch(pa.record_batch([values], schema=schema))
+    return bytes(sink.getvalue())
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
+        import pyarrow.ipc  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("pyarrow", "arrow") from None
+    return pa

@@ -1,0 +1,326 @@
+"""Lance row-id sequences: the stable ids of a fragment's rows, by physical row offset, deleted rows included.
+
+Specification: Lance's ``rowids.proto``, message ``RowIdSequence``; Rust module ``rowids/serde.rs``. As strict as the
+reader of pylance 14; what it accepts is kept as it is, so that decoding and encoding give the same bytes::
+
+    1 U64Segment | 1 U64Segment | ...                    (see `segments`)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dvcodec.core.build import as_positions
+from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
+from dvcodec.lance import segments, wire
+from dvcodec.lance.arrays import ArrayParts, Values
+from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+
+__all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
+
+RANGE_WITH_RUNS = 6
+"""Field number of a segment that has been proposed and that no release writes."""
+_TOP = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdSequence:
+    """Row ids of one fragment: the i-th is that of physical row i.
+
+    Attributes:
+        segments: in row order.
+
+    >>> RowIdSequence.from_values([3, 4, 5, 9]).segments
+    (RangeWithBitmap(start=3, end=10),)
+    """
+
+    segments: tuple[Segment, ...] = ()
+    _stored: bytes | None = field(default=None, compare=False, repr=False)
+    """The bytes that were decoded, where `segments` alone would give others."""
+
+    @classmethod
+    def from_values(cls, values: ArrayLike | Iterable[int]) -> RowIdSequence:
+        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids are no segment.
+
+        Args:
+            values: integers from 0 to 2**64 - 1, none of them twice. A ``range`` is not expanded.
+
+        Raises:
+            UsageError: an id is repeated, negative or too large.
+        """
+        if isinstance(values, range) and values.step == 1 and values.start >= 0 and values.stop <= _TOP:
+            return cls((Range(values.start, values.stop),) if values else ())
+        ids = as_positions(values)
+        if not len(ids):
+            return cls()
+        ordered = ids if (ids[1:] > ids[:-1]).all() else np.sort(ids)
+        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+        if len(repeated):
+            raise UsageError(f"row id {int(ordered[repeated[0]])} is repeated: the ids of a fragment are distinct")
+        return cls((segments.from_values(ids),))
+
+    @property
+    def count(self) -> int:
+        """Number of row ids (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        return sum(segment.count for segment in self.segments)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def to_numpy(self, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> Values:
+        """Return all row ids in row order: uint64[n].
+
+        Args:
+            max_rows: refuse to expand more ids than this: 20 bytes can stand for 2**64 of them. None: no limit.
+
+        Raises:
+            LimitExceeded: the sequence has more than `max_rows` ids.
+        """
+        count = self.count
+        if max_rows is not None and count > max_rows:
+            raise LimitExceeded("row ids to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
+        parts = [segment.values() for segment in self.segments]
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+
+    def position(self, row_id: int) -> int | None:
+        """Return the physical row offset of `row_id` (the first, should it be repeated), None if it is not there."""
+        start = 0
+        for segment in self.segments:
+            found = segment.position(row_id)
+            if found is not None:
+                return start + found
+            start += segment.count
+        return None
+
+    def get(self, offset: int) -> int | None:
+        """Return the row id at a physical row offset, None beyond the end."""
+        if offset < 0:
+            return None
+        for segment in self.segments:
+            count = segment.count
+            if offset < count:
+                return segment.get(offset)
+            offset -= count
+        return None
+
+    def slice(self, offset: int, length: int) -> RowIdSequence:
+        """Return the ids of `length` rows from `offset` on, as compaction cuts them.
+
+        Each piece of a segment is encoded anew, ranges that touch are joined, and empty pieces are dropped.
+
+        Raises:
+            UsageError: the rows are not all there.
+        """
+        count = self.count
+        if offset < 0 or length < 0 or offset + length > count:
+            raise UsageError(f"rows {offset} to {offset + length} of a sequence of {count}")
+        pieces: list[Segment] = []
+        for segment in self.segments:
+            here = segment.count
+            taken = min(here - offset, length)
+            if taken > 0:
+                pieces.append(segment.slice(offset, taken))
+                length -= taken
+            offset = max(offset - here, 0)
+        return RowIdSequence(tuple(_joined(pieces)))
+
+    def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
+        """Drop the rows at physical row offsets, such as those of a deletion file.
+
+        A segment that loses rows is encoded anew (an `Array` stays one); one that loses all is dropped.
+
+        Raises:
+            UsageError: an offset is negative or beyond the end.
+        """
+        rows = offsets if isinstance(offsets, RowSet) else RowSet(offsets)
+        if (rows.max or 0) >= max(self.count, 1) or (rows and not self.count):
+            raise UsageError(f"row offset {rows.max} of a sequence of {self.count}")
+        return RowIdSequence(tuple(masked(self.segments, rows)))
+
+    def encode(self) -> bytes:
+        """Encode the sequence; one that was decoded gives the bytes it came from.
+
+        Raises:
+            UsageError: a segment that no decoder takes.
+        """
+        return self._stored if self._stored is not None else _encode(self.segments)
+
+
+def masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
+    """Drop rows from segments that follow one another; segments that lose all their rows are left out."""
+    start = 0
+    dropped = rows.to_numpy(max_rows=None)
+    for segment in parts:
+        count = segment.count
+        lo, hi = np.searchsorted(dropped, (start, start + count))
+        if hi - lo < count:
+            yield segment.mask(dropped[lo:hi] - start) if hi > lo else segment
+        start += count
+
+
+def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[RowIdSequence]:
+    """Cut the ids of several fragments, one after the other, into fragments of `sizes` rows, as compaction does.
+
+    Raises:
+        UsageError: the sizes do not add up to the number of ids.
+    """
+    whole = RowIdSequence(tuple(itertools.chain.from_iterable(sequence.segments for sequence in sequences)))
+    cuts = [0, *itertools.accumulate(sizes)]
+    if cuts[-1] != whole.count:
+        raise UsageError(f"fragments of {cuts[-1]} rows in all cannot hold {whole.count} row ids")
+    return [whole.slice(start, stop - start) for start, stop in itertools.pairwise(cuts)]
+
+
+def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
+    """Join ranges that touch."""
+    last: Segment | None = None
+    for piece in pieces:
+        if isinstance(last, Range) and isinstance(piece, Range) and last.end == piece.start:
+            last = Range(last.start, piece.end)
+        else:
+            if last is not None:
+                yield last
+            last = piece
+    if last is not None:
+        yield last
+
+
+def _encode(parts: Iterable[Segment]) -> bytes:
+    return b"".join(wire.message(1, segment.encode()) for segment in parts)
+
+
+def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) -> RowIdSequence:
+    """Decode a row-id sequence.
+
+    Args:
+        buf: the message (no bytes are a sequence without ids).
+        source: name of the file, for errors.
+        base: offset of the message in that file, for errors.
+
+    Raises:
+        Truncated: the bytes end inside a field.
+        NotCanonical: an unknown field, or a segment that breaks a rule of its kind.
+        Unsupported: a segment of the proposed kind ``RangeWithRuns``.
+    """
+    cursor = Cursor(buf, source=source, base=base)
+    found: list[Segment] = []
+    total = 0
+    for entry in wire.fields(cursor):
+        if entry.number != 1:
+            raise cursor.error(NotCanonical, "field of RowIdSequence", at=entry.at, expected=1, actual=entry.number)
+        segment = decode_segment([entry.window(cursor, "segment")])
+        total += segment.count
+        if total > _TOP:
+            raise cursor.error(NotCanonical, "row ids", at=entry.at, expected=f"at most {_TOP}", actual=total)
+        found.append(segment)
+    stored = bytes(cursor.view)
+    return RowIdSequence(tuple(found), None if _encode(found) == stored else stored)
+
+
+_NAMES = {1: "Range", 2: "RangeWithHoles", 3: "RangeWithBitmap", 4: "sorted_array", 5: "array"}
+_START, _END, _THIRD = 1, 2, 3
+
+
+def decode_segment(parts: list[Cursor]) -> Segment:
+    """Decode one segment, whose message may have come in parts.
+
+    Raises:
+        DecodeError: see `decode_row_ids`.
+    """
+    number, start, end = 0, 0, 0
+    third: Cursor | None = None
+    array: ArrayParts | None = None
+    whole = parts[0]
+    for cursor in parts:
+        for entry in wire.fields(cursor):
+            if entry.number == RANGE_WITH_RUNS:
+                raise cursor.error(
+                    Unsupported,
+                    "segment of kind RangeWithRuns (field 6)",
+                    at=entry.at,
+                    expected=f"one of {', '.join(_NAMES.values())}",
+                )
+            if entry.number not in _NAMES:
+                continue
+            if entry.number != number:  # the last of the five wins
+                number, start, end, third, array = entry.number, 0, 0, None, None
+            window = entry.window(cursor, _NAMES[number])
+            if number in (SortedArray.number, Array.number):
+                array = array or ArrayParts()
+                array.read(window)
+                continue
+            for inner in wire.fields(window):
+                if inner.number == _START:
+                    start = inner.integer(window, "start")
+                elif inner.number == _END:
+                    end = inner.integer(window, "end")
+                elif inner.number == _THIRD and number == RangeWithBitmap.number:
+                    third = inner.window(window, "bitmap")
+                elif inner.number == _THIRD and number == RangeWithHoles.number:
+                    array = array or ArrayParts()
+                    array.read(inner.window(window, "holes"))
+    if not number:
+        raise whole.error(NotCanonical, "segment", at=0, expected=f"one of {', '.join(_NAMES.values())}")
+    if number in (SortedArray.number, Array.number):
+        return _array_segment(number, array or ArrayParts(), whole)
+    if start > end:
+        raise whole.error(NotCanonical, _NAMES[number], at=0, expected="start <= end", actual=f"{start} > {end}")
+    if number == Range.number:
+        return Range(start, end)
+    if number == RangeWithHoles.number:
+        return _with_holes(start, end, array, whole)
+    return _with_bitmap(start, end, third, whole)
+
+
+def _array_segment(number: int, parts: ArrayParts, cursor: Cursor) -> Segment:
+    array = parts.finish(cursor, 0)
+    if number == Array.number:
+        return Array(array)
+    if not array.ascends:
+        raise (parts.data or cursor).error(NotCanonical, "sorted_array", expected="values that ascend strictly")
+    return SortedArray(array)
+
+
+def _with_holes(start: int, end: int, parts: ArrayParts | None, cursor: Cursor) -> Segment:
+    if parts is None:
+        raise cursor.error(NotCanonical, "RangeWithHoles", at=0, expected="holes")
+    holes = parts.finish(cursor, 0)
+    where = parts.data or cursor
+    if not holes.ascends:
+        raise where.error(NotCanonical, "holes", expected="values that ascend strictly")
+    if len(holes) and not (start <= holes.at(0) and holes.at(len(holes) - 1) < end):
+        raise where.error(
+            NotCanonical,
+            "holes",
+            expected=f"values from {start} to {end - 1}",
+            actual=f"{holes.at(0)} to {holes.at(len(holes) - 1)}",
+        )
+    return RangeWithHoles(start, end, holes)
+
+
+def _with_bitmap(start: int, end: int, bits: Cursor | None, cursor: Cursor) -> Segment:
+    data = b"" if bits is None else bytes(bits.view)
+    where = bits or cursor
+    expected = -(-(end - start) // 8)
+    if len(data) != expected:
+        raise where.error(
+            NotCanonical,
+            "bitmap",
+            at=0,
+            expected=f"{expected} bytes for {end - start} values",
+            actual=len(data),
+        )
+    padding = (end - start) % 8
+    if padding and data[-1] >> padding:
+        raise where.error(
+            NotCanonical, "padding bits of the bitmap", at=len(data) - 1, expected="zeros", actual=f"{data[-1]:#04x}"
+        )
+    return RangeWithBitmap(start, end, data)

@@ -1,0 +1,316 @@
+"""The five segments of a Lance row-id sequence: what each holds, and which one today's writer chooses.
+
+Specification: Lance's ``rowids.proto``, message ``U64Segment``; Rust module ``rowids/segment.rs``. One of five::
+
+    1 Range             start = 1, end = 2                       the values start .. end - 1
+    2 RangeWithHoles    start = 1, end = 2, holes = 3            without the holes, which are values, not offsets
+    3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           those whose bit is set, least significant bit first
+    4 sorted_array      an encoded array, ascending              5 array   an encoded array in any order
+
+(The comment in rowids.proto and the web pages say that the bitmap's most significant bit comes first; no writer does.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.lance import wire
+from dvcodec.lance.arrays import EncodedArray, Values
+
+__all__ = [
+    "Array",
+    "Offsets",
+    "Range",
+    "RangeWithBitmap",
+    "RangeWithHoles",
+    "Segment",
+    "SortedArray",
+    "from_values",
+]
+
+Offsets = NDArray[np.int64]
+_TOP = 2**64 - 1
+
+
+class Segment(ABC):
+    """Unsigned 64-bit values in row order; the i-th stands for the i-th row of its part of the fragment."""
+
+    __slots__ = ()
+    number: int
+    """Field number in the message ``U64Segment``."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of values."""
+
+    @abstractmethod
+    def values(self) -> Values:
+        """Expand to uint64[n], in row order, whatever n is."""
+
+    @abstractmethod
+    def position(self, value: int) -> int | None:
+        """Return the index of `value` (of the first one, where an array repeats it), None if it is not there."""
+
+    @abstractmethod
+    def get(self, i: int) -> int | None:
+        """Return the i-th value, None beyond the end."""
+
+    def slice(self, offset: int, length: int) -> Segment:
+        """Return `length` values from index `offset` on, in the form that today's writer gives them."""
+        return from_values(self.values()[offset : offset + length])
+
+    def mask(self, offsets: Offsets) -> Segment:
+        """Drop the values at `offsets` (ascending, at least one) and choose the form anew; an `Array` stays one."""
+        return from_values(np.delete(self.values(), offsets))
+
+    @abstractmethod
+    def content(self) -> bytes:
+        """Encode the segment's own message."""
+
+    def encode(self) -> bytes:
+        """Encode the message ``U64Segment``."""
+        return wire.message(self.number, self.content())
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Segment):
+    """The values from `start` to before `end`."""
+
+    start: int
+    end: int
+    number = 1
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
+
+    def values(self) -> Values:
+        return _shifted(np.arange(self.end - self.start, dtype=np.uint64), self.start)
+
+    def position(self, value: int) -> int | None:
+        return value - self.start if self.start <= value < self.end else None
+
+    def get(self, i: int) -> int | None:
+        return self.start + i if 0 <= i < self.count else None
+
+    def slice(self, offset: int, length: int) -> Segment:
+        return Range(self.start + offset, self.start + offset + length)
+
+    def mask(self, offsets: Offsets) -> Segment:
+        return _from_interval(self.start, self.end, _shifted(offsets, self.start))
+
+    def content(self) -> bytes:
+        return wire.scalar(1, self.start) + wire.scalar(2, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeWithHoles(Segment):
+    """The values from `start` to before `end`, without `holes`."""
+
+    start: int
+    end: int
+    holes: EncodedArray
+    number = 2
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start - len(self.holes)
+
+    def values(self) -> Values:
+        keep = np.ones(self.end - self.start, np.bool_)
+        keep[(self.holes.to_numpy() - np.uint64(self.start)).astype(np.int64)] = False
+        return _shifted(np.flatnonzero(keep), self.start)
+
+    def position(self, value: int) -> int | None:
+        if not self.start <= value < self.end:
+            return None
+        before = self.holes.search(value)
+        if before < len(self.holes) and self.holes.at(before) == value:
+            return None
+        return value - self.start - before
+
+    def get(self, i: int) -> int | None:
+        return int(self._at(np.array([i], np.int64))[0]) if 0 <= i < self.count else None
+
+    def _at(self, offsets: Offsets) -> Values:
+        """Return the values at `offsets`: hole k stands before them if k of the holes and no more values do."""
+        holes = self.holes.to_numpy()
+        rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
+        wanted = offsets.astype(np.uint64)
+        return _shifted(wanted + np.searchsorted(rank, wanted, side="right").astype(np.uint64), self.start)
+
+    def slice(self, offset: int, length: int) -> Segment:
+        if not length:
+            return Range(0, 0)
+        first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.int64)))
+        holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
+        return _from_interval(first, last + 1, holes)
+
+    def mask(self, offsets: Offsets) -> Segment:
+        holes = np.concatenate([self.holes.to_numpy(), self._at(offsets)])
+        holes.sort()
+        return _from_interval(self.start, self.end, holes)
+
+    def content(self) -> bytes:
+        return wire.scalar(1, self.start) + wire.scalar(2, self.end) + wire.message(3, self.holes.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class RangeWithBitmap(Segment):
+    """The values ``start + i`` whose bit i is set: bit ``i % 8``, least significant first, of byte ``i // 8``."""
+
+    start: int
+    end: int
+    bitmap: bytes = field(repr=False)
+    number = 3
+
+    @property
+    def count(self) -> int:
+        return _ones(self.bitmap)
+
+    def values(self) -> Values:
+        bits = np.unpackbits(np.frombuffer(self.bitmap, np.uint8), count=self.end - self.start, bitorder="little")
+        return _shifted(np.flatnonzero(bits), self.start)
+
+    def position(self, value: int) -> int | None:
+        if not self.start <= value < self.end:
+            return None
+        byte, bit = divmod(value - self.start, 8)
+        if not self.bitmap[byte] >> bit & 1:
+            return None
+        return _ones(self.bitmap[:byte]) + (self.bitmap[byte] & (1 << bit) - 1).bit_count()
+
+    def get(self, i: int) -> int | None:
+        total = np.cumsum(np.bitwise_count(np.frombuffer(self.bitmap, np.uint8)), dtype=np.int64)
+        if not (len(total) and 0 <= i < total[-1]):
+            return None
+        byte = int(np.searchsorted(total, i, side="right"))
+        before = int(total[byte - 1]) if byte else 0
+        bits = np.flatnonzero(np.unpackbits(np.array([self.bitmap[byte]], np.uint8), bitorder="little"))
+        return self.start + 8 * byte + int(bits[i - before])
+
+    def content(self) -> bytes:
+        return wire.scalar(1, self.start) + wire.scalar(2, self.end) + wire.blob(3, self.bitmap)
+
+
+@dataclass(frozen=True, slots=True)
+class _ArraySegment(Segment):
+    array: EncodedArray
+
+    @property
+    def count(self) -> int:
+        return len(self.array)
+
+    def values(self) -> Values:
+        return self.array.to_numpy()
+
+    def get(self, i: int) -> int | None:
+        return self.array.at(i) if 0 <= i < len(self.array) else None
+
+    def content(self) -> bytes:
+        return self.array.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class SortedArray(_ArraySegment):
+    """Values that ascend."""
+
+    number = 4
+
+    def position(self, value: int) -> int | None:
+        i = self.array.search(value)
+        return i if i < len(self.array) and self.array.at(i) == value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Array(_ArraySegment):
+    """Values in any order."""
+
+    number = 5
+
+    def position(self, value: int) -> int | None:
+        wanted = value - self.array.base
+        if not 0 <= wanted < 1 << 8 * self.array.width:
+            return None
+        found = np.flatnonzero(self.array.offsets == np.uint64(wanted))
+        return int(found[0]) if len(found) else None
+
+    def mask(self, offsets: Offsets) -> Segment:
+        rest = np.delete(self.values(), offsets)
+        return Array(EncodedArray.from_values(rest)) if len(rest) else Range(0, 0)
+
+
+def from_values(values: Values) -> Segment:
+    """Choose the segment that Lance's writer chooses for these values.
+
+    Values that ascend become the smallest of three by an estimate, else an array (also where neighbours are equal,
+    which the writer itself would lose).
+    """
+    if not len(values):
+        return Range(0, 0)
+    if (values[1:] <= values[:-1]).any():
+        return Array(EncodedArray.from_values(values))
+    low, high = int(values[0]), int(values[-1])
+    kind = _cheapest(low, high, len(values))
+    if kind is Range:
+        return Range(low, high + 1)
+    if kind is SortedArray:
+        return SortedArray(EncodedArray.from_values(values))
+    # A dense form was chosen: the range is at most 16 times as long as the values are many.
+    present = np.zeros(high - low + 1, np.bool_)
+    present[(values - np.uint64(low)).astype(np.int64)] = True
+    if kind is RangeWithBitmap:
+        return RangeWithBitmap(low, high + 1, np.packbits(present, bitorder="little").tobytes())
+    holes = _shifted(np.flatnonzero(~present), low)
+    return RangeWithHoles(low, high + 1, EncodedArray.from_values(holes))
+
+
+def _from_interval(start: int, end: int, holes: Values) -> Segment:
+    """`from_values` for a range without ascending holes; the range is not expanded unless that is the smaller form."""
+    index = np.arange(len(holes), dtype=np.uint64)
+    head = _leading(holes == index + np.uint64(start))
+    tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end))[::-1])
+    if head + start == end:
+        return Range(0, 0)
+    start, end, holes = start + head, end - tail, holes[head : len(holes) - tail]
+    kind = _cheapest(start, end - 1, end - start - len(holes))
+    if kind is Range:
+        return Range(start, end)
+    whole = RangeWithHoles(start, end, EncodedArray.from_values(holes))
+    return whole if kind is RangeWithHoles else from_values(whole.values())
+
+
+def _leading(flags: NDArray[np.bool_]) -> int:
+    """Return how many flags are set before the first that is not."""
+    return len(flags) if flags.all() else int(np.argmin(flags))
+
+
+def _cheapest(low: int, high: int, count: int) -> type[Segment]:
+    """Apply the writer's rule: estimates in bytes, of which the smallest wins, and of equals the first.
+
+    They take 4 bytes for a hole and 2 for a value, however wide those will be.
+    """
+    if high == _TOP:  # the exclusive end of a range would not fit
+        return SortedArray
+    slots = high - low + 1
+    holes = slots - count
+    if not holes:
+        return Range
+    estimates = ((24 + 4 * holes, 0), (24 + -(-slots // 8), 1), (24 + 2 * count, 2))
+    return (RangeWithHoles, RangeWithBitmap, SortedArray)[min(estimates)[1]]
+
+
+def _shifted(offsets: NDArray[np.integer[Any]], start: int) -> Values:
+    values: Values = offsets.astype(np.uint64)
+    values += np.uint64(start)
+    return values
+
+
+def _ones(data: bytes) -> int:
+    return int(np.bitwise_count(np.frombuffer(data, np.uint8)).sum(dtype=np.int64))

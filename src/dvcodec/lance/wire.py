@@ -1,0 +1,142 @@
+"""The protobuf wire format, as far as Lance needs it: bounded reading, and prost's way of writing.
+
+Specification: Protocol Buffers, "Encoding". Reading follows prost, Lance's library: what a message does not know is
+passed over, the last value of a field wins, and parts of a message that come one after the other are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.errors import NotCanonical
+
+__all__ = ["Field", "blob", "fields", "message", "scalar", "varint"]
+
+VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
+_MAX_NUMBER = (1 << 29) - 1
+_MAX_DEPTH = 100
+"""Groups in groups, as deep as prost follows."""
+
+
+class Field(NamedTuple):
+    """One field of a message.
+
+    Attributes:
+        number: field number.
+        value: the varint, or a cursor on the bytes of a length-delimited field; None for fixed-size fields and
+            groups, which no message here has: a known number of such a kind is of the wrong type.
+        at: offset of the field's key in the window it was read from.
+    """
+
+    number: int
+    value: int | Cursor | None
+    at: int
+
+    def integer(self, cursor: Cursor, what: str) -> int:
+        """Return a varint, or raise `NotCanonical` if the field is of another wire type."""
+        if not isinstance(self.value, int):
+            raise cursor.error(NotCanonical, what, at=self.at, expected="a varint", actual="another wire type")
+        return self.value
+
+    def window(self, cursor: Cursor, what: str) -> Cursor:
+        """Return the bytes of a length-delimited field, or raise `NotCanonical`."""
+        if not isinstance(self.value, Cursor):
+            raise cursor.error(
+                NotCanonical, what, at=self.at, expected="a length-delimited field", actual="another wire type"
+            )
+        return self.value
+
+    def text(self, cursor: Cursor, what: str) -> str:
+        """Return a string field."""
+        window = self.window(cursor, what)
+        try:
+            return bytes(window.view).decode()
+        except UnicodeDecodeError as err:
+            raise window.error(NotCanonical, what, expected="UTF-8", actual=str(err)) from None
+
+
+def fields(cursor: Cursor) -> Iterator[Field]:
+    """Yield the fields that fill the rest of the window.
+
+    Raises:
+        Truncated: the window ends inside a field.
+        NotCanonical: a key, a varint or a group that cannot be one.
+    """
+    while cursor.remaining:
+        at = cursor.pos
+        number, kind = _key(cursor)
+        if kind == VARINT:
+            yield Field(number, cursor.uvarint(f"field {number}"), at)
+        elif kind == LENGTH:
+            size = cursor.uvarint(f"length of field {number}")
+            start = cursor.base + cursor.pos
+            yield Field(number, Cursor(cursor.take(size, f"field {number}"), source=cursor.source, base=start), at)
+        else:
+            if kind == GROUP:
+                _skip_group(cursor, number)
+            else:
+                _skip_fixed(cursor, number, kind, at)
+            yield Field(number, None, at)
+
+
+def _key(cursor: Cursor) -> tuple[int, int]:
+    at = cursor.pos
+    key = cursor.uvarint("field key")
+    number, kind = key >> 3, key & 7
+    if not 0 < number <= _MAX_NUMBER or kind > FIXED32:
+        raise cursor.error(NotCanonical, "field key", at=at, expected="a field number and a wire type", actual=key)
+    return number, kind
+
+
+def _skip_fixed(cursor: Cursor, number: int, kind: int, at: int) -> None:
+    if kind == GROUP_END:
+        raise cursor.error(NotCanonical, "field key", at=at, expected="a group before its end", actual=number)
+    cursor.take(8 if kind == FIXED64 else 4, f"field {number}")
+
+
+def _skip_group(cursor: Cursor, number: int) -> None:
+    open_groups = [number]
+    while open_groups:
+        at = cursor.pos
+        inner, kind = _key(cursor)
+        if kind == GROUP:
+            open_groups.append(inner)
+            if len(open_groups) > _MAX_DEPTH:
+                raise cursor.error(NotCanonical, "groups", at=at, expected=f"at most {_MAX_DEPTH} in one another")
+        elif kind == GROUP_END:
+            if open_groups.pop() != inner:
+                raise cursor.error(NotCanonical, "end of a group", at=at, expected="the group that is open")
+        elif kind == VARINT:
+            cursor.uvarint(f"field {inner}")
+        elif kind == LENGTH:
+            cursor.take(cursor.uvarint(f"length of field {inner}"), f"field {inner}")
+        else:
+            _skip_fixed(cursor, inner, kind, at)
+
+
+def varint(value: int) -> bytes:
+    """Encode an unsigned LEB128 value."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def scalar(number: int, value: int) -> bytes:
+    """Encode a varint field; zero is left out."""
+    return varint(number << 3 | VARINT) + varint(value) if value else b""
+
+
+def message(number: int, *parts: BytesLike) -> bytes:
+    """Encode a length-delimited field, also an empty one: a sub-message that is there."""
+    content = b"".join(map(bytes, parts))
+    return varint(number << 3 | LENGTH) + varint(len(content)) + content
+
+
+def blob(number: int, data: BytesLike) -> bytes:
+    """Encode a bytes field; no bytes are left out."""
+    return message(number, data) if len(data) else b""

@@ -1,0 +1,166 @@
+"""The hash index of dynamic-bucket tables: a flat file of big-endian ints."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import check_buffers, check_truncations
+from dvcodec import CardinalityMismatch, DecodeError, Truncated, UsageError
+from dvcodec.paimon import decode_hash_index, encode_hash_index, read_index_manifest
+from dvcodec.paimon.manifest import HASH
+
+FILES = {"0": 67, "1": 67, "2": 66}
+"""Number at the end of the file's name -> hashes."""
+TABLE = "paimon/java-0.9.0-tables/db.db/dyn"
+NAME = "index-e78f7992-de86-492a-959c-c01bdc22eb4e-"
+INT32 = np.iinfo(np.int32)
+
+
+@pytest.mark.parametrize(("number", "count"), FILES.items())
+def test_file_of_java_is_read_and_written_byte_for_byte(vectors: Path, number: str, count: int) -> None:
+    data = (vectors / TABLE / "index" / f"{NAME}{number}").read_bytes()
+    hashes = decode_hash_index(data, row_count=count)
+    assert hashes.dtype == np.int32
+    assert hashes.dtype.isnative
+    assert hashes.tolist() == list(struct.unpack(f">{count}i", data))
+    assert len(set(hashes.tolist())) == count, "keys of a bucket: every hash once here"
+    assert encode_hash_index(hashes) == data
+
+
+def test_index_manifest_states_the_number_of_hashes(vectors: Path) -> None:
+    pytest.importorskip("fastavro")
+    (manifest,) = (vectors / TABLE / "manifest").glob("index-manifest-*")
+    entries = read_index_manifest(manifest)
+    assert {entry.file_name: entry.row_count for entry in entries} == {
+        f"{NAME}{n}": count for n, count in FILES.items()
+    }
+    for entry in entries:
+        assert (entry.index_type, entry.vectors) == (HASH, None)
+        data = Path(entry.path(str(vectors / TABLE))).read_bytes()
+        assert entry.file_size == len(data) == 4 * entry.row_count
+        assert len(decode_hash_index(data, row_count=entry.row_count)) == entry.row_count
+
+
+def test_known_bytes() -> None:
+    assert encode_hash_index([1, -1, 2**31 - 1, -(2**31)]).hex() == "00000001ffffffff7fffffff80000000"
+    assert decode_hash_index(bytes.fromhex("00000001ffffffff7fffffff80000000")).tolist() == [
+        1,
+        -1,
+        INT32.max,
+        INT32.min,
+    ]
+
+
+def test_order_and_repetition_are_kept() -> None:
+    hashes = [5, -3, 5, 0, 4]
+    assert decode_hash_index(encode_hash_index(hashes)).tolist() == hashes
+
+
+@pytest.mark.parametrize(
+    "hashes",
+    [
+        np.array([7, -7], ">i4"),
+        np.array([7, -7], "<i4"),
+        np.array([7, -7], np.int64),
+        np.array([7, 0, -7], np.int32)[::2],
+        (7, -7),
+    ],
+    ids=lambda hashes: str(getattr(hashes, "dtype", "tuple")),
+)
+def test_any_integers_are_encoded(hashes: Any) -> None:
+    assert encode_hash_index(hashes).hex() == "00000007fffffff9"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64, np.int8])
+def test_unsigned_and_short_integers_are_encoded(dtype: Any) -> None:
+    assert encode_hash_index(np.array([7, 100], dtype)).hex() == "0000000700000064"
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.empty(0, np.int32), np.empty(0, np.float64)])
+def test_no_hashes_are_no_bytes(nothing: Any) -> None:
+    assert encode_hash_index(nothing) == b""
+    found = decode_hash_index(b"", row_count=0)
+    assert (found.dtype, found.shape) == (np.dtype(np.int32), (0,))
+
+
+@pytest.mark.parametrize("hashes", [[2**31], [0, -(2**31) - 1], np.array([2**32 - 1], np.uint32), [2**63 - 1]])
+def test_hash_beyond_32_bits_is_a_usage_error(hashes: Any) -> None:
+    with pytest.raises(UsageError, match="no signed 32-bit integer"):
+        encode_hash_index(hashes)
+
+
+@pytest.mark.parametrize(
+    "hashes",
+    [
+        [1.0],
+        [True],
+        ["1"],
+        [None],
+        [2**70],
+        [2**63, -1],
+        [[1, 2]],
+        np.zeros((2, 2), np.int32),
+        5,
+        "12",
+        iter([1]),
+        np.array(["2020-01-01"], "M8[D]"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_flat_array_of_integers_is_a_usage_error(hashes: Any) -> None:
+    with pytest.raises(UsageError, match="flat array of integers"):
+        encode_hash_index(hashes)
+
+
+@pytest.mark.parametrize("over", [1, 2, 3])
+def test_last_hash_has_to_be_whole(over: int) -> None:
+    with pytest.raises(Truncated) as caught:
+        decode_hash_index(bytes(8 + over), source="index-0")
+    assert (caught.value.source, caught.value.offset) == ("index-0", 8)
+    assert caught.value.actual == f"{over} left"
+
+
+@pytest.mark.parametrize("stated", [0, 2, 4, 2**40, -1])
+def test_other_number_of_hashes_is_refused(stated: int) -> None:
+    with pytest.raises(CardinalityMismatch) as caught:
+        decode_hash_index(encode_hash_index([1, 2, 3]), row_count=stated, source="index-0")
+    assert caught.value.source == "index-0"
+    assert (caught.value.expected, caught.value.actual) == (f"{stated} (metadata)", 3)
+
+
+def test_cut_file_is_refused_where_its_number_of_hashes_is_known() -> None:
+    data = encode_hash_index([1, 2, 3])
+    check_truncations(lambda cut: decode_hash_index(cut, row_count=3), data)
+    check_truncations(decode_hash_index, data, allowed=lambda found, size: size == 4 * len(found))
+    check_buffers(lambda buf: decode_hash_index(buf).tolist(), data)
+
+
+def test_result_is_no_view_of_the_file() -> None:
+    data = bytearray(encode_hash_index([1, 2]))
+    found = decode_hash_index(data)
+    data[:] = bytes(8)
+    assert found.tolist() == [1, 2]
+    found[0] = 9
+
+
+@given(st.lists(st.integers(INT32.min, INT32.max)))
+def test_round_trip(hashes: list[int]) -> None:
+    data = encode_hash_index(hashes)
+    assert data == struct.pack(f">{len(hashes)}i", *hashes)
+    assert decode_hash_index(data, row_count=len(hashes)).tolist() == hashes
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_hashes_or_truncated(data: bytes) -> None:
+    try:
+        assert encode_hash_index(decode_hash_index(data)) == data
+    except DecodeError as error:
+        assert isinstance(error, Truncated)
+        assert len(data) % 4
