@@ -8,7 +8,15 @@ from pathlib import Path
 from types import ModuleType
 
 PAGE = Path(__file__).parent / "api.md"
-MODULES = ("dvcodec", "dvcodec.iceberg", "dvcodec.delta", "dvcodec.puffin", "dvcodec.paimon", "dvcodec.arrow")
+MODULES = (
+    "dvcodec",
+    "dvcodec.iceberg",
+    "dvcodec.delta",
+    "dvcodec.puffin",
+    "dvcodec.paimon",
+    "dvcodec.lance",
+    "dvcodec.arrow",
+)
 HEAD = """# API
 
 Every public name with the first line of its docstring; `help(name)` has the rest: arguments, units, errors,

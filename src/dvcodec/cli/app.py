@@ -20,7 +20,7 @@ __all__ = ["DataFile", "DataFiles", "Json", "Name", "Names", "Output", "Rows", "
 
 app = typer.Typer(
     name="dvcodec",
-    help="Deletion vectors of Iceberg, Delta Lake and Paimon: look inside, verify, convert, merge.",
+    help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: look inside, verify, convert, merge.",
     epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dvcodec import arrow, delta, iceberg
+from dvcodec import arrow, delta, iceberg, lance, paimon
 from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
 from dvcodec.core.errors import MissingExtra
 from dvcodec.core.rowset import RowSet
@@ -58,8 +58,10 @@ def run(folder: Path) -> None:
         descriptor = delta.Descriptor.from_location(absolute, str(folder.resolve()))
         say(f"    log: {descriptor.to_json()}")
 
+    indexes = [_there_and_back(folder, puffin, bits) for bits in (32, 64)]
+
     with _step("verified all of them"):
-        for path in (puffin, bin_file, back):
+        for path in (puffin, bin_file, back, *indexes):
             report = verify(path, row_count=ROWS)
             _expect(report.ok, f"{path} is sound")
     with _step("flipped one bit, and it is found:"):
@@ -74,9 +76,40 @@ def run(folder: Path) -> None:
     with _step("read the live rows back, row group by row group, and compared them with the truth"):
         read_back = iceberg.read_deletion_vectors(puffin)
         live = sum(_check_live(pq, path, read_back[str(path)], i) for i, path in enumerate(paths))
+    _row_ids(next(iter(vectors.values())))
     print()
     say(f"{number(live)} of {number(FILES * ROWS)} rows live.")
     say(f"Look around: dvcodec inspect {folder}")
+
+
+def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
+    """Convert to a Paimon index file, print what its index manifest has to say, and convert back."""
+    index, back = folder / f"index-{bits}", folder / f"back-{bits}.puffin"
+    copied = "the payload is copied" if bits == 64 else "encoded anew"
+    with _step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
+        there = convert(puffin, "paimon64" if bits == 64 else "paimon32", index)
+        convert(index, "puffin", back, data_files=[str(location.data_file) for location in there])
+        _expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
+        metas = [paimon.DeletionVectorMeta.from_location(location) for location in there]
+        _expect(
+            paimon.read_deletion_vectors(index, metas) == iceberg.read_deletion_vectors(puffin), "rows are the same"
+        )
+    for meta in metas:
+        place = f"offset {number(meta.offset)}, length {number(meta.length)}, {number(meta.cardinality)} rows"
+        say(f"    index manifest: {meta.data_file}: {place}")
+    return index
+
+
+def _row_ids(deleted: RowSet) -> None:
+    """Compact a fragment of stable row ids by its deleted rows, as Lance does, and read the ids back."""
+    with _step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
+        sequence = lance.RowIdSequence.from_values(range(ROWS)).mask(deleted)
+        data = sequence.encode()
+        live = np.flatnonzero(~deleted.mask(0, ROWS))
+        _expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
+        _expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
+    kinds = ", ".join(type(segment).__name__ for segment in sequence.segments)
+    say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
                 with tour.turn():
                     try:
                         vector = found.read(ref)
-                        vectors.append((ref, describe(vector, row_count=rows), vector.load()))
+                        vectors.append((ref, describe(vector, row_count=rows, size=ref.size), vector.load()))
                     except DecodeError as err:
                         vectors.append((ref, err, RowSet()))
                         raise
@@ -92,10 +92,11 @@ def _inspect_json(opened: Opened, vectors: list[_Seen]) -> dict[str, Any]:
 _KINDS = {
     "puffin": "Puffin file",
     "delta": "Delta or Paimon 64-bit vector file",
-    "paimon": "Paimon 32-bit vector file",
+    "paimon": "Paimon vector file",
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
     "roaring32": "bare 32-bit roaring bitmap",
+    "lance-arrow": "Lance deletion file (Arrow)",
 }
 
 
@@ -155,7 +156,7 @@ def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
             for ref in found.container.vectors:
                 with tour.turn():
                     where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
-                    items.append((label(found, ref), where, describe(found.read(ref), row_count=rows)))
+                    items.append((label(found, ref), where, describe(found.read(ref), row_count=rows, size=ref.size)))
     if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
     tour.finish()

@@ -20,6 +20,9 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.vectors import blob_cardinality, check_blob, vector_blobs
 from dvcodec.io import Source, SourceTarget, open_source, read_window
 from dvcodec.io.frames import VERSION, read_frames
+from dvcodec.lance.deletions import COLUMN as DELETIONS_COLUMN
+from dvcodec.lance.deletions import read_deletion_file
+from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
 from dvcodec.puffin.footer import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
 
@@ -41,6 +44,8 @@ class ContainerKind(str, Enum):
     """A bare 64-bit portable bitmap (Hudi)."""
     ROARING32 = "roaring32"
     """A bare 32-bit portable bitmap (Lance ``.bin``)."""
+    LANCE_ARROW = "lance-arrow"
+    """A Lance deletion file of the Arrow kind (Lance ``.arrow``, extra ``arrow``)."""
 
 
 ALLOWED = {
@@ -50,6 +55,8 @@ ALLOWED = {
     ContainerKind.BLOB: tuple(Magic),
 }
 """The layouts that framed vectors may have in each container."""
+_ARROW_SCHEMA = 1024
+"""Bytes at the beginning of a Lance deletion file that hold its schema, and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PAIMON if has_32_bit else ContainerKind.DELTA
         vectors = tuple(VectorRef(kind, offset, size) for offset, size, _ in frames)
     else:
-        kind = _bare_bitmap(source, head, limits)
+        kind = ContainerKind.LANCE_ARROW if _is_lance_arrow(source, head) else _bare_bitmap(source, head, limits)
         vectors = (VectorRef(kind, 0, source.size),)
     return Container(kind, source.name, source.size, vectors, footer)
 
@@ -153,6 +160,13 @@ def _ends_with_magic(source: Source) -> bool:
     return source.size >= 4 * size and bytes(source.read(source.size - size, size)) == PUFFIN_MAGIC
 
 
+def _is_lance_arrow(source: Source, head: bytes) -> bool:
+    """Whether this is an Arrow file whose schema, which comes first, names the column of deletion files."""
+    if head[: len(ARROW_MAGIC)] != ARROW_MAGIC:
+        return False
+    return DELETIONS_COLUMN.encode() in bytes(source.read(0, min(source.size, _ARROW_SCHEMA)))
+
+
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind:
     """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
@@ -169,7 +183,7 @@ def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind:
         "container",
         source=source.name,
         offset=0,
-        expected="a Puffin file, a Delta or Paimon vector file, a vector blob, or a roaring bitmap",
+        expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, or a roaring bitmap",
         actual=head[:12].hex(" ") or "no bytes",
     )
 
@@ -198,6 +212,11 @@ def read_vector(
     """
     if ref.blob is not None:
         check_blob(ref.blob, source.name)
+    if ref.kind is ContainerKind.LANCE_ARROW:
+        rows = read_deletion_file(source, limits=limits)
+        return _walk_bare(
+            Cursor(roaring.serialize(rows._bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
+        )
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)

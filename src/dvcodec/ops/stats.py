@@ -69,13 +69,19 @@ class VectorStats:
         }
 
 
-def describe(vector: Vector, *, row_count: int | None = None) -> VectorStats:
+def describe(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
     """Take the numbers of a walked vector (see `sniff.read_vector`).
+
+    Args:
+        vector: the vector.
+        row_count: physical rows of its data file.
+        size: bytes of the vector as stored, where that is neither a frame nor a bare bitmap (Lance ``.arrow``).
 
     Raises:
         NotCanonical: an array is not in order, or a bitset's population is not its cardinality.
     """
     vector.check()
     view = vector.view
-    size = len(vector.frame.data) if vector.frame is not None else len(view.data)
+    if size is None:
+        size = len(vector.frame.data) if vector.frame is not None else len(view.data)
     return VectorStats(view.cardinality, view.min, view.max, size, view.mix, len(view.bitmaps), view.gaps, row_count)

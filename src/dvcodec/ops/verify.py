@@ -19,7 +19,7 @@ from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
-_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64)
+_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_ARROW)
 
 
 def verify(

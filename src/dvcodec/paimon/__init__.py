@@ -16,6 +16,9 @@ from dvcodec.paimon.index_file import (
     write_stored_vectors,
 )
 from dvcodec.paimon.manifest import (
+    DELETION_VECTORS,
+    EMPTY_PARTITION,
+    HASH,
     GlobalIndexMeta,
     IndexManifestEntry,
     read_index_manifest,
@@ -24,6 +27,9 @@ from dvcodec.paimon.manifest import (
 from dvcodec.paimon.vectors import decode, encode
 
 __all__ = [
+    "DELETION_VECTORS",
+    "EMPTY_PARTITION",
+    "HASH",
     "TARGET_SIZE",
     "DeletionVectorMeta",
     "GlobalIndexMeta",

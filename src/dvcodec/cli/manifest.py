@@ -1,0 +1,226 @@
+"""The command for what names vectors: manifest, of Paimon and of Lance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dvcodec import lance, paimon
+from dvcodec.cli.app import Json, app
+from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, print_json, say
+from dvcodec.core.avro import MAGIC as AVRO_MAGIC
+from dvcodec.core.errors import DecodeError, Unsupported, UsageError
+from dvcodec.core.report import Check
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import is_url, open_source
+from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
+
+_TARGET = "Paimon index manifest, Lance manifest, or a Lance dataset (its latest version)."
+
+
+@app.command()
+def manifest(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET)],
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Version of a Lance dataset.")] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Read what it names: every vector against its metadata, row ids for repeats."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.
+
+    With --check, exit code 1 if something that it names is not sound.
+    """
+    is_dataset = version is not None or (not is_url(target) and Path(target, "_versions").is_dir())
+    path = lance.find_manifest(target, version) if is_dataset else target
+    show = _paimon if _is_avro(path) else _lance
+    raise typer.Exit(1 if show(path, check, as_json) else 0)
+
+
+def _is_avro(path: str) -> bool:
+    """Tell the two kinds apart: Avro files have their magic at the beginning, Lance's manifests at the end."""
+    with open_source(path) as source:
+        head = bytes(source.read(0, min(source.size, 4)))
+        tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
+    if head != AVRO_MAGIC and tail != LANCE_MAGIC:
+        kinds = "Paimon's index manifest (Avro) or Lance's manifest"
+        raise Unsupported("manifest", source=path, offset=0, expected=kinds, actual=head.hex(" ") or "no bytes")
+    return head == AVRO_MAGIC
+
+
+def _root(path: str, folder: str) -> str:
+    """Return the table's folder, which the manifest lies two levels below."""
+    parts = str(path).replace("\\", "/").rsplit("/", 2) if is_url(path) else Path(path).absolute().parts
+    if len(parts) < 3 or parts[-2] != folder:
+        raise UsageError(f"{path} does not lie in a folder {folder!r}: what it names cannot be found")
+    return str(parts[0]) if is_url(path) else str(Path(*parts[:-2]))
+
+
+def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
+    entries = paimon.read_index_manifest(path)
+    findings = [found for entry in entries for found in _check_entry(entry, _root(path, "manifest"))] if check else []
+    if as_json:
+        items = [asdict(entry) | {"partition": entry.partition.hex()} for entry in entries]
+        print_json({"source": path, "kind": "paimon", "entries": _plain(items)} | _findings_json(findings, check))
+        return findings
+    say((path, "bold"), f"  Paimon index manifest, {counted(len(entries), 'index file')}")
+    if entries:
+        shown = Table("index file", "type", "size", "rows", "bucket", "partition", right=("size", "rows", "bucket"))
+        for entry in entries:
+            partition = NOTHING if entry.partition == paimon.EMPTY_PARTITION else entry.partition.hex()
+            name = entry.external_path or entry.file_name
+            kind = entry.index_type if entry.kind == "ADD" else f"{entry.index_type} ({entry.kind})"
+            shown.add(name, kind, bytes_text(entry.file_size), number(entry.row_count), number(entry.bucket), partition)
+        shown.show()
+    vectors = [(entry, meta) for entry in entries for meta in entry.vectors or ()]
+    if vectors:
+        print()
+        shown = Table("data file", "index file", "offset", "length", "rows", right=("offset", "length", "rows"))
+        for entry, meta in vectors:
+            shown.add(
+                meta.data_file, entry.file_name, number(meta.offset), number(meta.length), number(meta.cardinality)
+            )
+        shown.show()
+    _show_findings(findings, check, f"{counted(len(entries), 'index file')}, {counted(len(vectors), 'vector')}")
+    return findings
+
+
+def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
+    found = []
+    try:
+        if entry.index_type == paimon.HASH:
+            with open_source(entry.path(root)) as source:
+                data = source.read(0, source.size)
+            paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
+        for meta in entry.vectors or ():
+            try:
+                paimon.load(entry.path(root), meta)
+            except DecodeError as err:
+                found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
+    except (DecodeError, OSError) as err:
+        found.append(_failed("index-file", entry.file_name, err))
+    if entry.vectors is not None and entry.row_count != len(entry.vectors):
+        expected = f"{len(entry.vectors)} (vectors)"
+        found.append(Check.failed("row-count", entry.file_name, None, "_ROW_COUNT", expected, entry.row_count))
+    return found
+
+
+def _failed(name: str, subject: str, err: DecodeError | OSError) -> Check:
+    if isinstance(err, DecodeError):
+        return Check.from_error(name, subject, err)
+    return Check.failed(name, subject, None, str(err.strerror or err), "a file that can be read", "none")
+
+
+def _lance(path: str, check: bool, as_json: bool) -> list[Check]:
+    found = lance.read_manifest(path)
+    root = _root(path, "_versions") if check else ""
+    findings = _check_lance(found, root) if check else []
+    fragments = [_fragment(fragment) for fragment in found.fragments]
+    if as_json:
+        about = {
+            "version": found.version,
+            "next_row_id": found.next_row_id,
+            "stable_row_ids": found.has_stable_row_ids,
+            "reader_flags": found.reader_flags,
+            "writer_flags": found.writer_flags,
+            "writer": found.writer,
+            "fragments": fragments,
+        }
+        print_json({"source": path, "kind": "lance"} | about | _findings_json(findings, check))
+        return findings
+    ids = f"stable row ids, next {found.next_row_id:,}" if found.has_stable_row_ids else "no stable row ids"
+    about_text = f"version {found.version}, {counted(len(fragments), 'fragment')}, {ids}"
+    say((path, "bold"), f"  Lance manifest, {about_text}" + (f", by {found.writer}" if found.writer else ""))
+    if fragments:
+        columns = ("fragment", "rows", "deleted", "deletion file", "row ids", "as", "bytes")
+        shown = Table(*columns, right=("fragment", "rows", "deleted", "bytes"))
+        for item in fragments:
+            file = item["deletion_file"]
+            ids = item["row_ids"]
+            shown.add(
+                number(item["id"]),
+                number(item["physical_rows"]),
+                NOTHING if file is None else number(file["num_deleted_rows"] or None),
+                NOTHING if file is None else file["path"],
+                NOTHING if ids is None else ids.get("error") or f"{number(ids['first'])} .. {number(ids['last'])}",
+                NOTHING if ids is None else ", ".join(ids.get("segments", ())) or NOTHING,
+                NOTHING if ids is None else number(ids.get("size")),
+            )
+        shown.show()
+    _show_findings(findings, check, counted(len(fragments), "fragment"))
+    return findings
+
+
+def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
+    file = fragment.deletion_file
+    ids: dict[str, Any] | None = None
+    if fragment.row_ids is not None:
+        try:
+            sequence = fragment.row_id_sequence()
+        except DecodeError as err:
+            ids = {"error": str(err)}
+        else:
+            count = sequence.count
+            ids = {
+                "count": count,
+                "first": sequence.get(0),
+                "last": sequence.get(count - 1),
+                "segments": [type(segment).__name__ for segment in sequence.segments],
+                "size": len(sequence.encode()),
+            }
+    return {
+        "id": fragment.id,
+        "physical_rows": fragment.physical_rows,
+        "row_ids": ids,
+        "deletion_file": None if file is None else asdict(file) | {"path": file.path("").lstrip("/")},
+    }
+
+
+def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
+    findings: list[Check] = []
+    parts = []
+    for fragment in found.fragments:
+        deleted = RowSet()
+        subject = f"fragment {fragment.id}"
+        try:
+            deleted = fragment.deleted_rows(root)
+        except (DecodeError, OSError) as err:
+            findings.append(_failed("deletion-file", subject, err))
+        try:
+            if fragment.row_ids is not None:
+                sequence = fragment.row_id_sequence()
+                parts.append(lance.FragmentIds(fragment.id, sequence, deleted, fragment.physical_rows or None))
+            if fragment.created_at is not None:
+                fragment.created_at_versions()
+            if fragment.last_updated_at is not None:
+                fragment.last_updated_at_versions()
+        except DecodeError as err:
+            findings.append(Check.from_error("sequence", subject, err))
+    report = lance.check_row_ids(parts, next_row_id=found.next_row_id if parts else None)
+    return findings + list(report.findings)
+
+
+def _show_findings(findings: list[Check], check: bool, what: str) -> None:
+    for found in findings:
+        error = DecodeError(found.message or "", expected=found.expected, actual=found.actual)
+        place = "" if found.offset is None else f" at byte {found.offset}"
+        say(("FAIL  ", "bold red"), f"{found.name}: {found.subject}{place}: {error}")
+    if check and not findings:
+        say(("ok    ", "green"), f"{what}, all sound")
+
+
+def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
+    return {"findings": [asdict(found) | {"status": found.status.value} for found in findings]} if check else {}
+
+
+def _plain(value: Any) -> Any:
+    """Turn bytes into hex, as JSON has none."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.hex() if isinstance(value, bytes) else value
