@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint typecheck unit interop interop-java vectors bench docs clean
+.PHONY: demo test lint typecheck unit interop interop-java interop-pypaimon vectors bench docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -28,16 +28,25 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev interop-java
+unit: $(VENV)/.dev interop-java interop-pypaimon
 	$(BIN)/pytest
 
-interop: $(VENV)/.dev interop-java ## only what other implementations say
+interop: $(VENV)/.dev interop-java interop-pypaimon ## only what other implementations say
 	$(BIN)/pytest -m interop
 
 interop-java: interop/java/target/classpath.txt
 
 interop/java/target/classpath.txt: interop/java/pom.xml $(shell find interop/java/src -name '*.java' 2>/dev/null)
 	mvn --quiet --batch-mode --file interop/java/pom.xml package
+	touch $@
+
+# pypaimon asks for older libraries than dvcodec is tested with, so it lives in an environment of its own.
+interop-pypaimon: interop/pypaimon/.venv/.installed
+
+interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
+	$(PYTHON) -m venv interop/pypaimon/.venv
+	interop/pypaimon/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	interop/pypaimon/.venv/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
 vectors: $(VENV)/.dev interop-java ## write tests/vectors anew with the reference implementations
@@ -51,4 +60,4 @@ docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/pictures/make.py
 
 clean:
-	rm -rf $(VENV) build dist interop/java/target
+	rm -rf $(VENV) build dist interop/java/target interop/java/paimon/*/target interop/pypaimon/.venv

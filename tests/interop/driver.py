@@ -1,4 +1,4 @@
-"""Runs the Java program of interop/java, and speaks its batch files (see the README there)."""
+"""Runs the programs of interop/, and speaks their batch files (see interop/java/README.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-PROJECT = Path(__file__).parents[2] / "interop" / "java"
+INTEROP = Path(__file__).parents[2] / "interop"
+JAVA = INTEROP / "java"
 
 
 def need(present: bool, what: str) -> None:
@@ -35,19 +36,17 @@ class Read:
     error: str | None = None
 
 
-class Java:
-    """The built program; every call is one JVM."""
+class Program:
+    """A program that drives another implementation, and speaks batch files; every call is one process.
 
-    def __init__(self, scratch: Path) -> None:
+    Args:
+        command: how it is started.
+        scratch: folder for batch files.
+    """
+
+    def __init__(self, command: list[str], scratch: Path) -> None:
         self._scratch = scratch
-        classpath = (PROJECT / "target" / "classpath.txt").read_text().strip()
-        self._command = [
-            "java",
-            "-Xmx4g",
-            "-cp",
-            f"{PROJECT / 'target' / 'classes'}:{classpath}",
-            "dvcodec.interop.Main",
-        ]
+        self._command = command
 
     def run(self, *arguments: str | Path) -> str:
         done = subprocess.run([*self._command, *map(str, arguments)], capture_output=True, text=True, check=False)
@@ -62,13 +61,13 @@ class Java:
         return found
 
     def encode(self, kind: str, cases: Sequence[NDArray[np.int64]]) -> list[bytes]:
-        """Have Java encode row sets; a case it refuses fails the test."""
+        """Have it encode row sets; a case it refuses fails the test."""
         source, result = self._scratch / "in.positions", self._scratch / "out.bytes"
         with source.open("wb") as out:
             out.write(struct.pack(">i", len(cases)))
             for case in cases:
                 out.write(struct.pack(">i", len(case)) + case.astype(">i8").tobytes())
-        self.run("encode", kind, source, result)
+        self.run("encode", *filter(None, [kind]), source, result)
         return self._read_bytes(result)
 
     def transform(self, command: str, cases: Sequence[bytes]) -> list[bytes]:
@@ -79,7 +78,7 @@ class Java:
         return self._read_bytes(result)
 
     def decode(self, kind: str, cases: Sequence[bytes], record_counts: Sequence[int] | None = None) -> list[Read]:
-        """Have Java decode; `record_counts` go with kind ``iceberg``."""
+        """Have it decode; `record_counts` go with kind ``iceberg``."""
         source, result = self._scratch / "in.bytes", self._scratch / "out.results"
         with source.open("wb") as out:
             out.write(struct.pack(">i", len(cases)))
@@ -87,7 +86,7 @@ class Java:
                 if record_counts is not None:
                     out.write(struct.pack(">q", record_counts[i]))
                 out.write(struct.pack(">i", len(case)) + case)
-        self.run("decode", kind, source, result)
+        self.run("decode", *filter(None, [kind]), source, result)
         data = result.read_bytes()
         return [self._read_result(data, at) for at in self._result_offsets(data)]
 
@@ -100,7 +99,7 @@ class Java:
             (size,) = struct.unpack_from(">i", data, at)
             if size < 0:
                 (size,) = struct.unpack_from(">i", data, at + 4)
-                raise AssertionError(f"Java refused case {case}: {data[at + 8 : at + 8 + size].decode()}")
+                raise AssertionError(f"refused case {case}: {data[at + 8 : at + 8 + size].decode()}")
             found.append(data[at + 4 : at + 4 + size])
             at += 4 + size
         return found
@@ -126,3 +125,23 @@ class Java:
             return Read(None, error=data[at + 5 : at + 5 + size].decode())
         cardinality, size = struct.unpack_from(">qi", data, at + 1)
         return Read(np.frombuffer(data, ">i8", max(size, 0), at + 13).astype(np.int64), cardinality)
+
+
+class Java(Program):
+    """The program of interop/java: Iceberg, Delta, RoaringBitmap."""
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__(_java(JAVA), scratch)
+
+
+class PyPaimon(Program):
+    """The program of interop/pypaimon, in an environment of its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        folder = INTEROP / "pypaimon"
+        super().__init__([str(folder / ".venv" / "bin" / "python"), str(folder / "drive.py")], scratch)
+
+
+def _java(project: Path) -> list[str]:
+    classpath = (project / "target" / "classpath.txt").read_text().strip()
+    return ["java", "-Xmx4g", "-cp", f"{project / 'target' / 'classes'}:{classpath}", "dvcodec.interop.Main"]
