@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
-from dvcodec import delta, iceberg, puffin
+from dvcodec import delta, iceberg, paimon, puffin
 from dvcodec.cli.app import DataFiles, Json, Name, Names, Output, To, app, opened
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
 from dvcodec.cli.targets import only, open_source_of
@@ -114,7 +114,7 @@ def merge(
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         raise UsageError("a Puffin file names the data file of every vector: give --data-file")
-    _show_written(conversion.write(kind, _sink(output), vectors), output, as_json)
+    _show_written(kind, conversion.write(kind, _sink(output), vectors), output, as_json)
 
 
 @app.command()
@@ -125,7 +125,7 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
         if kind == "puffin" and not data_files:
             _need_names(source)
         written = conversion.convert(source, kind, _sink(output), data_files=data_files or None)
-    _show_written(written, output, as_json)
+    _show_written(kind, written, output, as_json)
 
 
 def _target(to: str) -> conversion.Target:
@@ -149,9 +149,11 @@ def _sink(output: str) -> SinkTarget:
 
 
 def _commit_values(location: DvLocation) -> dict[str, Any]:
-    """What the table's metadata has to say of a vector: a manifest entry or a descriptor."""
+    """What the table's metadata has to say of a vector: a manifest entry, a descriptor, or Paimon's metadata."""
     if location.path == _STDOUT:
         return {}
+    if location.format.startswith("paimon") and location.data_file is not None:
+        return {"deletion_vector_meta": asdict(paimon.DeletionVectorMeta.from_location(location))}
     if location.format == "iceberg" and location.data_file is not None:
         return {"manifest_entry": iceberg.manifest_entry(location)}
     if location.format == "delta":
@@ -162,15 +164,15 @@ def _commit_values(location: DvLocation) -> dict[str, Any]:
     return {}
 
 
-def _show_written(locations: list[DvLocation], output: str, as_json: bool) -> None:
+def _show_written(kind: conversion.Target, locations: list[DvLocation], output: str, as_json: bool) -> None:
     if output == _STDOUT:  # the file itself went there
         with redirect_stdout(sys.stderr):
-            _show_locations([replace(location, path=_STDOUT) for location in locations], as_json)
+            _show_locations(kind, [replace(location, path=_STDOUT) for location in locations], output, as_json)
     else:
-        _show_locations(locations, as_json)
+        _show_locations(kind, locations, output, as_json)
 
 
-def _show_locations(locations: list[DvLocation], as_json: bool) -> None:
+def _show_locations(kind: conversion.Target, locations: list[DvLocation], output: str, as_json: bool) -> None:
     if as_json:
         print_json(
             [
@@ -189,7 +191,8 @@ def _show_locations(locations: list[DvLocation], as_json: bool) -> None:
         )
         return
     if not locations:
-        print("no vectors, nothing written")
+        written = f"wrote {plain(output)}, 1 B" if kind.startswith("paimon") else "nothing written"
+        print(f"no vectors, {written}")
         return
     shown = Table("data file", "offset", "size", "rows", right=("offset", "size", "rows"))
     for location in locations:
