@@ -34,10 +34,14 @@ unit: $(VENV)/.dev interop-java interop-pypaimon
 interop: $(VENV)/.dev interop-java interop-pypaimon ## only what other implementations say
 	$(BIN)/pytest -m interop
 
-interop-java: interop/java/target/classpath.txt
+interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 
 interop/java/target/classpath.txt: interop/java/pom.xml $(shell find interop/java/src -name '*.java' 2>/dev/null)
 	mvn --quiet --batch-mode --file interop/java/pom.xml package
+	touch $@
+
+interop/java/paimon/newest/target/classpath.txt: interop/java/paimon/pom.xml $(shell find interop/java -name '*.java' -o -name pom.xml)
+	mvn --quiet --batch-mode --file interop/java/paimon/pom.xml package
 	touch $@
 
 # pypaimon asks for older libraries than dvcodec is tested with, so it lives in an environment of its own.

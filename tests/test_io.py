@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import MissingExtra, Truncated, UsageError
-from dvcodec.io import Source, is_url, open_sink, open_source, read_window, target_name
+from dvcodec.io import Source, is_url, open_sink, open_source, read_window, remove, target_name
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -703,6 +703,50 @@ def test_sink_on_a_url_keeps_the_old_object_if_it_fails(remote: str) -> None:
 )
 def test_target_name(target: Any, name: str) -> None:
     assert target_name(target) == name
+
+
+# ---------------------------------------------------------------------------------------------------- removing
+
+
+@pytest.mark.parametrize("kind", [str, Path, Path.as_uri, PathLike], ids=lambda kind: kind.__name__)
+def test_file_is_removed(kind: Callable[[Path], Any], file: Path) -> None:
+    remove(kind(file))
+    assert names(file.parent) == []
+    remove(kind(file))
+
+
+def test_object_is_removed(remote: str) -> None:
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/dvcodec-io/out", b"x")
+    files.pipe_file("/dvcodec-io/other", b"y")
+    remove(f"{remote}/out")
+    assert files.find("/dvcodec-io") == ["/dvcodec-io/other"]
+    remove(f"{remote}/out")
+
+
+def test_folder_is_not_removed(tmp_path: Path) -> None:
+    remove(tmp_path)
+    remove(tmp_path / "missing" / "out")
+    assert tmp_path.is_dir()
+
+
+@needs_posix
+def test_link_is_removed_and_not_what_it_leads_to(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    remove(link)
+    assert names(file.parent) == [file.name]
+
+
+def test_store_that_refuses_to_remove_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove("dvtest://b/k")  # a store that cannot remove at all
+    for error in (PermissionError("Forbidden"), NoCredentialsError("no credentials"), TimeoutError()):
+
+        def rm_file(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(Store, "rm_file", rm_file)
+        remove("dvtest://b/k")
 
 
 # ---------------------------------------------------------------------------------------------------- extras

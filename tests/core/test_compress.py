@@ -215,6 +215,92 @@ def test_frames_without_a_content_size_are_refused() -> None:
         assert caught.value.expected == "a content size in its header"
 
 
+WINDOWED = {
+    "of nothing": ((0,), b""),
+    "of one block": ((300,), bytes(300)),
+    "of a full block": ((1 << 17,), bytes(1 << 17)),
+    "of many blocks": ((1 << 17, 1 << 17, 5), bytes((2 << 17) + 5)),
+    "of short blocks": ((1, 2, 3, 0, 4), bytes(10)),
+}
+"""Blocks of zstd frames that do not state their content size, as Java writes them, and what is in them."""
+
+
+def unsized(data: BytesLike, limits: Limits | None = None) -> bytes:
+    return bytes(decompress(Cursor(data), "zstd", limits=limits or Limits(), sized=False))
+
+
+@pytest.mark.parametrize(("runs", "content"), WINDOWED.values(), ids=WINDOWED)
+def test_zstd_frames_need_no_content_size_on_demand(runs: tuple[int, ...], content: bytes) -> None:
+    frame = zstd_frame(*runs, header=b"\x00\x38")
+    assert unsized(frame) == content
+    check_buffers(unsized, frame)
+    check_truncations(unsized, frame)
+    for tail in (b"\x00", frame, FRAMES["zstd of nothing"][1]):
+        with pytest.raises(NotCanonical, match="bytes after the end of the zstd frame"):
+            unsized(frame + tail)
+    with pytest.raises(NotCanonical, match="a content size in its header"):
+        unpack("zstd")(frame)
+
+
+@pytest.mark.parametrize("name", [name for name in FRAMES if name.startswith("zstd")])
+def test_content_size_that_is_stated_is_still_held_against_the_frame(name: str) -> None:
+    _, frame, content = FRAMES[name]
+    assert unsized(frame) == content
+    if content:
+        with pytest.raises(LimitExceeded):
+            unsized(frame, Limits(max_blob_bytes=len(content) - 1))
+    for stated in (0, 299, 301):
+        with pytest.raises(NotCanonical):
+            unsized(zstd_frame(300, header=b"\x80\x38" + struct.pack("<I", stated)))
+
+
+def test_frame_without_a_content_size_has_room_up_to_the_limit() -> None:
+    frame = zstd_frame(1 << 17, 5, header=b"\x00\x38")
+    size = (1 << 17) + 5
+    assert unsized(frame, Limits(max_blob_bytes=size)) == bytes(size)
+    for limit in (size - 1, 1 << 17, 1, 0):
+        with pytest.raises((LimitExceeded, NotCanonical)):
+            unsized(frame, Limits(max_blob_bytes=limit))
+
+
+def test_lz4_frames_need_their_content_size_in_any_case() -> None:
+    with pytest.raises(NotCanonical, match="a content size in its header"):
+        decompress(Cursor(lz4_frame((TEXT, False), size=None)), "lz4", sized=False)
+    assert bytes(decompress(Cursor(FRAMES["lz4 stored"][1]), "lz4", sized=False)) == TEXT
+
+
+def test_damaged_frame_without_a_content_size_is_refused() -> None:
+    block = struct.pack("<I", 4 << 3 | 2 << 1 | 1)[:3]
+    for frame in (
+        ZSTD_MAGIC + b"\x00\x38" + block + b"\xff" * 4,
+        ZSTD_MAGIC + b"\x00\x38" + struct.pack("<I", 3 << 1 | 1)[:3],
+        zstd_frame((1 << 17) + 1, header=b"\x00\x38"),
+        ZSTD_MAGIC + b"\x04\x38" + struct.pack("<I", 1 << 3 | 1)[:3] + b"x" + bytes(4),
+    ):
+        with pytest.raises(NotCanonical, match="zstd frame"):
+            unsized(frame)
+
+
+def test_bomb_without_a_content_size_takes_no_more_than_the_limit() -> None:
+    bomb = zstd_frame(*[1 << 17] * 1600, header=b"\x00\x38")
+    assert len(bomb) < 7000
+    tracemalloc.start()
+    try:
+        with pytest.raises((LimitExceeded, NotCanonical)):
+            unsized(bomb, Limits(max_blob_bytes=1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(unsized(bomb)) == 1600 << 17
+
+
+@given(st.binary(max_size=200))
+def test_any_frame_without_a_content_size_ends_in_a_value_or_a_decode_error(data: bytes) -> None:
+    limits = Limits(max_blob_bytes=1 << 16)
+    for attempt in (data, ZSTD_MAGIC + data, ZSTD_MAGIC + b"\x00\x38" + data):
+        outcome(lambda frame: unsized(frame, limits), attempt)
+
+
 @pytest.mark.parametrize(("codec", "other"), [("lz4", "zstd"), ("zstd", "lz4 stored")])
 def test_the_frame_of_another_codec_is_a_bad_magic(codec: str, other: str) -> None:
     with pytest.raises(BadMagic) as caught:

@@ -131,7 +131,14 @@ class Java(Program):
     """The program of interop/java: Iceberg, Delta, RoaringBitmap."""
 
     def __init__(self, scratch: Path) -> None:
-        super().__init__(_java(JAVA), scratch)
+        super().__init__(_java(JAVA, "Main"), scratch)
+
+
+class JavaPaimon(Program):
+    """The program of interop/java/paimon, in one of two versions: ``newest`` and ``v0_9``."""
+
+    def __init__(self, version: str, scratch: Path) -> None:
+        super().__init__(_java(JAVA / "paimon" / version, "PaimonMain"), scratch)
 
 
 class PyPaimon(Program):
@@ -142,6 +149,6 @@ class PyPaimon(Program):
         super().__init__([str(folder / ".venv" / "bin" / "python"), str(folder / "drive.py")], scratch)
 
 
-def _java(project: Path) -> list[str]:
+def _java(project: Path, main: str) -> list[str]:
     classpath = (project / "target" / "classpath.txt").read_text().strip()
-    return ["java", "-Xmx4g", "-cp", f"{project / 'target' / 'classes'}:{classpath}", "dvcodec.interop.Main"]
+    return ["java", "-Xmx4g", "-cp", f"{project / 'target' / 'classes'}:{classpath}", f"dvcodec.interop.{main}"]

@@ -1,4 +1,4 @@
-"""From one container to another: frames are copied, verified, never re-encoded."""
+"""From one container to another: frames are copied, verified, never re-encoded unless the layout is another."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from dvcodec import (
     Unsupported,
     UsageError,
     convert,
+    decode_at,
     delta,
     iceberg,
+    paimon,
     read_rows,
     sniff,
 )
@@ -38,7 +40,18 @@ from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
+COPIED_TO_32_BITS = ("paimon 32", "paimon blob")
 TO: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64", "blob")
+PORTABLE: tuple[Target, ...] = ("puffin", "delta", "paimon64", "blob")
+"""The targets whose vectors are the frames of Iceberg."""
+
+
+def encoded(rows: RowSet, to: Target) -> bytes:
+    return paimon.encode(rows) if to == "paimon32" else iceberg.encode(rows)
+
+
+def fits(rows: RowSet, to: Target) -> bool:
+    return to != "paimon32" or (rows.max or 0) < 2**31
 
 
 def run(data: bytes | Path, to: Target, **options: Any) -> tuple[bytes, list[DvLocation]]:
@@ -71,11 +84,15 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
         with pytest.raises(UsageError, match=f"holds {len(names)} vectors"):
             run(sample.data, to)
         return
+    if not all(fits(rows, to) for rows in sample.rows):
+        with pytest.raises(UsageError, match="does not fit a 32-bit vector"):
+            run(sample.data, to, data_files=names)
+        return
     data, written = run(sample.data, to, data_files=names)
     found = sniff(data)
     expected = {"puffin": "puffin", "delta": "delta", "paimon32": "paimon", "paimon64": "delta", "blob": "blob"}[to]
     assert found.kind.value == expected
-    assert stored(data, written) == [iceberg.encode(rows) for rows in sample.rows]
+    assert stored(data, written) == [encoded(rows, to) for rows in sample.rows]
     assert [(at.offset, at.size) for at in written] == [(ref.offset, ref.size) for ref in found.vectors]
     assert [at.cardinality for at in written] == [len(rows) for rows in sample.rows]
     assert [at.data_file for at in written] == names
@@ -159,7 +176,7 @@ def no_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_bitmaps")
-@pytest.mark.parametrize("to", TO)
+@pytest.mark.parametrize("to", PORTABLE)
 @pytest.mark.parametrize("name", COPIED)
 def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target) -> None:
     if to == "blob" and len(SAMPLES[name].vectors) != 1:
@@ -170,7 +187,15 @@ def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target)
 
 
 @pytest.mark.usefixtures("no_bitmaps")
-@pytest.mark.parametrize("to", TO)
+@pytest.mark.parametrize("name", COPIED_TO_32_BITS)
+def test_32_bit_frame_is_copied_to_32_bits_without_building_a_bitmap(name: str) -> None:
+    source = SAMPLES[name].data
+    data, written = run(source, "paimon32")
+    assert stored(data, written) == [source[at : at + size] for at, (size, _) in SAMPLES[name].vectors.items()]
+
+
+@pytest.mark.usefixtures("no_bitmaps")
+@pytest.mark.parametrize("to", PORTABLE)
 def test_bare_64_bit_map_gets_a_frame_without_building_a_bitmap(to: Target) -> None:
     bare = SAMPLES["roaring 64"].data
     data, written = run(bare, to, data_files=["a"])
@@ -184,6 +209,13 @@ def test_other_layouts_have_to_be_decoded(name: str) -> None:
         run(SAMPLES[name].data, "delta")
 
 
+@pytest.mark.usefixtures("no_bitmaps")
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name not in COPIED_TO_32_BITS and SAMPLES[name].vectors])
+def test_other_layouts_have_to_be_decoded_for_32_bits(name: str) -> None:
+    with pytest.raises(BitmapBuilt):
+        run(SAMPLES[name].data, "paimon32")
+
+
 # ---------------------------------------------------------------------- verified on the way
 
 UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
@@ -193,7 +225,7 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
@@ -219,6 +251,24 @@ def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
+UNSORTED32 = frame_of(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (b"\1" + paimon.encode(A) + UNSORTED32, NotCanonical),
+        (UNSORTED32, NotCanonical),
+        (b"\1" + paimon.encode(A) + flipped(paimon.encode(A), 30), ChecksumMismatch),
+        (b"\1" + paimon.encode(A) + delta.encode(A, layout="native"), BadMagic),
+    ],
+)
+def test_32_bit_frame_is_verified_before_it_is_copied(tmp_path: Path, source: bytes, kind: type[DecodeError]) -> None:
+    with pytest.raises(kind):
+        convert(source, "paimon32", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
     for source in (flipped(iceberg.encode(A), 20), frame_of(b"\xd1\xd3\x39\x64" + UNSORTED)):
         with pytest.raises(DecodeError):
@@ -227,10 +277,10 @@ def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_limits_are_kept() -> None:
-    with pytest.raises(LimitExceeded):
-        run(SAMPLES["delta"].data, "paimon64", limits=Limits(max_cardinality=100))
-    with pytest.raises(LimitExceeded):
-        run(SAMPLES["delta"].data, "paimon64", limits=Limits(max_blobs=2))
+    for to in ("paimon32", "paimon64"):
+        for limits in (Limits(max_cardinality=100), Limits(max_blobs=2)):
+            with pytest.raises(LimitExceeded):
+                run(SAMPLES["delta"].data, to, limits=limits)
 
 
 # ---------------------------------------------------------------------- names
@@ -273,15 +323,17 @@ def test_created_by_is_a_choice() -> None:
             assert reader.footer.properties == {"created-by": created_by}
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
 @pytest.mark.parametrize(
     "source", [SAMPLES["delta without vectors"].data, b'PFA1PFA1{"blobs":[]}\x0c' + bytes(7) + b"PFA1"]
 )
-def test_no_vectors_make_no_file(source: bytes, to: Target, tmp_path: Path) -> None:
+def test_no_vectors_make_no_file_but_one_of_paimon(source: bytes, to: Target, tmp_path: Path) -> None:
     assert convert(source, to, tmp_path / "out") == []
-    assert list(tmp_path.iterdir()) == []
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == ([b"\1"] if to.startswith("paimon") else [])
+    (tmp_path / "out").unlink(missing_ok=True)
     with pytest.raises(UsageError, match="holds 0 vectors"):
         convert(source, "blob", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("to", ["", "iceberg", "paimon", "PUFFIN", "roaring64"])
@@ -323,7 +375,7 @@ def test_bare_map_above_the_vectors_of_iceberg_is_a_usage_error(vectors: Path) -
 # ---------------------------------------------------------------------- write
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
 def test_row_sets_are_written(to: Target) -> None:
     sets = {"Aa": A, "BB": B, "empty": RowSet()}
     out = io.BytesIO()
@@ -334,10 +386,11 @@ def test_row_sets_are_written(to: Target) -> None:
     for location in written:
         assert location.data_file is not None
         (blob,) = stored(out.getvalue(), [location])
-        assert blob == iceberg.encode(sets[location.data_file])
+        assert blob == encoded(sets[location.data_file], to)
     kind = sniff(out.getvalue())
     assert isinstance(kind, Container)
-    assert kind.kind is (ContainerKind.PUFFIN if to == "puffin" else ContainerKind.DELTA)
+    kinds = {"puffin": ContainerKind.PUFFIN, "paimon32": ContainerKind.PAIMON}
+    assert kind.kind is kinds.get(to, ContainerKind.DELTA)
 
 
 def test_one_row_set_is_written_as_a_blob() -> None:
@@ -352,21 +405,24 @@ def test_one_row_set_is_written_as_a_blob() -> None:
 
 def test_row_set_without_a_name_is_written_where_no_name_is_needed() -> None:
     sets: dict[str | None, RowSet] = {None: A}
-    for to in ("delta", "paimon64", "blob"):
+    for to in ("delta", "paimon32", "paimon64", "blob"):
         (location,) = write(to, io.BytesIO(), sets)
         assert location.data_file is None
     with pytest.raises(UsageError, match="data file of every vector"):
         write("puffin", io.BytesIO(), sets)
 
 
-def test_nothing_is_written_of_nothing(tmp_path: Path) -> None:
-    for to in ("puffin", "delta", "paimon64"):
+def test_nothing_is_written_of_nothing_but_the_one_byte_of_paimon(tmp_path: Path) -> None:
+    for to in ("puffin", "delta"):
         assert write(to, tmp_path / "out", {}) == []
     assert list(tmp_path.iterdir()) == []
+    for kind in ("paimon32", "paimon64"):
+        assert write(kind, tmp_path / kind, {}) == []
+        assert (tmp_path / kind).read_bytes() == b"\1"
 
 
 @pytest.mark.parametrize(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])
-@pytest.mark.parametrize("to", TO)
+@pytest.mark.parametrize("to", PORTABLE)
 def test_gap_keys_are_left_out_of_row_sets_that_reach_far(to: Target, position: int, gaps: bool) -> None:
     rows = RowSet([position])
     out = io.BytesIO()
@@ -383,6 +439,116 @@ def test_rows_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
 
 POSITIONS = st.integers(0, 300) | st.integers(0, 1 << 18) | st.integers(0, 1 << 34)
 SETS = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.lists(POSITIONS).map(RowSet), min_size=1, max_size=4)
+
+
+# ---------------------------------------------------------------------- Paimon, 32 bits
+
+
+def with_higher_rows(to_write: Target) -> bytes:
+    out = io.BytesIO()
+    write(to_write, out, {"a": A, "b": RowSet([7, 2**31]), "c": B})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["puffin", "delta", "paimon64"])
+def test_rows_above_31_bits_name_their_vector_and_leave_no_file(kind: Target, tmp_path: Path) -> None:
+    source = with_higher_rows(kind)
+    offset = sniff(source).vectors[1].offset
+    name = "b" if kind == "puffin" else f"at byte {offset}"
+    said = "position 2147483648 does not fit a 32-bit vector (at most 2147483647): use 64 bits"
+    namings: list[tuple[Any, str]] = [(None, name), (["x", "y", "z"], "y"), ({offset: "w"}, "w")]
+    for data_files, named in namings:
+        with pytest.raises(UsageError) as caught:
+            convert(source, "paimon32", tmp_path / "out", data_files=data_files)
+        assert str(caught.value) == f"vector {named}: {said}"
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "out").write_bytes(b"old")
+    with pytest.raises(UsageError):
+        convert(source, "paimon32", tmp_path / "out")
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
+
+
+@pytest.mark.parametrize("name", ["native blob", "roaring 64"])
+def test_rows_above_31_bits_of_a_lone_vector_are_a_usage_error(name: str, tmp_path: Path) -> None:
+    assert SAMPLES[name].rows == [C]
+    with pytest.raises(UsageError, match=r"^vector at byte 0: position 8589934599 does not fit"):
+        convert(SAMPLES[name].data, "paimon32", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_row_set_above_31_bits_names_its_data_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^vector b: position 2147483648 does not fit"):
+        write("paimon32", tmp_path / "out", {"a": A, "b": RowSet([2**31])})
+    nameless: dict[str | None, RowSet] = {None: RowSet([2**31])}
+    with pytest.raises(UsageError, match=r"^position 2147483648 does not fit"):
+        write("paimon32", tmp_path / "out", nameless)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_highest_row_of_31_bits_is_converted() -> None:
+    rows = RowSet([0, 2**31 - 1])
+    data, (location,) = run(iceberg.encode(rows), "paimon32", data_files=["a"])
+    assert data == b"\1" + paimon.encode(rows)
+    assert paimon.load(data, paimon.DeletionVectorMeta.from_location(location)) == rows
+
+
+def test_vectors_of_both_kinds_become_32_bits() -> None:
+    source = b"\1" + paimon.encode(B, run_optimize=False) + paimon.encode(A, bits=64) + paimon.encode(A)
+    data, written = run(source, "paimon32", data_files=["a", "b", "c"])
+    assert data == b"\1" + paimon.encode(B, run_optimize=False) + paimon.encode(A) * 2
+    metas = map(paimon.DeletionVectorMeta.from_location, written)
+    assert paimon.read_deletion_vectors(data, metas) == {"a": B, "b": A, "c": A}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "java-0.9.0/index-java09-2097152-0",
+        "java-2.1-snapshot/index-java21src-32-100-1",
+        "pypaimon-2.1.0/db.db/t1/index/index-4a578b78-f49c-4071-be9d-a87eb3d73a88-1",
+    ],
+)
+def test_real_32_bit_file_is_copied_and_survives_the_way_through_64_bits(vectors: Path, name: str) -> None:
+    path = vectors / "paimon" / name
+    original = path.read_bytes()
+    assert run(path, "paimon32")[0] == original
+    between, _ = run(path, "paimon64")
+    rows = list(paimon.read_deletion_vectors(path).values())
+    assert between == b"\1" + b"".join(paimon.encode(part, bits=64) for part in rows)
+    back, _ = run(between, "paimon32")
+    assert back == b"\1" + b"".join(map(paimon.encode, rows))
+    assert (back == original) is name.startswith("java"), "pypaimon writes no runs"
+
+
+def test_java_file_of_32_bits_becomes_that_of_64(vectors: Path) -> None:
+    folder = vectors / "paimon/java-2.1-snapshot"
+    short = folder / "index-java21src-32-2097152-0"
+    long = (folder / "index-java21src-64-2097152-0").read_bytes()
+    data, written = run(short, "paimon64")
+    assert long.startswith(data)
+    assert len(written) == 5
+    assert run(data, "paimon32")[0] == short.read_bytes()
+    with pytest.raises(UsageError, match=r"^vector at byte 8396: position"):
+        run(long, "paimon32")
+
+
+LOW = st.dictionaries(
+    st.text("abc", min_size=1, max_size=3),
+    st.lists(st.integers(0, 300) | st.integers(0, 2**31 - 1)).map(RowSet),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(LOW, st.sampled_from(["puffin", "delta", "paimon64", "paimon32"]))
+def test_rows_below_31_bits_survive_the_way_through_32_bits(sets: dict[str, RowSet], kind: Target) -> None:
+    out = io.BytesIO()
+    names = [location.data_file or "" for location in write(kind, out, sets)]
+    between, written = run(out.getvalue(), "paimon32", data_files=names)
+    assert stored(between, written) == [paimon.encode(sets[name]) for name in names]
+    back, _ = run(between, kind, data_files=names, created_by="x")
+    found = sniff(back)
+    assert [decode_at(back, ref.offset, ref.size) for ref in found.vectors] == [sets[name] for name in names]
 
 
 @given(SETS, st.sampled_from(["puffin", "delta", "paimon64"]), st.sampled_from(["puffin", "delta", "paimon64"]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,8 @@ REAL_FILES = {
     "delta/table-with-dv-small/deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin": ("delta", 1),
     "delta/cdf-table-with-cdc-and-dvs/deletion_vector_7f94a4d4-4d29-440e-b1c0-387e410aeded.bin": ("delta", 2),
     "paimon/java-0.9.0/index-java09-2097152-0": ("paimon", 5),
+    "paimon/java-2.1-snapshot/index-java21src-32-100-1": ("paimon", 2),
+    "paimon/java-2.1-snapshot/index-java21src-64-100-2": ("delta", 3),
     "paimon/java-2.1-snapshot/index-java21src-64-2097152-0": ("delta", 8),
     "paimon/pypaimon-2.1.0/db.db/t1/index/index-4a578b78-f49c-4071-be9d-a87eb3d73a88-1": ("paimon", 2),
 }
@@ -66,6 +69,8 @@ OTHER_FILES = [
     "delta/table-with-dv-small/part-00000-fae5310a-a37d-4e51-827b-c3d5516560ca-c000.snappy.parquet",
     "delta/table-with-dv-small/_delta_log/00000000000000000000.json",
     "paimon/java-0.9.0-tables/db.db/dyn/index/index-e78f7992-de86-492a-959c-c01bdc22eb4e-0",
+    "paimon/java-0.9.0-tables/db.db/dv/manifest/index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-1",
+    "paimon/pypaimon-2.1.0/db.db/t1/manifest/index-manifest-f78df544-a4f4-4257-90a1-33589c23345a",
     "roaring/croaring/64mapemptyinput.bin",
     "roaring/croaring/64mapinvalidsize.bin",
 ]
@@ -132,6 +137,21 @@ def test_other_bytes_are_unsupported(data: bytes) -> None:
         sniff(data)
     assert caught.value.actual == (data[:12].hex(" ") or "no bytes")
     assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_written_file_of_paimon_is_told_by_its_vectors(bits: Literal[32, 64]) -> None:
+    out = io.BytesIO()
+    assert paimon.write_deletion_vectors(out, {}, bits=bits) == []
+    empty = sniff(out)
+    assert (empty.kind, empty.size, empty.vectors) == (ContainerKind.DELTA, 1, ())
+    out = io.BytesIO()
+    written = paimon.write_deletion_vectors(out, {"a": A, "b": RowSet()}, bits=bits)
+    found = sniff(out)
+    assert found.kind is (ContainerKind.PAIMON if bits == 32 else ContainerKind.DELTA)
+    assert [(ref.offset, ref.size, ref.data_file) for ref in found.vectors] == [
+        (location.offset, location.size, None) for location in written
+    ]
 
 
 def test_puffin_says_cardinality_and_data_file() -> None:

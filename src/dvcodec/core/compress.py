@@ -14,7 +14,7 @@ import cramjam
 import numpy as np
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, NotCanonical, UsageError
+from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["CODECS", "compress", "decompress"]
@@ -76,6 +76,14 @@ def decompress(
     try:
         found = module.decompress_into(frame, out)
     except cramjam.DecompressionError as err:
+        if size is None and room < blocks * _ZSTD_BLOCK:
+            raise cursor.error(
+                LimitExceeded,
+                f"Limits.{limit}",
+                at=start,
+                expected=f"at most {room}",
+                actual="more, or a damaged frame",
+            ) from None
         raise cursor.error(
             NotCanonical, f"{codec} frame", at=start, expected=f"a sound frame of {room} bytes", actual=str(err)
         ) from None

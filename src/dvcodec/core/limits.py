@@ -34,7 +34,7 @@ class Limits:
     max_footer_bytes: int = 2**24
     max_blobs: int = 2**20
     max_blob_bytes: int = 2**30
-    max_manifest_bytes: int = 2**30
+    max_manifest_bytes: int = 2**28
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from dvcodec.core.cursor import BytesLike, as_view
+from dvcodec.core.errors import DvcodecError
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
 __all__ = ["Sink", "SinkTarget", "open_sink", "remove", "target_name"]
@@ -117,7 +118,7 @@ def _buffered(
 def remove(target: str | os.PathLike[str]) -> None:
     """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
     local = local_path(target)
-    with suppress(OSError):
+    with suppress(OSError, DvcodecError):
         if local is not None:
             local.unlink()
         else:

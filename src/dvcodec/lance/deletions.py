@@ -146,6 +146,8 @@ def write_deletion_file(
         UsageError: no rows, or an offset beyond 32 bits.
         OSError: the file cannot be written.
     """
+    if not str(dataset):
+        raise UsageError("the dataset's folder is empty: name one")
     if not rows:
         raise UsageError("a deletion file without rows: Lance has none then")
     if (rows.max or 0) >= _U32:

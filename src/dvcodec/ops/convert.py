@@ -151,7 +151,7 @@ def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -
 def _stored(found: Vector, ref: VectorRef, to: Target) -> BytesLike:
     if to != "paimon32":
         return portable_frame(found)
-    if found.magic is Magic.PAIMON32 and found.frame is not None:
+    if found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
         found.check()
         return found.frame.data
     return _encode(found.load(), to, ref.data_file or f"at byte {ref.offset}")

@@ -50,7 +50,10 @@ def encode_hash_index(hashes: ArrayLike) -> bytes:
     Raises:
         UsageError: not a flat sequence of integers from -2**31 to 2**31 - 1.
     """
-    values: NDArray[Any] = np.asarray(hashes)
+    try:
+        values: NDArray[Any] = np.asarray(hashes)
+    except (ValueError, OverflowError) as err:
+        raise UsageError(f"hashes must be a flat array of integers: {err}") from None
     if not values.size:
         return b""
     if values.ndim != 1 or values.dtype.kind not in "iu":

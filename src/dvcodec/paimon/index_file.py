@@ -260,6 +260,8 @@ def write_index_files(
         UsageError: a row set that does not fit.
         OSError: a file cannot be written. Either way no file is left behind.
     """
+    if not str(folder):
+        raise UsageError("the folder for index files is empty: name one")
     prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
     items = _frames(vectors, bits, run_optimize)
     files: list[IndexFile] = []

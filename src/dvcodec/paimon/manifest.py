@@ -51,7 +51,7 @@ def _nullable(kind: object) -> dict[str, Any]:
 
 _RANGE_SCHEMA = {
     "type": "record",
-    "name": f"{_NAMESPACE}{_RANGES}",
+    "name": f"{_NAMESPACE}_{_RANGES}",
     "fields": [
         {"name": "f0", "type": "string"},
         {"name": "f1", "type": "int"},
@@ -61,7 +61,7 @@ _RANGE_SCHEMA = {
 }
 _GLOBAL_INDEX_SCHEMA = {
     "type": "record",
-    "name": f"{_NAMESPACE}{_GLOBAL_INDEX}",
+    "name": f"{_NAMESPACE}_{_GLOBAL_INDEX}",
     "fields": [
         {"name": "_ROW_RANGE_START", "type": "long"},
         {"name": "_ROW_RANGE_END", "type": "long"},
@@ -210,7 +210,7 @@ def _record(entry: IndexManifestEntry) -> dict[str, Any]:
             "_ROW_RANGE_START": index.row_range_start,
             "_ROW_RANGE_END": index.row_range_end,
             "_INDEX_FIELD_ID": index.index_field_id,
-            "_EXTRA_FIELD_IDS": index.extra_field_ids and list(index.extra_field_ids),
+            "_EXTRA_FIELD_IDS": None if index.extra_field_ids is None else list(index.extra_field_ids),
             "_INDEX_META": index.index_meta,
             "_SOURCE_META": index.source_meta,
         },
@@ -224,6 +224,9 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
         raise cursor.error(Unsupported, f"_VERSION of {where}", at=0, expected=VERSION, actual=version)
     if kind not in (0, 1):
         raise cursor.error(NotCanonical, f"_KIND of {where}", at=0, expected="0 (ADD) or 1 (DELETE)", actual=kind)
+    for name in ("_FILE_SIZE", "_ROW_COUNT"):
+        if record[name] < 0:
+            raise cursor.error(NotCanonical, f"{name} of {where}", at=0, expected="0 or more", actual=record[name])
     known = {field["name"] for field in SCHEMA["fields"]}
     strange = next((name for name, value in record.items() if name not in known and value is not None), None)
     if strange is not None:
@@ -284,45 +287,47 @@ def _check_schema(schema: object, cursor: Cursor) -> None:
 
 
 _NUMBERS = ("int", "long")
-_PRIMITIVES = ("int", "long", "float", "double", "boolean", "string", "bytes")
+_PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
 
 
-def _bare(kind: Any) -> Any:
-    """Strip what does not change the meaning of a type: null in a union, and attributes around a primitive."""
-    if isinstance(kind, list):
-        others = [option for option in kind if option != "null"]
-        return _bare(others[0]) if len(others) == 1 and len(kind) <= 2 else kind
-    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES:
-        return kind["type"]
-    return kind
+def _unwrapped(kind: Any) -> tuple[Any, bool]:
+    """Return a type without the union that makes it nullable, and whether there was one; primitives by name alone."""
+    nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
+    if nullable:
+        kind = next((option for option in kind if option != "null"), "null")
+    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES and "logicalType" not in kind:
+        kind = kind["type"]
+    return kind, nullable
 
 
 def _differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
     """Say where a type is not the known one. Numbers may be int or long; fields may stand in any order."""
-    found, known = _bare(found), _bare(known)
+    found, nullable = _unwrapped(found)
+    known, may_be_null = _unwrapped(known)
+    if nullable and not may_be_null:
+        return "nullable"
     if isinstance(known, str):
-        same = found == known or (found in _NUMBERS and known in _NUMBERS)
+        same = found == known or (known in _NUMBERS and found in _NUMBERS)
         return None if same else f"{found!r:.60} in place of {known}"
     if not isinstance(found, dict) or found.get("type") != known["type"]:
         return f"{found!r:.60} in place of a {known['type']}"
     if known["type"] == "array":
         return _differs(found.get("items"), known["items"])
     fields = found.get("fields")
-    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+    if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
         return "a record without fields"
-    types = {field.get("name"): field.get("type") for field in fields}
-    for i, field in enumerate(known["fields"]):
-        if field["name"] not in types:
-            if "default" in field or (required is not None and i >= required):
+    names = [entry.get("name") for entry in fields]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return "fields without names, or two of one name"
+    types = {entry["name"]: entry.get("type") for entry in fields}
+    for i, entry in enumerate(known["fields"]):
+        if entry["name"] not in types:
+            if "default" in entry or (required is not None and i >= required):
                 continue
-            return f"no field {field['name']}"
-        problem = _differs(types.pop(field["name"]), field["type"])
+            return f"no field {entry['name']}"
+        problem = _differs(types.pop(entry["name"]), entry["type"])
         if problem:
-            return f"field {field['name']}: {problem}"
-    strange = next((name for name, kind in types.items() if not _is_simple(kind)), None)
-    return f"field {strange} of type {types[strange]!r:.60}" if strange is not None else None
-
-
-def _is_simple(kind: Any) -> bool:
-    kind = _bare(kind)
-    return isinstance(kind, str) and kind in _PRIMITIVES
+            return f"field {entry['name']}: {problem}"
+    # What is not known may be there, as far as it is null, and as far as reading it is bounded.
+    strange = next((name for name, kind in types.items() if _unwrapped(kind)[0] not in _PRIMITIVES), None)
+    return None if strange is None else f"field {strange} of type {types[strange]!r:.60}"

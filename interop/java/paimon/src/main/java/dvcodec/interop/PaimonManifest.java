@@ -59,7 +59,7 @@ final class PaimonManifest {
             Paimon.manifest(PaimonFiles.into(directory, each.name()), each.compression());
         String written = write(manifest, each);
         line.put("file_name", written);
-        line.put("entries", read(manifest, written));
+        line.put("entries", written == null ? List.of() : read(manifest, written));
       } catch (Throwable t) { // an OutOfMemoryError or AssertionError is an answer too
         line.put("error", Failure.describe(t));
       }
@@ -67,6 +67,7 @@ final class PaimonManifest {
     }
   }
 
+  /** The name of the file, or null when there was nothing to commit. */
   private static String write(IndexManifestFile manifest, Case each) {
     if (each.bucketMode() == null) {
       return manifest.writeWithoutRolling(paimon(each.entries()));

@@ -13,7 +13,11 @@ import org.apache.paimon.CoreOptions;
 import org.apache.paimon.deletionvectors.BitmapDeletionVector;
 import org.apache.paimon.deletionvectors.DeletionVector;
 import org.apache.paimon.deletionvectors.DeletionVectorsIndexFile;
+import org.apache.paimon.fs.ByteArraySeekableStream;
+import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.SeekableInputStream;
+import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.index.HashIndexFile;
 import org.apache.paimon.index.IndexFileMeta;
 import org.apache.paimon.manifest.IndexManifestFile;
@@ -64,16 +68,16 @@ final class Paimon {
     }
   }
 
-  /** Reads a record from a file that holds nothing else; a scan does not ask for a version byte. */
-  private static Rows decode(byte[] record) throws Exception {
-    java.nio.file.Path file = Files.createTempFile("dvcodec", ".record");
-    try {
-      Files.write(file, record);
-      DeletionFile where = new DeletionFile(file.toString(), 0, record.length - FRAME);
-      return rows(DeletionVector.read(PaimonFiles.IO, where));
-    } finally {
-      Files.delete(file);
-    }
+  /** Reads a record as a file that holds nothing else; a scan does not ask for a version byte. */
+  private static Rows decode(byte[] record) throws IOException, ReflectiveOperationException {
+    FileIO memory =
+        new LocalFileIO() {
+          @Override
+          public SeekableInputStream newInputStream(Path path) {
+            return new ByteArraySeekableStream(record);
+          }
+        };
+    return rows(DeletionVector.read(memory, new DeletionFile("record", 0, record.length - FRAME)));
   }
 
   /** The positions; the class gives no access to them, so its field is read. */

@@ -1,0 +1,574 @@
+"""Avro container files: what fastavro writes is read, what is written fastavro reads, and damage ends in a DecodeError.
+
+Hazards are put together byte by byte (`paimon.craft`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import sys
+import tracemalloc
+import zlib
+from typing import Any
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import check_truncations, outcome
+from core.test_compress import zstd_frame
+from dvcodec.core import avro
+from dvcodec.core.avro import CODECS, MAGIC
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import (
+    BadMagic,
+    ChecksumMismatch,
+    DecodeError,
+    LimitExceeded,
+    MissingExtra,
+    NotCanonical,
+    Truncated,
+    Unsupported,
+    UsageError,
+)
+from dvcodec.core.limits import Limits
+from paimon.craft import SYNC, block, header, packed, records, sized, zigzag
+
+fastavro = pytest.importorskip("fastavro")
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "row",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": "string"},
+        {"name": "more", "type": ["null", {"type": "array", "items": ["null", "bytes"]}], "default": None},
+    ],
+}
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "one", "more": None},
+    {"id": -(2**63), "name": "", "more": []},
+    {"id": 2**63 - 1, "name": "\u00e9\U0001f600", "more": [b"", None, bytes(300)]},
+]
+DATA = records(SCHEMA, *ROWS)
+codecs = pytest.mark.parametrize("codec", CODECS)
+
+
+def decoded(data: bytes, limits: Limits | None = None) -> list[Any]:
+    return list(avro.decode(Cursor(data, source="x.avro"), limits=limits or Limits()).records())
+
+
+# ---------------------------------------------------------------------- sound files
+
+
+def test_codecs_are_the_documented_ones() -> None:
+    assert CODECS == ("zstandard", "deflate", "snappy", "null")
+
+
+@codecs
+def test_written_file_is_read(codec: str) -> None:
+    file = avro.decode(Cursor(avro.encode(SCHEMA, ROWS, codec=codec)))
+    assert (file.schema, file.codec) == (SCHEMA, codec)
+    assert list(file.records()) == ROWS
+    assert decoded(avro.encode(SCHEMA, iter(ROWS), codec=codec)) == ROWS
+
+
+def test_zstandard_is_written_without_a_choice() -> None:
+    assert avro.decode(Cursor(avro.encode(SCHEMA, ROWS))).codec == "zstandard"
+
+
+def test_schema_is_stored_as_it_is_given() -> None:
+    schema = {**SCHEMA, "name": "a.b.row", "doc": "kept"}
+    given_before = json.dumps(schema)
+    file = avro.decode(Cursor(avro.encode(schema, ROWS, codec="null")))
+    assert json.dumps(file.schema) == given_before == json.dumps(schema)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "snappy", "null"])
+def test_fastavro_reads_what_is_written(codec: str) -> None:
+    reader = fastavro.reader(io.BytesIO(avro.encode(SCHEMA, ROWS, codec=codec)))
+    assert reader.codec == codec
+    assert list(reader) == ROWS
+
+
+@pytest.mark.parametrize("codec", ["snappy", "null"])
+@pytest.mark.parametrize("interval", [1, 16000])
+def test_what_fastavro_writes_is_read(codec: str, interval: int) -> None:
+    out = io.BytesIO()
+    rows = ROWS * 50
+    fastavro.writer(out, SCHEMA, rows, codec=codec, sync_interval=interval, metadata={"more": "words"})
+    assert decoded(out.getvalue()) == rows
+
+
+def test_written_bytes() -> None:
+    for codec in CODECS:
+        data = avro.encode(SCHEMA, ROWS, codec=codec)
+        sync = data[-16:]
+        schema = json.dumps(SCHEMA, separators=(",", ":")).encode()
+        head = header(schema, codec).replace(SYNC, sync)
+        body = packed(DATA, codec)
+        assert data == head + block(3, body, sync=sync)
+    assert avro.encode(SCHEMA, ROWS)[-16:] != avro.encode(SCHEMA, ROWS)[-16:], "the sync marker is random"
+
+
+@codecs
+def test_no_records_make_no_block(codec: str) -> None:
+    data = avro.encode(SCHEMA, [], codec=codec)
+    assert data[-17] == 0, "the end of the metadata, then the sync marker"
+    assert decoded(data) == []
+
+
+@codecs
+def test_many_blocks_are_read(codec: str) -> None:
+    blocks = [block(1, packed(records(SCHEMA, row), codec)) for row in ROWS]
+    blocks.insert(1, block(0, packed(b"", codec)))
+    assert decoded(header(SCHEMA, codec) + b"".join(blocks)) == ROWS
+
+
+def test_zstandard_block_of_java_states_no_content_size() -> None:
+    frame = zstd_frame(2, header=b"\x00\x38")
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+    assert decoded(header(schema, "zstandard") + block(2, frame)) == [{"a": 0}] * 2
+
+
+def test_codec_is_null_where_it_is_not_said() -> None:
+    file = avro.decode(Cursor(header(SCHEMA, None) + block(3, DATA)))
+    assert file.codec == "null"
+    assert list(file.records()) == ROWS
+
+
+def test_metadata_may_stand_in_many_blocks_and_state_their_sizes() -> None:
+    schema = sized(b"avro.schema") + sized(json.dumps(SCHEMA).encode())
+    codec = sized(b"avro.codec") + sized(b"null")
+    other = sized(b"\xff\xfe") + sized(b"\xff")
+    for metadata in (
+        zigzag(1) + codec + zigzag(2) + schema + other,
+        zigzag(-2) + zigzag(len(schema + codec)) + schema + codec,
+        zigzag(-1) + zigzag(5) + schema,
+        zigzag(1) + codec + zigzag(-1) + zigzag(len(schema)) + schema + zigzag(1) + other,
+    ):
+        assert decoded(MAGIC + metadata + zigzag(0) + SYNC + block(3, DATA)) == ROWS
+
+
+def test_records_come_one_after_another() -> None:
+    damaged = header(SCHEMA) + block(3, DATA) + b"\xff"
+    found = avro.decode(Cursor(damaged)).records()
+    assert [next(found) for _ in ROWS] == ROWS
+    with pytest.raises(Truncated):
+        next(found)
+
+
+def test_only_the_window_is_read() -> None:
+    data = header(SCHEMA) + block(3, DATA)
+    cursor = Cursor(data + b"tail")
+    cursor.end = len(data)
+    assert list(avro.decode(cursor).records()) == ROWS
+
+
+# ---------------------------------------------------------------------- headers
+
+
+@pytest.mark.parametrize("data", [b"", b"O", b"Obj", b"Obj\0", b"Obj\2more", b"PAR1", bytes(100)])
+def test_other_file_is_a_bad_magic(data: bytes) -> None:
+    with pytest.raises(BadMagic) as caught:
+        decoded(data)
+    assert (caught.value.what, caught.value.offset, caught.value.source) == ("Avro magic", 0, "x.avro")
+    assert caught.value.actual == (data[:4].hex(" ") or "no bytes")
+
+
+@pytest.mark.parametrize("codec", ["bzip2", "xz", "Null", "", "zstd", "x" * 1000])
+def test_unknown_codec_is_unsupported(codec: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        decoded(header(SCHEMA, codec) + block(3, DATA))
+    assert caught.value.what == "Avro codec"
+    assert caught.value.expected == "zstandard or deflate or snappy or null"
+    assert caught.value.actual == repr(codec)[:60]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [b"", b"record", b"{", b"\xff\xff", b'{"type":}', b"[" * 100_000, b'{"type":' * 100_000],
+    ids=lambda schema: repr(schema[:10]),
+)
+def test_schema_that_is_not_json_is_refused(schema: bytes) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        decoded(header(schema) + block(3, DATA))
+    assert (caught.value.what, caught.value.offset, caught.value.expected) == ("avro.schema", 4, "JSON")
+    assert len(str(caught.value)) < 300
+
+
+def test_schema_that_is_missing_is_refused() -> None:
+    entry = sized(b"avro.codec") + sized(b"null")
+    for metadata in (zigzag(1) + entry, b""):
+        with pytest.raises(NotCanonical, match=r"avro\.schema"):
+            decoded(MAGIC + metadata + zigzag(0) + SYNC)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        5,
+        None,
+        True,
+        "unknown",
+        "",
+        {"type": "record"},
+        {"type": "record", "name": "r"},
+        {"type": "record", "name": "r", "fields": 5},
+        {"type": "record", "name": "r", "fields": [{}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "no"}]},
+        {"type": "array"},
+        {"type": []},
+        {"type": {"type": {}}},
+        {"type": "fixed", "name": "f", "size": "many"},
+        {"type": "enum", "name": "e", "symbols": 5},
+        [["null"]],
+        {"type": "int", "logicalType": []},
+    ],
+    ids=repr,
+)
+def test_json_that_is_no_schema_ends_in_a_value_or_a_decode_error(schema: object) -> None:
+    found = outcome(decoded, header(schema) + block(1, DATA))
+    assert isinstance(found, DecodeError)
+    assert isinstance(outcome(decoded, header(schema) + block(1, b"\2\2\2\2")), (list, DecodeError))
+
+
+@pytest.mark.parametrize("count", [2, 3, 2**31, 2**62, -2, -(2**62), -(2**63), 2**63 - 1])
+def test_metadata_count_that_lies_is_refused(count: int) -> None:
+    entry = sized(b"avro.schema") + sized(json.dumps(SCHEMA).encode())
+    for size in (b"", zigzag(7)):
+        with pytest.raises(DecodeError):
+            decoded(MAGIC + zigzag(count) + size + entry + zigzag(0) + SYNC)
+
+
+@pytest.mark.parametrize("size", [-1, 1000, 2**40, 2**63 - 1, -(2**63)])
+def test_metadata_size_that_lies_is_truncated(size: int) -> None:
+    for metadata in (zigzag(size) + b"key", sized(b"avro.schema") + zigzag(size) + b"{}"):
+        with pytest.raises(Truncated, match="metadata"):
+            decoded(MAGIC + zigzag(1) + metadata + SYNC)
+
+
+def test_varint_without_an_end_is_refused() -> None:
+    for tail in (b"\xff" * 11, b"\xff" * 9 + b"\x02"):
+        with pytest.raises(NotCanonical, match="varint"):
+            decoded(MAGIC + tail)
+
+
+# ---------------------------------------------------------------------- blocks
+
+
+@codecs
+def test_cut_file_is_refused_but_between_blocks(codec: str) -> None:
+    head = header(SCHEMA, codec)
+    parts = [block(1, packed(records(SCHEMA, row), codec)) for row in ROWS[:2]]
+    borders = {len(head): 0, len(head + parts[0]): 1}
+    check_truncations(
+        decoded, head + b"".join(parts), allowed=lambda found, size: size in borders and len(found) == borders[size]
+    )
+
+
+@codecs
+def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
+    data = header(SCHEMA, codec) + block(3, packed(DATA, codec))
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        outcome(decoded, bytes(damaged))
+
+
+@pytest.mark.parametrize("at", [0, 15])
+def test_other_sync_marker_is_refused(at: int) -> None:
+    wrong = bytearray(SYNC)
+    wrong[at] ^= 1
+    first = header(SCHEMA) + block(3, DATA)
+    with pytest.raises(NotCanonical) as caught:
+        decoded(first + block(3, DATA, sync=bytes(wrong)))
+    assert (caught.value.what, caught.value.offset) == ("sync marker", len(first) + len(block(3, DATA)) - 16)
+    assert (caught.value.expected, caught.value.actual) == (SYNC.hex(), wrong.hex())
+
+
+@pytest.mark.parametrize(("count", "size"), [(-1, None), (3, -1), (-(2**63), -1), (-1, 2**62), (3, -(2**63))])
+def test_negative_block_header_is_refused(count: int, size: int | None) -> None:
+    head = header(SCHEMA)
+    with pytest.raises(NotCanonical) as caught:
+        decoded(head + block(count, DATA, size=size))
+    assert (caught.value.what, caught.value.offset) == ("block header", len(head))
+
+
+@pytest.mark.parametrize("size", [len(DATA) + 17, 2**31, 2**62, 2**63 - 1])
+def test_block_size_beyond_the_file_is_truncated(size: int) -> None:
+    with pytest.raises(Truncated, match="block"):
+        decoded(header(SCHEMA) + block(3, DATA, size=size))
+
+
+@pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1])
+def test_block_size_that_lies_is_refused(size: int) -> None:
+    with pytest.raises(DecodeError):
+        decoded(header(SCHEMA) + block(3, DATA, size=size))
+
+
+@codecs
+@pytest.mark.parametrize("count", [4, 5, len(DATA) + 1, 2**31, 2**60, 2**63 - 1])
+def test_record_count_beyond_the_content_is_refused(codec: str, count: int) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
+    if count > len(DATA):
+        assert (caught.value.what, caught.value.actual) == ("record count", count)
+    else:
+        assert caught.value.what == "Avro record"
+        assert str(caught.value.expected) == f"record 3 of {count} in this block"
+
+
+@codecs
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_bytes_after_the_last_record_are_refused(codec: str, count: int) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
+    assert caught.value.what == "bytes after the last record"
+    assert caught.value.actual == len(records(SCHEMA, *ROWS[count:]))
+
+
+@pytest.mark.parametrize(
+    "kind", ["null", {"type": "array", "items": "null"}, {"type": "fixed", "name": "f", "size": 0}]
+)
+def test_records_without_a_byte_are_not_counted_without_end(kind: object) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    with pytest.raises(NotCanonical):
+        decoded(header(schema) + block(2**60, b""))
+    with pytest.raises(NotCanonical):
+        decoded(header(schema) + block(2**60, bytes(100)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x02\x02\xff\x00",
+        b"\x02\x01\x00",
+        b"\x02\x80\x80\x80\x80\x80\x80\x80\x80\x40",
+        b"\x02\x00\x04",
+        b"\x02\x00\x02" + zigzag(2**60) + b"\0" * 5,
+        b"\xff" * 12,
+        b"\x02",
+    ],
+    ids=bytes.hex,
+)
+def test_damaged_record_is_refused(body: bytes) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        decoded(header(SCHEMA) + block(1, body))
+    assert caught.value.what == "Avro record"
+    assert caught.value.offset == len(header(SCHEMA)) + 2
+    assert len(str(caught.value)) < 300
+
+
+def test_array_without_an_end_is_refused() -> None:
+    for count in (2**60, 2**63 - 1, -(2**60), -(2**63)):
+        size = zigzag(1) if count < 0 else b""
+        with pytest.raises(NotCanonical):
+            decoded(header(SCHEMA) + block(1, b"\x02\x00\x02" + zigzag(count) + size + bytes(50)))
+
+
+# ---------------------------------------------------------------------- compressed blocks
+
+
+def one_block(codec: str, body: bytes, count: int = 3) -> bytes:
+    return header(SCHEMA, codec) + block(count, body)
+
+
+@pytest.mark.parametrize(
+    ("codec", "body", "kind"),
+    [
+        ("zstandard", DATA, BadMagic),
+        ("zstandard", b"", Truncated),
+        ("zstandard", packed(DATA, "zstandard")[:-1], Truncated),
+        ("zstandard", packed(DATA, "zstandard") + b"\0", NotCanonical),
+        ("deflate", b"", NotCanonical),
+        ("deflate", b"\xff" * 9, NotCanonical),
+        ("deflate", packed(DATA, "deflate")[:-1], NotCanonical),
+        ("deflate", packed(DATA, "deflate") + b"\0", NotCanonical),
+        ("deflate", zlib.compress(DATA), NotCanonical),
+        ("snappy", b"", Truncated),
+        ("snappy", b"\0\0\0", Truncated),
+        ("snappy", b"\0\0\0\0", Truncated),
+        ("snappy", packed(DATA, "snappy")[:-1], DecodeError),
+        ("snappy", packed(DATA, "snappy") + b"\0", DecodeError),
+        ("snappy", packed(DATA, "snappy")[:-4] + bytes(4), ChecksumMismatch),
+        ("snappy", bytes(cramjam.snappy.compress_raw(DATA)), DecodeError),
+    ],
+)
+def test_damaged_block_is_refused(codec: str, body: bytes, kind: type[DecodeError]) -> None:
+    with pytest.raises(kind) as caught:
+        decoded(one_block(codec, body))
+    assert caught.value.source == "x.avro"
+    assert (caught.value.offset or 0) >= len(header(SCHEMA, codec))
+
+
+def test_deflate_says_what_is_wrong_with_the_stream() -> None:
+    for body, said in (
+        (packed(DATA, "deflate")[:-1], "no end"),
+        (packed(DATA, "deflate") + b"\0", "1 bytes after it"),
+    ):
+        with pytest.raises(NotCanonical) as caught:
+            decoded(one_block("deflate", body))
+        assert (caught.value.what, caught.value.actual) == ("deflate block", said)
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
+def test_snappy_block_that_lies_about_its_size_is_refused(size: int) -> None:
+    body = bytes(cramjam.snappy.compress_raw(DATA))
+    start = len(uvarint(len(DATA)))
+    lie = uvarint(size) + body[start:] + struct.pack(">I", zlib.crc32(DATA))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decoded(one_block("snappy", lie))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_densest_snappy_block_is_read() -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    content = sized(bytes(1 << 20))
+    body = packed(content, "snappy")
+    assert len(body) < len(content) // 20
+    assert decoded(header(schema, "snappy") + block(1, body)) == [{"a": bytes(1 << 20)}]
+
+
+ZEROS = 200 << 20
+
+
+def bomb(codec: str) -> bytes:
+    """200 MiB of zeros in a few bytes (but for snappy, which cannot)."""
+    if codec == "zstandard":
+        return zstd_frame(*[1 << 17] * (ZEROS >> 17), header=b"\x00\x38")
+    if codec == "deflate":
+        deflater = zlib.compressobj(9, wbits=-15)
+        return b"".join([*(deflater.compress(bytes(1 << 20)) for _ in range(ZEROS >> 20)), deflater.flush()])
+    return packed(bytes(2 << 20), codec)
+
+
+@pytest.mark.parametrize("codec", ["zstandard", "deflate", "snappy"])
+def test_bomb_takes_no_more_than_the_limit(codec: str) -> None:
+    data = header(SCHEMA, codec) + block(1, bomb(codec))
+    assert len(data) < 1 << 18
+    tracemalloc.start()
+    try:
+        with pytest.raises((LimitExceeded, NotCanonical)):
+            decoded(data, Limits(max_manifest_bytes=1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 6 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_stated_size_of_a_zstandard_bomb_is_held_against_the_limit() -> None:
+    frame = zstd_frame(*[1 << 17] * 1600, header=b"\x80\x38" + struct.pack("<I", ZEROS))
+    with pytest.raises(LimitExceeded) as caught:
+        decoded(header(SCHEMA, "zstandard") + block(1, frame), Limits(max_manifest_bytes=1 << 20))
+    assert (caught.value.what, caught.value.actual) == ("Limits.max_manifest_bytes", ZEROS)
+
+
+@codecs
+def test_all_blocks_together_are_limited(codec: str) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    content = sized(bytes(1000))
+    data = header(schema, codec) + block(1, packed(content, codec)) * 3
+    limit = 3 * len(content) if codec != "null" else len(data)
+    assert len(decoded(data, Limits(max_manifest_bytes=limit))) == 3
+    with pytest.raises(LimitExceeded) as caught:
+        decoded(data, Limits(max_manifest_bytes=limit - 1))
+    assert caught.value.what == "Limits.max_manifest_bytes"
+
+
+def test_file_itself_is_limited() -> None:
+    data = header(SCHEMA) + block(3, DATA)
+    assert decoded(data, Limits(max_manifest_bytes=len(data))) == ROWS
+    with pytest.raises(LimitExceeded):
+        avro.decode(Cursor(data), limits=Limits(max_manifest_bytes=len(data) - 1))
+
+
+@given(st.binary(max_size=120), st.sampled_from(CODECS), st.integers(0, 5))
+def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes, codec: str, count: int) -> None:
+    for attempt in (
+        data,
+        MAGIC + data,
+        header(SCHEMA, codec) + data,
+        one_block(codec, data, count),
+        one_block(codec, packed(data, codec), count),
+        header(data) + block(count, data),
+    ):
+        outcome(decoded, attempt)
+
+
+# ---------------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize("codec", ["bzip2", "zstd", "", "NULL"])
+def test_other_codec_is_a_usage_error(codec: str) -> None:
+    with pytest.raises(UsageError, match="zstandard, deflate, snappy, null, not"):
+        avro.encode(SCHEMA, ROWS, codec=codec)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": 2**63, "name": ""},
+        {"id": "1", "name": ""},
+        {"id": None, "name": ""},
+        {"id": 1, "name": 5},
+        {"id": 1},
+        {"name": "x"},
+        {},
+        {"id": 1, "name": "\ud800"},
+        {"id": 1, "name": "x", "more": 5},
+        {"id": 1, "name": "x", "more": ["text"]},
+    ],
+    ids=ascii,
+)
+def test_record_that_does_not_fit_is_a_usage_error(row: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="record 1 does not fit the Avro schema"):
+        avro.encode(SCHEMA, [ROWS[0], row])
+
+
+def test_error_of_whoever_gives_the_records_is_left_alone() -> None:
+    def rows() -> Any:
+        yield ROWS[0]
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        avro.encode(SCHEMA, rows())
+
+
+ROW = st.fixed_dictionaries(
+    {
+        "id": st.integers(-(2**63), 2**63 - 1),
+        "name": st.text(max_size=20),
+        "more": st.none() | st.lists(st.none() | st.binary(max_size=20), max_size=4),
+    }
+)
+
+
+@given(st.lists(ROW, max_size=6), st.sampled_from(CODECS))
+def test_round_trip(rows: list[dict[str, Any]], codec: str) -> None:
+    assert decoded(avro.encode(SCHEMA, rows, codec=codec)) == rows
+
+
+def test_missing_fastavro_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = avro.encode(SCHEMA, ROWS)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    file = avro.decode(Cursor(data))
+    assert file.schema == SCHEMA, "the header is read without"
+    for call in (lambda: list(file.records()), lambda: avro.encode(SCHEMA, ROWS)):
+        with pytest.raises(MissingExtra, match=r"fastavro is needed .* 'dvcodec\[tables\]'"):
+            call()

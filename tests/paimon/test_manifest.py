@@ -1,0 +1,938 @@
+"""Paimon's index manifest: real ones of all generations, round trips, and files made to harm."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import check_buffers, check_truncations, outcome
+from core.test_compress import zstd_frame
+from dvcodec import (
+    BadMagic,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    MissingExtra,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    UsageError,
+    paimon,
+)
+from dvcodec.core.avro import CODECS
+from dvcodec.paimon import (
+    DeletionVectorMeta,
+    GlobalIndexMeta,
+    IndexFile,
+    IndexManifestEntry,
+    read_index_manifest,
+    write_index_manifest,
+)
+from dvcodec.paimon.manifest import DELETION_VECTORS, EMPTY_PARTITION, HASH, SCHEMA
+from paimon.craft import SYNC, block, header, packed, records, sized, zigzag
+
+fastavro = pytest.importorskip("fastavro")
+
+TABLES = {
+    "java-0.9.0-tables/db.db/dv/manifest/index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-0": "java",
+    "java-0.9.0-tables/db.db/dv/manifest/index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-1": "java",
+    "java-0.9.0-tables/db.db/dyn/manifest/index-manifest-9967873b-1ab9-4fc5-9df2-b032efe15d32-0": "java",
+    "pypaimon-2.1.0/db.db/part/manifest/index-manifest-a6c0b2b5-35bf-42c1-8420-03ef4599b843": "pypaimon",
+    "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-f78df544-a4f4-4257-90a1-33589c23345a": "pypaimon",
+    "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-fb38888d-7c19-43fa-b109-e9cd62fc2c17": "pypaimon",
+}
+DYN = "index-e78f7992-de86-492a-959c-c01bdc22eb4e-"
+EXPECTED: dict[int, list[IndexManifestEntry]] = {
+    1: [
+        IndexManifestEntry(
+            "DELETION_VECTORS",
+            "index-4f996301-06b2-4c11-af9f-476870856860-1",
+            73,
+            1,
+            bytes(12),
+            0,
+            "ADD",
+            (DeletionVectorMeta("data-fee38ed7-70d4-409f-a993-fdd43ea1df5d-0.parquet", 1, 64, None),),
+        )
+    ],
+    2: [
+        IndexManifestEntry("HASH", f"{DYN}{bucket}", size, size // 4, bytes(12), bucket, "ADD", None)
+        for bucket, size in ((1, 268), (2, 264), (0, 268))
+    ],
+    3: [
+        IndexManifestEntry(
+            "DELETION_VECTORS",
+            "index-476c4ea5-2c5c-42b4-a422-c6f5234123fc-1",
+            33,
+            1,
+            bytes.fromhex("00000002 0000000000000000 7831000000000082 0700000000000000"),
+            vectors=(DeletionVectorMeta("data-8f1b0b09-b1d8-48aa-8d54-b64d7105ef5a-0.parquet", 1, 24, 2),),
+        ),
+        IndexManifestEntry(
+            "DELETION_VECTORS",
+            "index-ce5fc84f-9e26-4257-a472-d2fc391815f8-1",
+            31,
+            1,
+            bytes.fromhex("00000002 0000000000000000 1000000018000000 0700000000000000") + b"longer-partition",
+            vectors=(DeletionVectorMeta("data-f153fc21-2a66-41b1-bee7-4daea86051a3-0.parquet", 1, 22, 1),),
+        ),
+    ],
+    4: [
+        IndexManifestEntry(
+            "DELETION_VECTORS",
+            "index-4a578b78-f49c-4071-be9d-a87eb3d73a88-1",
+            669,
+            2,
+            vectors=(
+                DeletionVectorMeta("data-5b593a4b-3d87-4da4-a2cc-99fb2bf09f8e-0.parquet", 1, 24, 2),
+                DeletionVectorMeta("data-739850f1-dcff-44df-9a75-f6d145e6d0f8-0.parquet", 33, 628, 304),
+            ),
+        )
+    ],
+}
+"""Number of the manifest in TABLES -> what it says."""
+
+
+def written(*entries: IndexManifestEntry, codec: str = "null") -> bytes:
+    out = io.BytesIO()
+    write_index_manifest(out, entries, codec=codec)
+    return out.getvalue()
+
+
+# ---------------------------------------------------------------------- real files
+
+
+@pytest.mark.parametrize("number", EXPECTED)
+def test_real_manifest_says_what_is_expected(vectors: Path, number: int) -> None:
+    path = vectors / "paimon" / list(TABLES)[number]
+    assert read_index_manifest(path) == EXPECTED[number]
+    assert read_index_manifest(str(path)) == EXPECTED[number]
+    assert read_index_manifest(io.BytesIO(path.read_bytes())) == EXPECTED[number]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
+    path = vectors / "paimon" / name
+    root = path.parent.parent
+    for entry in read_index_manifest(path):
+        index = Path(entry.path(str(root)))
+        assert index == Path(entry.path(f"{root}/")) == root / "index" / entry.file_name
+        if not index.exists():
+            assert name == next(iter(TABLES)), "older than the latest snapshot"
+            continue
+        assert entry.file_size == index.stat().st_size
+        if entry.vectors is None:
+            assert len(paimon.decode_hash_index(index.read_bytes(), row_count=entry.row_count)) == entry.row_count
+            continue
+        sets = paimon.read_deletion_vectors(index, entry.vectors)
+        assert len(sets) == len(entry.vectors) == entry.row_count
+        assert list(paimon.read_deletion_vectors(index).values()) == list(sets.values())
+
+
+def test_snapshot_names_its_manifest(vectors: Path) -> None:
+    for table in ("java-0.9.0-tables/db.db/dv", "java-0.9.0-tables/db.db/dyn", "pypaimon-2.1.0/db.db/t1"):
+        root = vectors / "paimon" / table
+        named = {
+            json.loads(path.read_text()).get("indexManifest") for path in (root / "snapshot").glob("snapshot-*")
+        } - {None}
+        assert named == {path.name for path in (root / "manifest").glob("index-manifest-*")}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("codec", CODECS)
+def test_real_manifest_is_written_again(vectors: Path, name: str, codec: str) -> None:
+    entries = read_index_manifest(vectors / "paimon" / name)
+    assert read_index_manifest(written(*entries, codec=codec)) == entries
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_damaged_real_manifest_ends_in_a_value_or_a_decode_error(vectors: Path, name: str) -> None:
+    data = (vectors / "paimon" / name).read_bytes()
+    for at in range(0, len(data), 3):
+        for bit in (0, 1, 6, 7):
+            damaged = bytearray(data)
+            damaged[at] ^= 1 << bit
+            outcome(read_index_manifest, bytes(damaged))
+    head = data.index(b"\x28\xb5\x2f\xfd") - 3  # two varints of two bytes at most, then the frame
+    check_truncations(read_index_manifest, data, allowed=lambda found, size: not found and head - 1 <= size <= head + 2)
+
+
+# ---------------------------------------------------------------------- round trips
+
+PLAIN = IndexManifestEntry(DELETION_VECTORS, "index-0", 33, 1)
+ENTRIES = {
+    "plain": PLAIN,
+    "vectors": replace(PLAIN, vectors=(DeletionVectorMeta("a", 1, 24, 2), DeletionVectorMeta("b", 33, 28, 0))),
+    "no vectors": replace(PLAIN, file_size=1, row_count=0, vectors=()),
+    "unknown cardinality": replace(PLAIN, vectors=(DeletionVectorMeta("a", 1, 24), DeletionVectorMeta("b", 1, 24, 5))),
+    "extreme vectors": replace(PLAIN, vectors=(DeletionVectorMeta("", 2**31 - 1, 2**31 - 1, 2**63 - 1),)),
+    "hash": IndexManifestEntry(HASH, "index-1", 268, 67, bucket=2**31 - 1),
+    "delete": replace(PLAIN, kind="DELETE"),
+    "partition": replace(PLAIN, partition=bytes.fromhex("00000001") + bytes(range(256))),
+    "no partition at all": replace(PLAIN, partition=b""),
+    "external": replace(PLAIN, external_path="s3://other/place/index-0"),
+    "negative bucket": replace(PLAIN, bucket=-(2**31)),
+    "names": replace(PLAIN, file_name="\u00e9\U0001f600 x", index_type=""),
+    "extreme sizes": replace(PLAIN, file_size=2**63 - 1, row_count=2**63 - 1),
+    "global index": replace(PLAIN, index_type="btree", global_index=GlobalIndexMeta(0, 2**63 - 1, 2**31 - 1)),
+    "whole global index": replace(
+        PLAIN, index_type="bitmap", global_index=GlobalIndexMeta(5, 9, 0, (1, -1, 2**31 - 1), b"\0meta", b"source")
+    ),
+    "empty bytes of a global index": replace(PLAIN, global_index=GlobalIndexMeta(0, 0, 0, None, b"", b"")),
+}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_is_read_as_it_was_written(name: str, codec: str) -> None:
+    assert read_index_manifest(written(ENTRIES[name], codec=codec)) == [ENTRIES[name]]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_entries_keep_their_order(codec: str) -> None:
+    entries = list(ENTRIES.values())
+    for order in (entries, entries[::-1]):
+        assert read_index_manifest(written(*order, codec=codec)) == order
+
+
+def test_none_and_no_vectors_are_two_things() -> None:
+    found = read_index_manifest(written(PLAIN, replace(PLAIN, vectors=())))
+    assert [entry.vectors for entry in found] == [None, ()]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_entries_are_a_sound_manifest(codec: str) -> None:
+    assert read_index_manifest(written(codec=codec)) == []
+
+
+def test_manifest_is_written_to_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "index-manifest-0"
+    write_index_manifest(path, iter(ENTRIES.values()))
+    assert read_index_manifest(path) == list(ENTRIES.values())
+    before = path.read_bytes()
+    with pytest.raises(UsageError):
+        write_index_manifest(path, [PLAIN, replace(PLAIN, file_size=2**63)])
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_fastavro_reads_what_is_written(codec: str) -> None:
+    entry = replace(
+        ENTRIES["whole global index"],
+        vectors=(DeletionVectorMeta("a.parquet", 1, 24, 2), DeletionVectorMeta("b.parquet", 33, 28)),
+        external_path="s3://x",
+        kind="DELETE",
+        bucket=7,
+    )
+    reader = fastavro.reader(io.BytesIO(written(entry, PLAIN, codec=codec)))
+    assert reader.codec == codec
+    assert reader.writer_schema["name"] == "org.apache.paimon.avro.generated.record"
+    assert [field["name"] for field in reader.writer_schema["fields"]] == [
+        "_VERSION",
+        "_KIND",
+        "_PARTITION",
+        "_BUCKET",
+        "_INDEX_TYPE",
+        "_FILE_NAME",
+        "_FILE_SIZE",
+        "_ROW_COUNT",
+        "_DELETIONS_VECTORS_RANGES",
+        "_EXTERNAL_PATH",
+        "_GLOBAL_INDEX",
+    ]
+    assert list(reader) == [
+        {
+            "_VERSION": 1,
+            "_KIND": 1,
+            "_PARTITION": bytes(12),
+            "_BUCKET": 7,
+            "_INDEX_TYPE": "bitmap",
+            "_FILE_NAME": "index-0",
+            "_FILE_SIZE": 33,
+            "_ROW_COUNT": 1,
+            "_DELETIONS_VECTORS_RANGES": [
+                {"f0": "a.parquet", "f1": 1, "f2": 24, "_CARDINALITY": 2},
+                {"f0": "b.parquet", "f1": 33, "f2": 28, "_CARDINALITY": None},
+            ],
+            "_EXTERNAL_PATH": "s3://x",
+            "_GLOBAL_INDEX": {
+                "_ROW_RANGE_START": 5,
+                "_ROW_RANGE_END": 9,
+                "_INDEX_FIELD_ID": 0,
+                "_EXTRA_FIELD_IDS": [1, -1, 2**31 - 1],
+                "_INDEX_META": b"\0meta",
+                "_SOURCE_META": b"source",
+            },
+        },
+        record_of(PLAIN.file_name, _FILE_SIZE=33, _ROW_COUNT=1),
+    ]
+
+
+def test_schema_of_java_0_9_is_the_beginning_of_the_written_one(vectors: Path) -> None:
+    data = (vectors / "paimon" / next(iter(TABLES))).read_bytes()
+    java = fastavro.reader(io.BytesIO(data)).writer_schema
+    assert java["name"] == SCHEMA["name"]
+    assert java["fields"][:8] == SCHEMA["fields"][:8]
+    old, new = (fields[8]["type"][1]["items"][1] for fields in (java["fields"], SCHEMA["fields"]))
+    assert old["fields"] == new["fields"][:3]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "REPLACE"},
+        {"kind": 0},
+        {"bucket": 2**64},
+        {"bucket": "0"},
+        {"file_size": 2**63},
+        {"file_size": None},
+        {"row_count": -(2**63) - 1},
+        {"file_name": None},
+        {"file_name": "\ud800"},
+        {"index_type": b"HASH"},
+        {"partition": "text"},
+        {"external_path": 5},
+        {"global_index": GlobalIndexMeta(0, 0, 2**31)},
+        {"global_index": GlobalIndexMeta(0, 2**63, 0)},
+        {"global_index": GlobalIndexMeta(0, 0, 0, (2**31,))},
+        {"global_index": GlobalIndexMeta(0, 0, 0, None, "text")},  # type: ignore[arg-type]
+    ],
+    ids=ascii,
+)
+def test_value_that_the_schema_does_not_hold_is_a_usage_error(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        write_index_manifest(tmp_path / "x", [replace(PLAIN, **changes)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_codec_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="bzip2"):
+        write_index_manifest(tmp_path / "x", [PLAIN], codec="bzip2")
+    assert list(tmp_path.iterdir()) == []
+
+
+NAMES = st.text(max_size=8)
+METAS = st.builds(
+    DeletionVectorMeta,
+    NAMES,
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+    st.none() | st.integers(0, 2**63 - 1),
+)
+INT, LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+COUNT = st.integers(0, 2**63 - 1)
+MANIFEST_ENTRIES = st.builds(
+    IndexManifestEntry,
+    NAMES,
+    NAMES,
+    COUNT,
+    COUNT,
+    st.binary(max_size=20),
+    INT,
+    st.sampled_from(["ADD", "DELETE"]),
+    st.none() | st.lists(METAS, max_size=4, unique_by=lambda meta: meta.data_file).map(tuple),
+    st.none() | NAMES,
+    st.none()
+    | st.builds(
+        GlobalIndexMeta,
+        LONG,
+        LONG,
+        INT,
+        st.none() | st.lists(INT, min_size=1, max_size=4).map(tuple),
+        st.none() | st.binary(max_size=4),
+        st.none() | st.binary(max_size=4),
+    ),
+)
+
+
+@given(st.lists(MANIFEST_ENTRIES, max_size=4), st.sampled_from(CODECS))
+def test_round_trip(entries: list[IndexManifestEntry], codec: str) -> None:
+    assert read_index_manifest(written(*entries, codec=codec)) == entries
+
+
+# ---------------------------------------------------------------------- entries
+
+
+def test_entry_of_a_written_file(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    sets = {"a": RowSet([1, 2]), "b": RowSet(range(100))}
+    files = paimon.write_index_files(f"{tmp_path}/index", sets, target_size=1)
+    entries = [IndexManifestEntry.from_index_file(file) for file in files]
+    assert entries[0] == IndexManifestEntry(
+        "DELETION_VECTORS", Path(files[0].path).name, files[0].file_size, 1, bytes(12), 0, vectors=files[0].vectors
+    )
+    write_index_manifest(tmp_path / "manifest", entries)
+    found: dict[str, RowSet] = {}
+    for entry in read_index_manifest(tmp_path / "manifest"):
+        assert entry.vectors is not None
+        found |= paimon.read_deletion_vectors(entry.path(str(tmp_path)), entry.vectors)
+    assert found == sets
+
+
+def test_entry_of_a_file_in_a_partition_and_a_bucket() -> None:
+    file = IndexFile("s3://bucket/table/index/index-0", 1, ())
+    entry = IndexManifestEntry.from_index_file(file, partition=b"raw", bucket=3)
+    assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, b"raw", 3, vectors=())
+    assert IndexManifestEntry.from_index_file(IndexFile("index-0", 1, ())).file_name == "index-0"
+
+
+def test_defaults_are_those_of_a_table_without_partitions() -> None:
+    assert (PLAIN.partition, PLAIN.bucket, PLAIN.kind) == (EMPTY_PARTITION, 0, "ADD")
+    assert bytes(12) == EMPTY_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("/t", "/t/index/index-0"),
+        ("/t/", "/t/index/index-0"),
+        ("/", "/index/index-0"),
+        ("s3://b/t", "s3://b/t/index/index-0"),
+        ("t", "t/index/index-0"),
+    ],
+)
+def test_path_of_an_entry(root: str, path: str) -> None:
+    assert PLAIN.path(root) == path
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
+def test_name_that_is_no_bare_name_is_refused(name: str) -> None:
+    entry = replace(PLAIN, file_name=name)
+    with pytest.raises(NotCanonical) as caught:
+        entry.path("/t")
+    assert (caught.value.what, caught.value.expected) == ("_FILE_NAME", "a bare file name")
+    assert caught.value.actual == repr(name)
+
+
+@pytest.mark.parametrize("name", ["...", "..x", "a..b", "index-0 ", "%2e%2e", "\u00e9"])
+def test_other_names_are_bare_names(name: str) -> None:
+    assert replace(PLAIN, file_name=name).path("/t") == f"/t/index/{name}"
+
+
+def test_external_path_is_the_path() -> None:
+    for name in ("index-0", "../x"):
+        assert replace(PLAIN, file_name=name, external_path="s3://x/y").path("/t") == "s3://x/y"
+
+
+# ---------------------------------------------------------------------- damage
+
+SMALL = written(ENTRIES["vectors"])
+
+
+def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
+    entries = list(ENTRIES.values())
+    for data, found in ((SMALL, [ENTRIES["vectors"]]), (written(*entries), entries)):
+        assert read_index_manifest(data) == found
+        head = data.index(data[-16:]) + 16
+        check_truncations(read_index_manifest, data, allowed=lambda cut, size, head=head: not cut and size == head)  # type: ignore[misc]
+    check_buffers(read_index_manifest, SMALL)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
+    data = written(ENTRIES["vectors"], codec=codec)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        outcome(read_index_manifest, bytes(damaged))
+
+
+@given(st.binary(max_size=100), st.integers(0, 4))
+def test_any_records_end_in_a_value_or_a_decode_error(data: bytes, count: int) -> None:
+    outcome(read_index_manifest, data)
+    outcome(read_index_manifest, header(SCHEMA) + data)
+    outcome(read_index_manifest, header(SCHEMA) + block(count, data))
+    outcome(read_index_manifest, header(SCHEMA) + block(count, zigzag(1) + zigzag(0) + data))
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\0\0", b"\2\2", bytes(17), SYNC, b"Obj\1"])
+def test_bytes_after_the_last_block_are_refused(tail: bytes) -> None:
+    with pytest.raises(DecodeError):
+        read_index_manifest(SMALL + tail)
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"\1" + bytes(40), b"{}"])
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(BadMagic, match="Avro magic"):
+        read_index_manifest(data)
+
+
+def test_other_manifests_of_paimon_are_unsupported(vectors: Path) -> None:
+    folder = vectors / "paimon/java-0.9.0-tables/db.db/dv/manifest"
+    others = [path for path in folder.iterdir() if not path.name.startswith("index-manifest")]
+    assert len(others) > 5
+    for path in others:
+        with pytest.raises(Unsupported, match="Avro schema") as caught:
+            read_index_manifest(path)
+        assert caught.value.source == str(path)
+
+
+def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_index_manifest(tmp_path / "x")
+
+
+# ---------------------------------------------------------------------- other writers' schemas
+
+
+def record_of(name: str = "index-0", **values: Any) -> dict[str, Any]:
+    """A record as it stands in the file."""
+    return {
+        "_VERSION": 1,
+        "_KIND": 0,
+        "_PARTITION": bytes(12),
+        "_BUCKET": 0,
+        "_INDEX_TYPE": "DELETION_VECTORS",
+        "_FILE_NAME": name,
+        "_FILE_SIZE": 1,
+        "_ROW_COUNT": 0,
+        "_DELETIONS_VECTORS_RANGES": None,
+        "_EXTERNAL_PATH": None,
+        "_GLOBAL_INDEX": None,
+        **values,
+    }
+
+
+def changed(change: Callable[[list[dict[str, Any]]], object]) -> dict[str, Any]:
+    """The schema with its fields changed."""
+    schema = copy.deepcopy(SCHEMA)
+    change(schema["fields"])
+    return schema
+
+
+def ranges_of(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of a vector's record."""
+    found: list[dict[str, Any]] = fields[8]["type"][1]["items"][1]["fields"]
+    return found
+
+
+def manifest(schema: Any, *values: dict[str, Any]) -> bytes:
+    return header(schema) + block(len(values), records(schema, *values))
+
+
+def vector_of(**values: Any) -> dict[str, Any]:
+    return {"f0": "a", "f1": 1, "f2": 24, "_CARDINALITY": 2, **values}
+
+
+def test_crafted_manifest_is_sound() -> None:
+    (entry,) = read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
+    assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, vectors=(DeletionVectorMeta("a", 1, 24, 2),))
+
+
+@pytest.mark.parametrize("count", [8, 9, 10, 11])
+def test_later_fields_may_be_missing(count: int) -> None:
+    schema = changed(lambda fields: fields.__delitem__(slice(count, None)))
+    assert read_index_manifest(manifest(schema, record_of())) == [IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0)]
+
+
+@pytest.mark.parametrize("name", [field["name"] for field in SCHEMA["fields"][:8]])
+def test_field_of_all_generations_has_to_be_there(name: str) -> None:
+    schema = changed(lambda fields: fields.remove(next(field for field in fields if field["name"] == name)))
+    with pytest.raises(Unsupported) as caught:
+        read_index_manifest(manifest(schema, record_of()))
+    assert (caught.value.what, caught.value.actual) == ("Avro schema", f"no field {name}")
+
+
+@pytest.mark.parametrize("name", ["f0", "f1", "f2"])
+def test_field_of_a_vector_has_to_be_there(name: str) -> None:
+    schema = changed(lambda fields: ranges_of(fields).remove(next(f for f in ranges_of(fields) if f["name"] == name)))
+    with pytest.raises(Unsupported, match=f"no field {name}"):
+        read_index_manifest(manifest(schema, record_of()))
+
+
+def test_cardinality_of_a_vector_may_be_missing() -> None:
+    schema = changed(lambda fields: ranges_of(fields).pop())
+    (entry,) = read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
+    assert entry.vectors == (DeletionVectorMeta("a", 1, 24, None),)
+
+
+def test_fields_may_stand_in_any_order() -> None:
+    schema = changed(lambda fields: fields.reverse())
+    (entry,) = read_index_manifest(manifest(schema, record_of(_BUCKET=7, _DELETIONS_VECTORS_RANGES=[vector_of()])))
+    assert (entry.bucket, entry.vectors) == (7, (DeletionVectorMeta("a", 1, 24, 2),))
+
+
+def test_int_and_long_stand_for_each_other() -> None:
+    def exchange(fields: list[dict[str, Any]]) -> None:
+        for field in [*fields, *ranges_of(fields)]:
+            if field["type"] in ("int", "long"):
+                field["type"] = {"int": "long", "long": "int"}[field["type"]]
+
+    schema = changed(exchange)
+    (entry,) = read_index_manifest(manifest(schema, record_of(_FILE_SIZE=5, _DELETIONS_VECTORS_RANGES=[vector_of()])))
+    assert (entry.file_size, entry.vectors) == (5, (DeletionVectorMeta("a", 1, 24, 2),))
+
+
+def test_offset_beyond_31_bits_in_a_long_is_refused() -> None:
+    schema = changed(lambda fields: ranges_of(fields)[1].update(type="long"))
+    with pytest.raises(NotCanonical, match="offset 2147483648 is not between"):
+        read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(f1=2**31)])))
+
+
+def test_primitives_may_carry_attributes() -> None:
+    schema = changed(lambda fields: fields[5].update(type={"type": "string", "avro.java.string": "String"}, doc="name"))
+    assert read_index_manifest(manifest(schema, record_of()))[0].file_name == "index-0"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (0, "string"),
+        (1, "boolean"),
+        (2, "string"),
+        (2, {"type": "fixed", "name": "f", "size": 12}),
+        (5, "bytes"),
+        (5, {"type": "enum", "name": "e", "symbols": ["x"]}),
+        (5, ["string", "int"]),
+        (5, ["null", "string", "int"]),
+        (6, "double"),
+        (8, "string"),
+        (8, {"type": "map", "values": "string"}),
+        (8, ["null", {"type": "array", "items": "null"}]),
+        (8, ["null", {"type": "array", "items": "string"}]),
+        (8, ["null", {"type": "array", "items": {"type": "record", "name": "r", "fields": []}}]),
+        (8, ["null", {"type": "array", "items": SCHEMA["name"]}]),
+        (9, "null"),
+        (9, ["null"]),
+        (10, ["null", {"type": "record", "name": "r", "fields": []}]),
+        (10, ["null", SCHEMA["name"]]),
+    ],
+    ids=str,
+)
+def test_other_type_of_a_known_field_is_unsupported(number: int, kind: object) -> None:
+    schema = changed(lambda fields: fields[number].update(type=kind))
+    with pytest.raises(Unsupported) as caught:
+        read_index_manifest(header(schema) + block(2**60, bytes(100)))
+    assert caught.value.what == "Avro schema"
+    assert f"field {SCHEMA['fields'][number]['name']}: " in str(caught.value.actual)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "int",
+        "null",
+        {"type": "array", "items": "null"},
+        {"type": "map", "values": "null"},
+        {"type": "record", "name": "r", "fields": []},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "r"}}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "r"}]},
+        {"type": "error", "name": "r", "fields": SCHEMA["fields"]},
+        {"type": "record", "name": "r", "fields": {}},
+        {"type": "record", "name": "r", "fields": [5]},
+        {"type": "record", "name": "r"},
+        {"type": "fixed", "name": "f", "size": 0},
+        [],
+        ["null", "int"],
+        5,
+        None,
+        True,
+        1.5,
+    ],
+    ids=str,
+)
+def test_other_schema_is_unsupported(schema: object) -> None:
+    with pytest.raises(Unsupported) as caught:
+        read_index_manifest(header(schema) + block(2**60, bytes(100)))
+    assert (caught.value.what, caught.value.expected) == ("Avro schema", "Paimon's index manifest")
+
+
+def test_names_of_records_do_not_matter() -> None:
+    schema = changed(lambda fields: fields[8]["type"][1]["items"][1].update(name="DeletionVectorMeta"))
+    schema["name"] = "IndexManifestEntry"
+    assert len(read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))) == 1
+
+
+def test_name_that_is_used_twice_is_refused() -> None:
+    schema = changed(lambda fields: fields[8]["type"][1]["items"][1].update(name=SCHEMA["name"]))
+    with pytest.raises(NotCanonical, match="a valid schema"):
+        read_index_manifest(header(schema) + block(1, bytes(100)))
+
+
+# ---------------------------------------------------------------------- fields that are not known
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes", "int", "long", "double", "float", "boolean"])
+def test_unknown_field_may_be_there_as_long_as_it_is_null(kind: str) -> None:
+    value = {"string": "x", "bytes": b"x", "boolean": True}.get(kind, 1)
+    schema = changed(lambda fields: fields.append({"name": "_NEW", "type": ["null", kind], "default": None}))
+    assert len(read_index_manifest(manifest(schema, record_of(_NEW=None)))) == 1
+    with pytest.raises(Unsupported) as caught:
+        read_index_manifest(manifest(schema, record_of(), record_of(_NEW=value)))
+    assert caught.value.what == "_NEW of entry 1"
+
+
+def test_unknown_field_that_cannot_be_null_is_unsupported() -> None:
+    schema = changed(lambda fields: fields.insert(0, {"name": "_NEW", "type": "int"}))
+    assert read_index_manifest(manifest(schema)) == []
+    with pytest.raises(Unsupported, match="_NEW of entry 0"):
+        read_index_manifest(manifest(schema, record_of(_NEW=0)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "null",
+        ["null"],
+        ["null", "int", "string"],
+        {"type": "array", "items": "null"},
+        ["null", {"type": "array", "items": "null"}],
+        {"type": "map", "values": "null"},
+        {"type": "fixed", "name": "f", "size": 0},
+        {"type": "record", "name": "r", "fields": []},
+        SCHEMA["name"],
+        ["null", SCHEMA["name"]],
+        None,
+        5,
+        {},
+        [],
+    ],
+    ids=str,
+)
+def test_unknown_field_of_another_type_is_unsupported(kind: object) -> None:
+    for places in (lambda fields: fields, ranges_of):
+        schema = changed(lambda fields, places=places: places(fields).append({"name": "_NEW", "type": kind}))  # type: ignore[misc]
+        with pytest.raises(Unsupported, match="field _NEW of type"):
+            read_index_manifest(header(schema) + block(2**60, bytes(100)))
+
+
+# ---------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, 2**31 - 1])
+def test_other_version_is_unsupported(version: int) -> None:
+    with pytest.raises(Unsupported) as caught:
+        read_index_manifest(manifest(SCHEMA, record_of(), record_of(_VERSION=version)))
+    assert (caught.value.what, caught.value.expected, caught.value.actual) == ("_VERSION of entry 1", 1, version)
+
+
+@pytest.mark.parametrize("kind", [2, -1, 2**31 - 1])
+def test_other_kind_is_refused(kind: int) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        read_index_manifest(manifest(SCHEMA, record_of(_KIND=kind)))
+    assert (caught.value.what, caught.value.actual) == ("_KIND of entry 0", kind)
+
+
+def test_null_among_the_ranges_is_refused() -> None:
+    with pytest.raises(NotCanonical) as caught:
+        read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), None])))
+    assert (caught.value.what, caught.value.actual) == ("_DELETIONS_VECTORS_RANGES of entry 0", "a null")
+
+
+def test_two_vectors_for_a_data_file_are_refused() -> None:
+    twice = [vector_of(), vector_of(f0="b"), vector_of(f1=100)]
+    with pytest.raises(NotCanonical) as caught:
+        read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=twice)))
+    assert (caught.value.expected, caught.value.actual) == ("one vector for a data file", "two for 'a'")
+    once = [record_of(_DELETIONS_VECTORS_RANGES=[vector_of()]), record_of("x", _DELETIONS_VECTORS_RANGES=[vector_of()])]
+    assert len(read_index_manifest(manifest(SCHEMA, *once))) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"f1": -1}, "offset -1"),
+        ({"f1": -(2**31)}, "offset -2147483648"),
+        ({"f2": -1}, "length -1"),
+        ({"_CARDINALITY": -1}, "cardinality -1"),
+    ],
+)
+def test_negative_values_of_a_vector_are_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(NotCanonical) as caught:
+        read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(**values)])))
+    assert caught.value.what == "_DELETIONS_VECTORS_RANGES of entry 0"
+    assert said in str(caught.value)
+
+
+# ---------------------------------------------------------------------- containers made to harm
+
+RECORD = records(SCHEMA, record_of())
+
+
+@pytest.mark.parametrize("depth", [10, 100, 500, 100_000])
+@pytest.mark.parametrize("form", ["lists", "types", "items", "field"])
+def test_deep_schema_is_refused(depth: int, form: str) -> None:
+    deep = {
+        "lists": "[" * depth + '"int"' + "]" * depth,
+        "types": '{"type":' * depth + '"int"' + "}" * depth,
+        "items": '{"type":"array","items":' * depth + '"int"' + "}" * depth,
+        "field": json.dumps(SCHEMA)[:-2] + ',{"name":"_NEW","type":' + '{"type":' * depth + '"x"' + "}" * depth + "}]}",
+    }[form]
+    with pytest.raises((Unsupported, NotCanonical)) as caught:
+        read_index_manifest(header(deep.encode()) + block(1, RECORD))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("schema", [b"", b"not JSON", b'{"type":"record"', b"\xff\xfe"])
+def test_schema_that_is_not_json_is_refused(schema: bytes) -> None:
+    with pytest.raises(NotCanonical, match=r"avro\.schema"):
+        read_index_manifest(header(schema) + block(1, RECORD))
+
+
+@pytest.mark.parametrize("codec", ["bzip2", "xz", "lz4"])
+def test_unknown_codec_is_unsupported(codec: str) -> None:
+    with pytest.raises(Unsupported, match="Avro codec"):
+        read_index_manifest(header(SCHEMA, codec) + block(1, RECORD))
+
+
+@pytest.mark.parametrize("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
+def test_record_count_that_lies_is_refused(count: int) -> None:
+    for codec in CODECS:
+        with pytest.raises(NotCanonical):
+            read_index_manifest(header(SCHEMA, codec) + block(count, packed(RECORD, codec)))
+
+
+@pytest.mark.parametrize("size", [-1, -(2**63), 2**31, 2**63 - 1, len(RECORD) + 17])
+def test_block_size_that_lies_is_refused(size: int) -> None:
+    with pytest.raises(DecodeError, match="block"):
+        read_index_manifest(header(SCHEMA) + block(1, RECORD, size=size))
+
+
+@pytest.mark.parametrize("count", [2**60, -(2**60)])
+def test_metadata_count_that_lies_is_refused(count: int) -> None:
+    with pytest.raises(DecodeError, match="metadata"):
+        read_index_manifest(b"Obj\1" + zigzag(count) + b"\0" * 20 + sized(b"avro.schema"))
+
+
+def test_other_sync_marker_is_refused() -> None:
+    with pytest.raises(NotCanonical, match="sync marker"):
+        read_index_manifest(header(SCHEMA) + block(1, RECORD, sync=bytes(16)))
+
+
+def test_ranges_without_an_end_are_refused() -> None:
+    before = RECORD[: -len(b"\0\0\0")]
+    for count in (2**60, -(2**60)):
+        endless = before + zigzag(1) + zigzag(count) + (zigzag(1) if count < 0 else b"") + bytes(20)
+        with pytest.raises(NotCanonical):
+            read_index_manifest(header(SCHEMA) + block(1, endless))
+
+
+def test_bomb_takes_no_more_than_the_limit() -> None:
+    frame = zstd_frame(*[1 << 17] * 1600, header=b"\x00\x38")
+    data = header(SCHEMA, "zstandard") + block(1, frame)
+    tracemalloc.start()
+    try:
+        with pytest.raises((LimitExceeded, NotCanonical)):
+            read_index_manifest(data, limits=Limits(max_manifest_bytes=1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_file_over_the_limit_is_not_read_whole() -> None:
+    class Endless:
+        name, size = "endless", 1 << 40
+
+        def read(self, offset: int, size: int) -> memoryview:
+            assert (offset, size) == (0, 1001)
+            return memoryview(bytes(size))
+
+    with pytest.raises(LimitExceeded) as caught:
+        read_index_manifest(Endless(), limits=Limits(max_manifest_bytes=1000))
+    assert (caught.value.what, caught.value.source) == ("Limits.max_manifest_bytes", "endless")
+
+
+@pytest.mark.parametrize("codec", ["zstandard", "deflate", "snappy"])
+def test_limit_counts_bytes_after_decompression(codec: str) -> None:
+    data = written(*[ENTRIES["vectors"]] * 200, codec=codec)
+    content = 200 * len(records(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), vector_of(f1=33)])))
+    assert len(data) < content
+    assert len(read_index_manifest(data, limits=Limits(max_manifest_bytes=content + 200))) == 200
+    with pytest.raises(LimitExceeded):
+        read_index_manifest(data, limits=Limits(max_manifest_bytes=content - 1000))
+
+
+def test_missing_fastavro_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(MissingExtra, match=r"fastavro is needed .* 'dvcodec\[tables\]'"):
+        read_index_manifest(SMALL)
+    with pytest.raises(MissingExtra, match="tables"):
+        write_index_manifest(tmp_path / "x", [PLAIN])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: (
+            fields.insert(0, {"name": "x", "type": {"type": "array", "items": "null"}})
+            or fields.append({"name": "x", "type": ["null", "int"]})
+        ),
+        lambda fields: fields[5].update(type=["null", "string"]),
+        lambda fields: fields[6].update(type=["null", "long"]),
+        lambda fields: fields[2].update(type={"type": "bytes", "logicalType": "decimal", "precision": 4}),
+        lambda fields: ranges_of(fields)[1].update(type=["null", "int"]),
+        lambda fields: ranges_of(fields)[1].update(type={"type": "int", "logicalType": "date"}),
+        lambda fields: fields[3].update(name=["_BUCKET"]),
+    ],
+    ids=["two of one name", "nullable name", "nullable size", "decimal", "nullable offset", "date", "list for a name"],
+)
+def test_schema_that_could_give_other_values_is_unsupported(change: Callable[[list[dict[str, Any]]], object]) -> None:
+    with pytest.raises(DecodeError):
+        read_index_manifest(header(changed(change)) + block(1, bytes(40)))
+
+
+def test_nullable_manifest_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="Avro schema"):
+        read_index_manifest(header(["null", SCHEMA]) + block(1, zigzag(0)))
+
+
+@pytest.mark.parametrize("depth", [100, 2000, 9000])
+def test_unions_in_unions_are_refused(depth: int) -> None:
+    schema = ("[" * depth + '"int"' + "]" * depth).encode()
+    metadata = zigzag(1) + sized(b"avro.schema") + sized(schema) + zigzag(0)
+    with pytest.raises(DecodeError):
+        read_index_manifest(b"Obj\x01" + metadata + SYNC)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        IndexManifestEntry(HASH, "x", 1, 1, bucket=2**31),
+        IndexManifestEntry(HASH, "x", 2**63, 1),
+        IndexManifestEntry(HASH, "x", 5.5, 1),  # type: ignore[arg-type]
+    ],
+)
+def test_number_beyond_its_type_is_a_usage_error(entry: IndexManifestEntry) -> None:
+    with pytest.raises(UsageError, match="record 0"):
+        written(entry)
+
+
+def test_no_extra_fields_of_a_global_index_are_kept() -> None:
+    entry = IndexManifestEntry("btree", "x", 1, 1, global_index=GlobalIndexMeta(0, 9, 1, extra_field_ids=()))
+    assert read_index_manifest(written(entry)) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (IndexManifestEntry(HASH, "x", -1, 1), "_FILE_SIZE"),
+        (IndexManifestEntry(HASH, "x", 1, -1), "_ROW_COUNT"),
+    ],
+)
+def test_negative_sizes_are_refused(entry: IndexManifestEntry, said: str) -> None:
+    with pytest.raises(NotCanonical, match=said):
+        read_index_manifest(written(entry))
+
+
+def test_records_are_called_as_in_java(vectors: Path) -> None:
+    """0.9 writes the names that everything since has written too."""
+    manifests = vectors / "paimon" / "java-0.9.0-tables" / "db.db" / "dv" / "manifest"
+    data = next(manifests.glob("index-manifest-*")).read_bytes()
+    name = "record__DELETIONS_VECTORS_RANGES"
+    assert name.encode() in data
+    assert name in json.dumps(SCHEMA)
