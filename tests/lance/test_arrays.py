@@ -1,0 +1,100 @@
+"""Encoded arrays against lists of integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import DecodeError
+from dvcodec.core.cursor import Cursor
+from dvcodec.lance import EncodedArray
+from dvcodec.lance.arrays import ArrayParts
+
+from .craft import TOP, WIDTHS, Arr, as_array, starts, write_array
+
+values = st.one_of(st.integers(0, 300), st.integers(0, 2**33), st.integers(0, TOP), st.integers(TOP - 10, TOP))
+
+
+@st.composite
+def arrays(draw: st.DrawFn, ascending: bool = False) -> Arr:
+    width = draw(st.sampled_from(WIDTHS))
+    most = min((1 << 8 * width) - 1, TOP)
+    offsets = draw(st.lists(st.one_of(st.integers(0, min(most, 50)), st.integers(0, most)), max_size=20))
+    if ascending:
+        offsets = sorted(set(offsets))
+    base = 0 if width == 8 else draw(starts)
+    return Arr(width, min(base, TOP - max(offsets, default=0)), tuple(offsets))
+
+
+def decode(data: bytes) -> EncodedArray:
+    parts = ArrayParts()
+    cursor = Cursor(data)
+    parts.read(cursor)
+    return parts.finish(cursor, 0)
+
+
+@given(arrays())
+def test_array_is_its_list(spec: Arr) -> None:
+    array = spec.ours()
+    data = spec.message().SerializeToString()
+    assert array.encode() == data
+    assert decode(data) == array
+    assert array.to_numpy().tolist() == spec.values()
+    assert array.to_numpy().dtype == np.uint64
+    assert len(array) == len(spec.offsets)
+    assert [array.at(i) for i in range(len(array))] == spec.values()
+    assert array.ascends is (sorted(set(spec.values())) == spec.values())
+
+
+@given(arrays(ascending=True), values)
+def test_search_counts_what_is_below(spec: Arr, value: int) -> None:
+    array = spec.ours()
+    near = {near for known in spec.values() for near in (known - 1, known, known + 1)}
+    for wanted in near | {value, 0, TOP, -1, TOP + 1, spec.base}:
+        assert array.search(wanted) == sum(known < wanted for known in spec.values())
+
+
+@given(st.lists(values, max_size=20))
+def test_narrowest_form(ids: list[int]) -> None:
+    array = EncodedArray.from_values(as_array(ids))
+    assert array == write_array(ids).ours()
+    assert array.to_numpy().tolist() == ids
+
+
+@pytest.mark.parametrize("low", [0, 1, 2**40, TOP - 2**33])
+@pytest.mark.parametrize(
+    ("spread", "width", "base"),
+    [(0, 2, True), (65535, 2, True), (65536, 4, True), (2**32 - 1, 4, True), (2**32, 8, False)],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_borders_of_the_widths(low: int, spread: int, width: int, base: bool, turned: bool) -> None:
+    ids = [low, low + spread]
+    array = EncodedArray.from_values(as_array(ids[::-1] if turned else ids))
+    assert (array.width, array.base) == (width, low if base else 0)
+    assert sorted(array.to_numpy().tolist()) == ids
+
+
+def test_no_values_are_full_width() -> None:
+    assert EncodedArray.from_values(as_array([])).encode() == b"\x1a\x00"
+
+
+@pytest.mark.parametrize(("width", "text"), [(2, "0a06 0807 1202 0100"), (4, "1208 0807 1204 01000000")])
+def test_bytes_by_hand(width: int, text: str) -> None:
+    array = EncodedArray(width, 7, (1).to_bytes(width, "little"))
+    assert array.encode() == bytes.fromhex(text)
+    assert array.to_numpy().tolist() == [8]
+
+
+def test_field_2_holds_full_values() -> None:
+    assert EncodedArray(8, 0, as_array([3]).tobytes()).encode() == bytes.fromhex("1a0a 1208 0300000000000000")
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
+    try:
+        array = decode(data)
+    except DecodeError:
+        return
+    assert array.to_numpy().tolist() == [array.at(i) for i in range(len(array))]

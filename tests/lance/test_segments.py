@@ -1,0 +1,212 @@
+"""The five segments against lists of integers, and the writer's choice among them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dvcodec.lance import Array, EncodedArray, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.segments import from_values
+
+from .craft import BORDERS, KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
+
+MANY = 2**60
+
+
+def built(segment: Segment) -> bytes:
+    return segment.encode()
+
+
+def by_protobuf(spec: Seg) -> bytes:
+    data: bytes = spec.message().SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize(("kind", "width"), KINDS, ids=str)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_segment_is_its_list(kind: str, width: int, data: st.DataObject) -> None:
+    spec = data.draw(segments_of(kind, width))
+    segment, model = spec.ours(), spec.values()
+    assert segment.encode() == by_protobuf(spec)
+    assert segment.values().tolist() == model
+    assert segment.values().dtype == np.uint64
+    assert segment.count == len(model)
+    assert [segment.get(i) for i in range(len(model))] == model
+    assert segment.get(-1) is None
+    assert segment.get(len(model)) is None
+    around = {value + by for value in [*model, spec.start, spec.end, *spec.array.values()] for by in (-1, 0, 1)}
+    for value in around | {0, TOP, -1, 2**64}:
+        assert segment.position(value) == (model.index(value) if value in model else None)
+
+
+@pytest.mark.parametrize(("kind", "width"), KINDS, ids=str)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.DataObject) -> None:
+    spec = data.draw(segments_of(kind, width))
+    segment, model = spec.ours(), spec.values()
+    lo = data.draw(st.integers(0, len(model)))
+    hi = data.draw(st.integers(lo, len(model)))
+    if hi > lo:
+        part = segment.slice(lo, hi - lo)
+        # A piece of an array that repeats a value is beyond the writer; it stays an array.
+        assert part.encode() == by_protobuf(write(model[lo:hi]))
+        assert part.values().tolist() == model[lo:hi]
+    if model:
+        gone = data.draw(st.sets(st.integers(0, len(model) - 1), min_size=1))
+        rest = [value for i, value in enumerate(model) if i not in gone]
+        masked = segment.mask(np.array(sorted(gone), np.int64))
+        assert masked.values().tolist() == rest
+        wanted = write(rest)
+        if kind == "array" and rest:
+            assert isinstance(masked, Array)
+            assert masked.array == EncodedArray.from_values(as_array(rest))
+        else:
+            assert masked.encode() == by_protobuf(wanted)
+
+
+@given(id_lists())
+def test_writers_choice(ids: list[int]) -> None:
+    segment = from_values(as_array(ids))
+    assert segment.encode() == by_protobuf(write(ids))
+    assert segment.values().tolist() == ids
+
+
+def without(slots: int, holes: list[int]) -> list[int]:
+    return [value for value in range(slots) if value not in holes]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        ([], Range),
+        ([0], Range),
+        ([TOP - 1], Range),
+        ([0, 2], RangeWithBitmap),
+        ([0, 1, 2, 3, 9], RangeWithBitmap),
+        (without(128, [5, 9, 60, 99]), RangeWithHoles),  # 4 * 4 = 128 / 8
+        (without(127, [5, 9, 60, 99]), RangeWithHoles),  # 4 * 4 = ceil(127 / 8)
+        (without(120, [5, 9, 60, 99]), RangeWithBitmap),
+        (without(128, [5, 9, 60, 99, 100]), RangeWithBitmap),
+        ([0, 9, 30, 63], RangeWithBitmap),  # ceil(64 / 8) = 2 * 4
+        ([0, 9, 30, 64], SortedArray),
+        ([0, 2**16], SortedArray),
+        ([0, 2**63], SortedArray),
+        ([TOP], SortedArray),
+        ([TOP - 1, TOP], SortedArray),
+        ([TOP - 2, TOP - 1], Range),
+        ([1, 0, 2], Array),
+        ([TOP, 0], Array),
+        ([7, 7], Array),
+    ],
+    ids=str,
+)
+def test_ties_and_borders(ids: list[int], kind: type[Segment]) -> None:
+    segment = from_values(as_array(ids))
+    assert type(segment) is kind
+    assert segment.values().tolist() == ids
+
+
+@pytest.mark.parametrize("base", BORDERS)
+@pytest.mark.parametrize(
+    ("holes", "slots"),
+    [(1, 24), (1, 25), (1, 32), (1, 33), (2, 56), (2, 57), (2, 64), (2, 65), (100, 3200), (100, 3193)],
+)
+def test_choice_does_not_depend_on_the_start(base: int, holes: int, slots: int) -> None:
+    ids = [value for i, value in enumerate(range(base, min(base + slots, TOP))) if i % 2 == 0 or i > 2 * holes]
+    assert from_values(as_array(ids)).encode() == by_protobuf(write(ids))
+
+
+@given(segments, st.data())
+def test_position_and_get_are_inverse(spec: Seg, data: st.DataObject) -> None:
+    segment = spec.ours()
+    if segment.count:
+        i = data.draw(st.integers(0, segment.count - 1))
+        value = segment.get(i)
+        assert value is not None
+        first = segment.position(value)
+        assert first is not None
+        assert first <= i
+        assert segment.get(first) == value
+
+
+def test_bitmap_reads_the_least_significant_bit_first() -> None:
+    assert RangeWithBitmap(1, 13, b"\xfb\x0b").values().tolist() == [1, 2, 4, 5, 6, 7, 8, 9, 10, 12]
+
+
+def test_holes_are_values_and_not_offsets() -> None:
+    segment = RangeWithHoles(100, 104, EncodedArray.from_values(as_array([101])))
+    assert segment.values().tolist() == [100, 102, 103]
+
+
+# ---------------------------------------------------------------------- huge spans
+
+
+@pytest.mark.parametrize("start", [0, 5, 2**63, TOP - MANY])
+def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
+    end = start + MANY
+    holes = [start + 3, start + 4, start + 1000, end - 9, end - 2]
+    segment = RangeWithHoles(start, end, EncodedArray.from_values(as_array(holes)))
+    tracemalloc.start()
+    assert segment.count == MANY - 5
+    assert segment.get(0) == start
+    assert segment.get(3) == start + 5
+    assert segment.get(997) == start + 999
+    assert segment.get(998) == start + 1001
+    assert segment.get(MANY - 6) == end - 1
+    assert segment.get(MANY - 5) is None
+    assert segment.position(end - 1) == MANY - 6
+    assert segment.position(end - 2) is None
+    assert segment.position(start + 2**59) == 2**59 - 3
+    assert segment.slice(3, 100) == Range(start + 5, start + 105)
+    assert segment.slice(10, MANY - 40) == RangeWithHoles(
+        start + 12, end - 27, EncodedArray.from_values(as_array([start + 1000]))
+    )
+    assert segment.slice(MANY - 8, 3) == RangeWithBitmap(end - 4, end, b"\x0b")
+    # Positions 0 to 2 leave the front, which the two holes that follow then lengthen; the same at the back.
+    masked = segment.mask(np.array([0, 1, 2, 500, MANY - 6], np.int64))
+    assert masked == RangeWithHoles(
+        start + 5, end - 2, EncodedArray.from_values(as_array([start + 502, start + 1000, end - 9]))
+    )
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("start", [0, 5, 2**63, TOP - MANY])
+def test_huge_range_is_never_expanded(start: int) -> None:
+    segment = Range(start, start + MANY)
+    tracemalloc.start()
+    assert segment.slice(7, MANY - 10) == Range(start + 7, start + MANY - 3)
+    assert segment.mask(np.array([0, 1, MANY - 1], np.int64)) == Range(start + 2, start + MANY - 1)
+    assert segment.mask(np.array([9], np.int64)) == RangeWithHoles(
+        start, start + MANY, EncodedArray(2, start + 9, b"\0\0")
+    )
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_whole_range_of_all_ids() -> None:
+    segment = Range(0, TOP)
+    assert segment.count == TOP
+    assert segment.get(TOP - 1) == TOP - 1
+    assert segment.get(TOP) is None
+    assert segment.position(TOP) is None
+    assert segment.position(TOP - 1) == TOP - 1
+    assert segment.slice(2**63, 2**62) == Range(2**63, 2**63 + 2**62)
+
+
+@given(st.integers(1, 400), st.data())
+def test_masks_of_ranges_shrink_to_what_is_left(size: int, data: st.DataObject) -> None:
+    start = data.draw(st.sampled_from([*BORDERS, TOP - 400]))
+    keep = data.draw(st.sets(st.integers(0, size - 1), max_size=6))
+    gone = np.array([i for i in range(size) if i not in keep], np.int64)
+    if len(gone):
+        model = [start + i for i in sorted(keep)]
+        assert Range(start, start + size).mask(gone).encode() == by_protobuf(write(model))
