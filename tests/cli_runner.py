@@ -24,6 +24,7 @@ COMMANDS = (
     "stats",
     "positions",
     "ranges",
+    "manifest",
     "verify",
     "diff",
     "merge",

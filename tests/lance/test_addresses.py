@@ -1,0 +1,212 @@
+"""Row addresses, and maps of them."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from battery import check_buffers, check_trailing, check_truncations, outcome
+from core.crafting import run_limited
+from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, RowSet, Truncated, UsageError
+from dvcodec.lance import (
+    TOMBSTONE_ADDRESS,
+    TOMBSTONE_FRAGMENT,
+    RowAddrMap,
+    decode_row_addr_map,
+    encode_row_addr_map,
+    row_addresses,
+    split_row_addresses,
+)
+
+U32 = 2**32
+fragments = st.one_of(st.integers(0, 5), st.integers(0, U32 - 1), st.just(U32 - 1))
+offsets = st.one_of(st.integers(0, 100), st.integers(0, U32 - 1), st.just(U32 - 1))
+maps = st.dictionaries(fragments, st.one_of(st.none(), st.sets(offsets, min_size=1, max_size=20)), max_size=5)
+
+
+def crafted(*entries: tuple[int, bytes]) -> bytes:
+    return struct.pack("<I", len(entries)) + b"".join(
+        struct.pack("<II", fragment, len(data)) + data for fragment, data in entries
+    )
+
+
+def bitmap(rows: Any) -> bytes:
+    data: bytes = BitMap(rows).serialize()
+    return data
+
+
+def names(vectors: Path) -> list[Path]:
+    return sorted((vectors / "lance").glob("*.rowaddrtreemap.bin"))
+
+
+def test_maps_of_a_bitmap_index(vectors: Path) -> None:
+    truth = json.loads((vectors / "lance" / "bitmap_index_addr.json").read_text())
+    assert len(names(vectors)) == len(truth["entries"]) == 4
+    for entry in truth["entries"]:
+        data = (vectors / "lance" / entry["file"]).read_bytes()
+        found = decode_row_addr_map(data)
+        assert encode_row_addr_map(found) == data
+        keys = [i % 3 if i < 8000 else 7 for i in range(12_000)]
+        rows = [i for i, key in enumerate(keys) if key == entry["key"]]
+        split = truth["frag0_rows"]
+        assert found.to_row_set() == RowSet([row if row < split else U32 + row - split for row in rows])
+        assert found.cardinality == len(rows)
+        for fragment, listed in entry["fragments"].items():
+            inside = found.fragments[int(fragment)]
+            assert inside is not None
+            assert (inside.cardinality, inside.max) == (listed["count"], listed["last"])
+        check_buffers(decode_row_addr_map, data)
+
+
+@given(maps)
+def test_map_is_its_dictionary(model: dict[int, set[int] | None]) -> None:
+    rows = RowAddrMap({fragment: None if inside is None else RowSet(inside) for fragment, inside in model.items()})
+    data = crafted(*((key, b"" if model[key] is None else bitmap(model[key])) for key in sorted(model)))
+    assert list(rows.fragments) == sorted(model)
+    assert encode_row_addr_map(rows) == data
+    assert decode_row_addr_map(data) == rows
+    full = [key for key, inside in model.items() if inside is None]
+    addresses = {key << 32 | row for key, inside in model.items() for row in inside or ()}
+    assert rows.cardinality == (None if full else len(addresses))
+    for address in addresses | {key << 32 for key in full} | {key << 32 | U32 - 1 for key in full}:
+        assert address in rows
+    for address in (17 << 32, TOMBSTONE_ADDRESS, 5):
+        assert (address in rows) is (address in addresses or address >> 32 in full)
+    if full:
+        with pytest.raises(UsageError, match="as a whole"):
+            rows.to_row_set()
+    else:
+        assert rows.to_row_set() == RowSet(addresses)
+        assert RowAddrMap.from_row_set(rows.to_row_set()) == rows
+
+
+def test_bytes_by_hand() -> None:
+    rows = RowAddrMap({7: None, 2: RowSet([1, 3])})
+    text = "02000000 02000000 14000000 3a300000 01000000 0000 0100 10000000 0100 0300 07000000 00000000"
+    assert encode_row_addr_map(rows) == bytes.fromhex(text)
+    assert encode_row_addr_map(RowAddrMap({})) == bytes(4)
+    assert decode_row_addr_map(bytes(4)) == RowAddrMap({})
+    assert RowAddrMap({}).to_row_set() == RowSet()
+
+
+def test_run_containers_are_read_and_not_written() -> None:
+    runs = BitMap(range(100, 5000))
+    runs.run_optimize()
+    data = crafted((3, runs.serialize()))
+    found = decode_row_addr_map(data)
+    assert found.to_row_set() == RowSet(range((3 << 32) + 100, (3 << 32) + 5000))
+    plain = BitMap(np.arange(100, 5000, dtype=np.uint32), optimize=False).serialize()
+    assert encode_row_addr_map(found) == crafted((3, plain))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "what", "offset"),
+    [
+        (b"", Truncated, "fragment count", 0),
+        (b"\1\0\0", Truncated, "fragment count", 0),
+        (struct.pack("<I", 1), Truncated, "fragment count", 0),
+        (struct.pack("<III", 2, 0, 0), Truncated, "fragment count", 0),
+        (crafted((5, b""), (5, b"")), NotCanonical, "fragment", 12),
+        (crafted((5, b""), (4, b"")), NotCanonical, "fragment", 12),
+        (crafted((5, bitmap([]))), NotCanonical, "bitmap of fragment 5", 4),
+        (crafted((5, bitmap([1]) + b"\0")), NotCanonical, "bitmap of fragment 5", 30),
+        (crafted((5, b""))[:-4] + struct.pack("<I", 9), Truncated, "bitmap of fragment 5", 12),
+    ],
+)
+def test_refused_with_what_and_where(data: bytes, kind: type[DecodeError], what: str, offset: int) -> None:
+    for base in (0, 500):
+        with pytest.raises(DecodeError) as caught:
+            decode_row_addr_map(data, source="page", base=base)
+        assert type(caught.value) is kind
+        assert what in caught.value.what
+        assert (caught.value.source, caught.value.offset) == ("page", base + offset)
+
+
+MIXED = crafted((0, bitmap([1, 5, 70000])), (4, b""), (9, bitmap([0])))
+
+
+def test_damage() -> None:
+    check_truncations(decode_row_addr_map, MIXED)
+    check_trailing(decode_row_addr_map, MIXED)
+    for bit in range(8 * len(MIXED)):
+        damaged = bytearray(MIXED)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        found = outcome(decode_row_addr_map, bytes(damaged))
+        assert isinstance(found, DecodeError) or decode_row_addr_map(encode_row_addr_map(found)) == found
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
+    outcome(decode_row_addr_map, data)
+    outcome(decode_row_addr_map, struct.pack("<I", 1) + data)
+
+
+def test_limits() -> None:
+    assert decode_row_addr_map(MIXED, limits=Limits(max_bitmaps=3, max_cardinality=4)).cardinality is None
+    for limits in (Limits(max_bitmaps=2), Limits(max_cardinality=3)):
+        with pytest.raises(LimitExceeded):
+            decode_row_addr_map(MIXED, limits=limits)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
+def test_hazard_count_is_not_believed() -> None:
+    output = run_limited(
+        r"""
+        from dvcodec.lance import decode_row_addr_map
+        cap()
+        for data in (b"\xff" * 4 + bytes(100), b"\1\0\0\0\0\0\0\0\xff\xff\xff\xff" + bytes(50)):
+            try:
+                decode_row_addr_map(data)
+            except DecodeError as error:
+                print(type(error).__name__)
+        """,
+        megabytes=30,
+    )
+    assert output == "Truncated\nTruncated\n"
+
+
+@pytest.mark.parametrize("model", [{-1: None}, {U32: None}, {3: RowSet()}, {3: RowSet([U32])}], ids=str)
+def test_what_is_no_map(model: dict[int, RowSet | None]) -> None:
+    with pytest.raises(UsageError):
+        RowAddrMap(model)
+
+
+def test_ids_that_no_address_has() -> None:
+    rows = RowSet([0, U32 - 1, U32, TOMBSTONE_ADDRESS])
+    found = RowAddrMap.from_row_set(rows)
+    assert list(found.fragments) == [0, 1, TOMBSTONE_FRAGMENT]
+    assert found.to_row_set() == rows
+    assert decode_row_addr_map(encode_row_addr_map(found)) == found
+
+
+@given(fragments, st.lists(offsets, max_size=20))
+def test_addresses(fragment: int, rows: list[int]) -> None:
+    addresses = row_addresses(fragment, rows)
+    assert addresses.dtype == np.uint64
+    assert addresses.tolist() == [fragment << 32 | row for row in rows]
+    high, low = split_row_addresses(addresses)
+    assert high.dtype == low.dtype == np.dtype(np.uint32)
+    assert high.tolist() == [fragment] * len(rows)
+    assert low.tolist() == rows
+
+
+@pytest.mark.parametrize(("fragment", "rows"), [(-1, [0]), (U32, [0]), (0, [U32]), (0, [-1]), (U32, [])])
+def test_addresses_have_32_and_32_bits(fragment: int, rows: list[int]) -> None:
+    with pytest.raises(UsageError):
+        row_addresses(fragment, rows)
+
+
+def test_tombstones_are_split_like_others() -> None:
+    high, low = split_row_addresses([TOMBSTONE_ADDRESS])
+    assert (high.tolist(), low.tolist()) == ([TOMBSTONE_FRAGMENT], [U32 - 1])
+    with pytest.raises(UsageError):
+        split_row_addresses([-1])

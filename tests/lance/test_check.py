@@ -1,0 +1,153 @@
+"""Are row ids distinct: within a fragment, across fragments, and only where rows live."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, UsageError, lance
+from dvcodec.core.report import Status
+from dvcodec.lance import Array, EncodedArray, FragmentIds, Range, RangeWithHoles, RowIdSequence, SortedArray
+
+from .craft import TOP, as_array, expand, sequences
+
+
+def ids(*values: int) -> RowIdSequence:
+    return RowIdSequence((Array(EncodedArray.from_values(as_array(list(values)))),))
+
+
+def states(*fragments: FragmentIds, next_row_id: int | None = None) -> dict[tuple[str, str], Status]:
+    report = lance.check_row_ids(fragments, next_row_id=next_row_id)
+    assert report.ok is all(check.status is not Status.FAIL for check in report.checks)
+    return {(check.name, check.subject): check.status for check in report.checks}
+
+
+def failures(*fragments: FragmentIds, next_row_id: int | None = None) -> dict[str, str]:
+    report = lance.check_row_ids(fragments, next_row_id=next_row_id, source="it")
+    assert (report.source, report.kind) == ("it", "lance")
+    return {
+        f"{check.name} {check.subject}": f"{check.expected}: {check.actual}"
+        for check in report.checks
+        if check.status is Status.FAIL
+    }
+
+
+def test_every_check_of_every_fragment() -> None:
+    found = states(FragmentIds(0, ids(3, 1), RowSet(), 2), FragmentIds(4, ids(0), RowSet(), 1), next_row_id=4)
+    names = ("row-count", "duplicates", "overlap", "next-row-id")
+    assert found == {(name, subject): Status.PASS for name in names for subject in ("fragment 0", "fragment 4")}
+    found = states(FragmentIds(0, ids(3, 1)))
+    assert found["row-count", "fragment 0"] is Status.NOT_APPLICABLE
+    assert found["next-row-id", "fragment 0"] is Status.NOT_APPLICABLE
+    assert lance.check_row_ids([]).ok
+
+
+def test_duplicates_within_a_fragment() -> None:
+    found = failures(FragmentIds(7, ids(5, 3, 5, 9, 3, 3)))
+    assert found == {"duplicates fragment 7": "6 distinct ids: 2 ids (3, 5) more than once"}
+    across = RowIdSequence((Range(0, 9), SortedArray(EncodedArray.from_values(as_array([8, 20])))))
+    assert failures(FragmentIds(7, across)) == {"duplicates fragment 7": "11 distinct ids: 1 ids (8) more than once"}
+    many = ids(*list(range(5)) * 2)
+    assert failures(FragmentIds(7, many))["duplicates fragment 7"].endswith("5 ids (0, 1, 2, ...) more than once")
+
+
+def test_overlap_across_fragments() -> None:
+    found = failures(FragmentIds(1, ids(1, 2)), FragmentIds(2, ids(9)), FragmentIds(3, ids(2, 9)))
+    assert found == {"overlap fragment 3": "ids of no other fragment: 2 ids (2, 9) also in fragment 1, 2"}
+    many = [FragmentIds(i, ids(i)) for i in range(7)]
+    found = failures(*many, FragmentIds(9, ids(*range(7))))
+    text = "7 ids (0, 1, 2, ...) also in fragment 0, 1, 2, 3, 4, ..."
+    assert found == {"overlap fragment 9": f"ids of no other fragment: {text}"}
+
+
+def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
+    old, new = (
+        FragmentIds(0, RowIdSequence((Range(0, 10),)), RowSet([3, 4]), 10),
+        FragmentIds(1, ids(4, 3), RowSet(), 2),
+    )
+    assert failures(old, new, next_row_id=10) == {}
+    assert failures(new, old, next_row_id=10) == {}
+    assert failures(old._replace(deleted=RowSet([3])), new) == {
+        "overlap fragment 1": "ids of no other fragment: 1 ids (4) also in fragment 0"
+    }
+    assert failures(FragmentIds(0, ids(5, 5), RowSet([0]))) == {}
+    assert failures(FragmentIds(0, ids(5, 6), RowSet([0, 1])), FragmentIds(1, ids(5, 6))) == {}
+
+
+def test_next_row_id() -> None:
+    assert failures(FragmentIds(0, ids(4, 9)), next_row_id=10) == {}
+    assert failures(FragmentIds(0, ids(4, 9)), next_row_id=9) == {"next-row-id fragment 0": "below 9: 9"}
+    assert failures(FragmentIds(0, ids(4, 9), RowSet([1])), next_row_id=9) == {}
+    assert failures(FragmentIds(0, RowIdSequence()), next_row_id=0) == {}
+
+
+def test_row_count() -> None:
+    assert failures(FragmentIds(0, ids(4, 9), RowSet(), 3)) == {"row-count fragment 0": "3: 2"}
+    assert failures(FragmentIds(0, ids(4, 9), RowSet([0]), 2)) == {}
+
+
+def test_hazard_huge_ranges_are_not_expanded() -> None:
+    holes = RangeWithHoles(2**34, 2**35, EncodedArray.from_values(as_array([2**34 + 7])))
+    first = FragmentIds(0, RowIdSequence((Range(0, 2**33),)), RowSet([5]), 2**33)
+    second = FragmentIds(1, RowIdSequence((Range(2**33, 2**33 + 2**30), holes)), RowSet([2**30]))
+    third = FragmentIds(2, ids(5, 2**34, 2**34 + 7))
+    tracemalloc.start()
+    assert failures(first, second, third, next_row_id=2**35) == {}
+    assert failures(first, second, FragmentIds(2, ids(6))) == {
+        "overlap fragment 2": "ids of no other fragment: 1 ids (6) also in fragment 0"
+    }
+    assert failures(first, next_row_id=2**33 - 1) == {"next-row-id fragment 0": f"below {2**33 - 1}: {2**33 - 1}"}
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 27
+
+
+@given(sequences, st.data())
+def test_live_ids_are_those_of_rows_not_deleted(specs: list, data: st.DataObject) -> None:  # type: ignore[type-arg]
+    specs = [
+        spec for spec in specs if max([spec.end, *spec.values()], default=0) < 2**63 or spec.kind in ("sorted", "array")
+    ]
+    model = expand(specs)
+    gone = data.draw(st.sets(st.integers(0, len(model) - 1))) if model else set()
+    sequence = RowIdSequence(tuple(spec.ours() for spec in specs))
+    rest = [value for i, value in enumerate(model) if i not in gone]
+    if any(value >= 2**63 - 1 for value in rest):
+        return
+    assert lance.live_row_ids(sequence, RowSet(gone)) == RowSet(rest)
+    found = states(FragmentIds(0, sequence, RowSet(gone), len(model) or None))
+    repeated = len(set(rest)) < len(rest)
+    assert found["duplicates", "fragment 0"] is (Status.FAIL if repeated else Status.PASS)
+
+
+def test_the_highest_id_is_among_them() -> None:
+    sequence = RowIdSequence((SortedArray(EncodedArray.from_values(as_array([5, TOP]))),))
+    assert lance.live_row_ids(sequence) == RowSet([5, TOP])
+    assert failures(FragmentIds(0, sequence), FragmentIds(1, ids(TOP))).keys() == {"overlap fragment 1"}
+
+
+def test_deleted_row_beyond_the_end() -> None:
+    with pytest.raises(UsageError):
+        lance.live_row_ids(ids(1, 2), RowSet([2]))
+
+
+def test_real_datasets_are_sound(vectors: Path) -> None:
+    count = 0
+    for path in sorted((vectors / "lance").glob("*/_versions/*.manifest")):
+        manifest = lance.read_manifest(path)
+        if not manifest.has_stable_row_ids:
+            continue
+        parts = []
+        for fragment in manifest.fragments:
+            try:
+                deleted = fragment.deleted_rows(str(path.parent.parent))
+            except FileNotFoundError:  # cleaned up by compaction
+                break
+            parts.append(FragmentIds(fragment.id, fragment.row_id_sequence(), deleted, fragment.physical_rows))
+        else:
+            assert lance.check_row_ids(parts, next_row_id=manifest.next_row_id).ok
+            count += 1
+    assert count > 15

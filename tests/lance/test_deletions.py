@@ -1,0 +1,218 @@
+"""Deletion files of both kinds, and what an Arrow file may ask for."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import outcome
+from core.crafting import run_limited
+from dvcodec import (
+    CardinalityMismatch,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    MissingExtra,
+    NotCanonical,
+    RowSet,
+    UsageError,
+    sniff,
+)
+from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance.deletions import Kind
+
+SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+
+
+def arrow(*columns: Any, schema: pa.Schema = SCHEMA, batches: int = 1, stream: bool = False, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    new = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with new(sink, schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for _ in range(batches):
+            writer.write_batch(pa.record_batch(list(columns), schema=schema))
+    return bytes(sink.getvalue())
+
+
+VALUES = pa.array([9, 3, 70_000], pa.uint32())
+
+
+def test_real_files(vectors: Path) -> None:
+    folder = vectors / "lance" / "deletions"
+    seen = 0
+    for truth in sorted(folder.glob("*.json")):
+        about = json.loads(truth.read_text())
+        path = next(path for path in folder.glob(f"{truth.stem}.*") if path.suffix != ".json")
+        rows = read_deletion_file(
+            path, num_deleted_rows=about["num_deleted_rows"], physical_rows=about["physical_rows"]
+        )
+        assert rows == set(about["deleted"])
+        assert sniff(path).kind.value == ("lance-arrow" if path.suffix == ".arrow" else "roaring32")
+        seen += 1
+    assert seen == 5
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_arrow_of_any_compression(compression: str | None) -> None:
+    assert read_deletion_file(arrow(VALUES, compression=compression)) == {3, 9, 70_000}
+    many = pa.array(np.arange(100_000, dtype=np.uint32))
+    assert read_deletion_file(arrow(many, compression=compression)) == RowSet(range(100_000))
+
+
+def test_no_rows_and_repeated_rows() -> None:
+    assert read_deletion_file(arrow(pa.array([], pa.uint32()))) == RowSet()
+    assert read_deletion_file(arrow(pa.array([4, 4], pa.uint32()))) == RowSet([4])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (arrow(VALUES, batches=2), "record batches: expected 1, found 2"),
+        (arrow(VALUES, batches=0), "record batches: expected 1, found 0"),
+        (arrow(VALUES, schema=pa.schema([pa.field("row_id", pa.uint32())])), "schema"),
+        (arrow(VALUES, schema=pa.schema([pa.field("id", pa.uint32(), nullable=False)])), "schema"),
+        (arrow(VALUES, schema=SCHEMA.with_metadata({"a": "b"})), "schema"),
+        (arrow(VALUES.cast(pa.int64()), schema=pa.schema([pa.field("row_id", pa.int64(), nullable=False)])), "schema"),
+        (arrow(pa.array([1, None], pa.uint32())), "no nulls|sound file"),
+    ],
+)
+def test_other_arrow_files_are_refused(data: bytes, said: str) -> None:
+    with pytest.raises(NotCanonical, match=said):
+        read_deletion_file(data)
+
+
+def test_stream_format_is_refused() -> None:
+    with pytest.raises(DecodeError):
+        read_deletion_file(arrow(VALUES, stream=True))
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_damaged_arrow_ends_in_a_value_or_a_decode_error(compression: str | None) -> None:
+    data = arrow(VALUES, compression=compression)
+    for size in range(len(data)):
+        assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError), size
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        outcome(read_deletion_file, bytes(damaged))
+
+
+CLAIMS = """
+import struct
+import pyarrow as pa
+from dvcodec.lance import read_deletion_file
+
+schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+sink = pa.BufferOutputStream()
+with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    writer.write_batch(pa.record_batch([pa.array(range(100_000), pa.uint32())], schema=schema))
+data, stored = bytes(sink.getvalue()), struct.pack("<q", 400_000)
+assert data.count(stored) == 1
+read_deletion_file(data)
+cap()
+for claimed in (2**30, 2**40, 2**62):
+    try:
+        read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
+    except DecodeError as error:
+        print(error.what)
+"""
+
+
+def test_size_that_a_buffer_claims_is_not_allocated() -> None:
+    assert run_limited(CLAIMS, megabytes=50).split() == ["buffer"] * 3
+
+
+def test_row_count_that_lies_is_refused() -> None:
+    data = arrow(pa.array(np.arange(100_000, dtype=np.uint32)))
+    counts = struct.pack("<q", 100_000)
+    assert data.count(counts) >= 1
+    with pytest.raises(DecodeError):
+        read_deletion_file(data.replace(counts, struct.pack("<q", 2**50)))
+    with pytest.raises(LimitExceeded):
+        read_deletion_file(data, limits=Limits(max_cardinality=99_999))
+
+
+@given(st.sets(st.integers(0, 2**32 - 1), min_size=1), st.sampled_from(["arrow", "bin"]))
+def test_round_trip(rows: set[int], kind: Kind) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "_deletions").mkdir()
+        file = write_deletion_file(folder, RowSet(rows), fragment=3, read_version=8, kind=kind)
+        assert (file.kind, file.fragment, file.read_version, file.num_deleted_rows) == (kind, 3, 8, len(rows))
+        (path,) = Path(folder, "_deletions").iterdir()
+        assert str(path) == file.path(folder)
+        assert path.name == f"3-8-{file.id}.{kind}"
+        assert read_deletion_file(path, num_deleted_rows=len(rows), physical_rows=2**32) == rows
+
+
+def test_files_are_as_pylance_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "_deletions").mkdir()
+    run = write_deletion_file(str(tmp_path), RowSet(range(5000)), fragment=0, read_version=1)
+    data = Path(run.path(str(tmp_path))).read_bytes()
+    assert run.kind == "bin"
+    assert (len(data), data[:4]) == (8208, struct.pack("<I", 12346))
+    few = write_deletion_file(str(tmp_path), RowSet([5, 1]), fragment=0, read_version=1)
+    with pa.ipc.open_file(few.path(str(tmp_path))) as file:
+        assert file.schema.equals(SCHEMA, check_metadata=True)
+        assert file.num_record_batches == 1
+        assert file.get_batch(0).column(0).to_pylist() == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("rows", "previous", "kind"),
+    [(1, None, "arrow"), (4999, None, "arrow"), (5000, None, "bin"), (5000, "arrow", "arrow"), (5001, "arrow", "bin")],
+)
+def test_kind_by_the_number_of_rows(rows: int, previous: Kind | None, kind: Kind) -> None:
+    assert choose_kind(rows, previous) == kind
+    assert choose_kind(rows, "bin") == "bin"
+
+
+def test_metadata_is_held_against_the_file() -> None:
+    data = arrow(VALUES)
+    with pytest.raises(CardinalityMismatch, match="expected 4, found 3"):
+        read_deletion_file(data, num_deleted_rows=4)
+    assert read_deletion_file(data, num_deleted_rows=0) == {3, 9, 70_000}
+    with pytest.raises(NotCanonical, match="below 70000"):
+        read_deletion_file(data, physical_rows=70_000)
+    assert read_deletion_file(data, physical_rows=70_001)
+
+
+def test_bitmap_with_bytes_after_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "_deletions").mkdir()
+    file = write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1, kind="bin")
+    data = Path(file.path(str(tmp_path))).read_bytes()
+    with pytest.raises(NotCanonical, match="after the end"):
+        read_deletion_file(data + b"\0")
+    for size in range(len(data)):
+        assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError)
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    for rows in (RowSet(), RowSet([2**32])):
+        with pytest.raises(UsageError):
+            write_deletion_file(str(tmp_path), rows, fragment=0, read_version=1)
+    with pytest.raises(UsageError, match="folder"):
+        write_deletion_file("", RowSet([1]), fragment=0, read_version=1)
+    with pytest.raises(OSError, match="_deletions"):
+        write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_path_of_a_file() -> None:
+    file = DeletionFile("arrow", 3, 7, 123, 4)
+    assert file.path("s3://lake/t.lance/") == "s3://lake/t.lance/_deletions/3-7-123.arrow"
+
+
+def test_missing_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = arrow(VALUES)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+        read_deletion_file(data)

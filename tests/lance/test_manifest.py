@@ -1,0 +1,518 @@
+"""Manifests: those of real datasets, crafted ones, and the names they lie under."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import check_buffers, outcome
+from dvcodec import (
+    BadMagic,
+    CardinalityMismatch,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Truncated,
+    Unsupported,
+    UsageError,
+    lance,
+)
+from dvcodec.lance import DeletionFile, Manifest
+from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS, Stored
+
+from .craft import TOP, Seg, message, sequence_bytes
+
+IDS = sequence_bytes([Seg("range", 0, 4)])
+VERSIONS: bytes = message(
+    "VersionSequence", runs=[message("VersionRun", span=Seg("range", 0, 4).message(), version=6)]
+).SerializeToString()
+
+
+def file_of(content: Any, *, before: bytes = b"", version: tuple[int, int] = (0, 2)) -> bytes:
+    """A manifest file around a message (or its bytes)."""
+    body = content if isinstance(content, bytes) else content.SerializeToString()
+    return before + struct.pack("<I", len(body)) + body + struct.pack("<qhh4s", len(before), *version, b"LANC")
+
+
+def fragment(**values: Any) -> Any:
+    return message("DataFragment", **({"id": 5, "physical_rows": 4} | values))
+
+
+def manifest(*fragments: Any, **values: Any) -> Any:
+    return message("Manifest", fragments=fragments, **({"version": 3} | values))
+
+
+def read(content: Any) -> Manifest:
+    return lance.read_manifest(file_of(content))
+
+
+# ---------------------------------------------------------------------- real datasets
+
+
+def truths(vectors: Path) -> list[tuple[Path, Path, dict[str, Any]]]:
+    found = []
+    for path in sorted((vectors / "lance").glob("*.v*.json")):
+        truth = json.loads(path.read_text())
+        dataset = path.parent / path.name.split(".")[0]
+        found.append((dataset, dataset / truth["manifest"], truth))
+    return found
+
+
+def test_real_datasets(vectors: Path) -> None:
+    cases = truths(vectors)
+    assert len(cases) >= 9
+    for dataset, path, truth in cases:
+        found = lance.read_manifest(path)
+        assert found.version == truth["version"]
+        assert found.next_row_id == truth["next_row_id"]
+        assert (found.reader_flags, found.writer_flags) == (truth["reader_flags"], truth["writer_flags"])
+        assert found.writer == " ".join(truth["writer_version"])
+        assert found.has_stable_row_ids
+        assert lance.find_manifest(str(dataset), truth["version"]) == str(path)
+        for entry, listed in zip(found.fragments, truth["fragments"], strict=True):
+            check_fragment(dataset, entry, listed)
+
+
+def check_fragment(dataset: Path, entry: lance.Fragment, listed: dict[str, Any]) -> None:
+    assert (entry.id, entry.physical_rows) == (listed["id"], listed["physical_rows"])
+    folder = dataset.parent
+    for name, stored in (
+        ("row_ids", entry.row_ids),
+        ("created", entry.created_at),
+        ("last_updated", entry.last_updated_at),
+    ):
+        assert stored is not None
+        assert stored.inline is not None
+        if f"{name}_file" in listed:
+            assert stored.inline == (folder / listed[f"{name}_file"]).read_bytes()
+        if f"{name}_hex" in listed:
+            assert stored.inline.hex() == listed[f"{name}_hex"]
+        assert len(stored.inline) == listed[f"{name}_len"]
+    ids = entry.row_id_sequence().to_numpy().tolist()
+    deleted = entry.deleted_rows(str(dataset))
+    file = listed.get("deletion_file")
+    assert (entry.deletion_file is None) == (file is None)
+    if file is not None:
+        kind = ("arrow", "bin")[file["type"]]
+        assert entry.deletion_file == DeletionFile(
+            kind,
+            listed["id"],
+            file["read_version"],
+            file["id"],
+            file["num_deleted"],  # type: ignore[arg-type]
+        )
+        assert deleted.cardinality == file["num_deleted"]
+    live = [[row, value] for row, value in enumerate(ids) if row not in deleted]
+    if listed["true_live_rows"] is not None and len(listed["true_live_rows"]) == listed["live_rows_checked"]:
+        assert live == listed["true_live_rows"]
+    assert entry.created_at_versions().count == entry.last_updated_at_versions().count == listed["physical_rows"]
+
+
+def test_offsets_lead_into_the_file(vectors: Path) -> None:
+    for _, path, _ in truths(vectors):
+        data = path.read_bytes()
+        for entry in lance.read_manifest(path).fragments:
+            for stored in (entry.row_ids, entry.created_at, entry.last_updated_at):
+                assert stored is not None
+                assert stored.inline == data[stored.offset : stored.offset + len(stored.inline or b"")]
+
+
+def test_datasets_without_stable_row_ids(vectors: Path) -> None:
+    folder = vectors / "lance" / "bitmap_index_addr"
+    found = lance.read_manifest(lance.find_manifest(str(folder)))
+    assert not found.has_stable_row_ids
+    with pytest.raises(UsageError, match="fragment 0 has no row ids"):
+        found.fragments[0].row_id_sequence()
+    with pytest.raises(UsageError, match="no creating versions"):
+        found.fragments[0].created_at_versions()
+
+
+def test_deletion_files_are_read_through_the_manifest(vectors: Path) -> None:
+    folder = vectors / "lance" / "deletions" / "few"
+    (entry,) = lance.read_manifest(lance.find_manifest(str(folder))).fragments
+    assert entry.deleted_rows(str(folder)) == {3, 4, 500, 777}
+    assert entry.deleted_rows(f"{folder}/") == {3, 4, 500, 777}
+    assert lance.read_manifest(lance.find_manifest(str(folder), 1)).fragments[0].deleted_rows("nowhere") == RowSet()
+
+
+def test_every_cut_of_a_real_manifest_is_refused(vectors: Path) -> None:
+    data = truths(vectors)[0][1].read_bytes()
+    check_buffers(lance.read_manifest, data)
+    for size in range(len(data)):
+        assert isinstance(outcome(lance.read_manifest, data[:size]), DecodeError), size
+
+
+def test_every_flipped_bit_ends_in_a_value_or_a_decode_error(vectors: Path) -> None:
+    data = min((path.read_bytes() for _, path, _ in truths(vectors)), key=len)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        found = outcome(lance.read_manifest, bytes(damaged))
+        if isinstance(found, Manifest):
+            for entry in found.fragments:
+                for sequence in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
+                    try:
+                        assert sequence().count == entry.physical_rows or not entry.physical_rows
+                    except (DecodeError, UsageError):
+                        pass
+
+
+# ---------------------------------------------------------------------- crafted
+
+
+def test_fields() -> None:
+    found = read(
+        manifest(
+            fragment(row_ids=IDS, created=VERSIONS, updated=VERSIONS),
+            fragment(id=0, physical_rows=0),
+            version=TOP,
+            reader_flags=FLAG_STABLE_ROW_IDS | 1,
+            writer_flags=2**40,
+            next_row_id=TOP - 1,
+            transaction_file="x",
+            writer=message("WriterVersion", library="lance", version="14.0.2"),
+        )
+    )
+    assert (found.version, found.next_row_id, found.writer) == (TOP, TOP - 1, "lance 14.0.2")
+    assert (found.reader_flags, found.writer_flags, found.has_stable_row_ids) == (3, 2**40, True)
+    first, second = found.fragments
+    assert first.row_id_sequence() == lance.RowIdSequence.from_values(range(4))
+    assert first.created_at_versions() == first.last_updated_at_versions()
+    assert first.created_at_versions().to_numpy().tolist() == [6] * 4
+    assert (second.id, second.physical_rows, second.row_ids, second.deletion_file) == (0, 0, None, None)
+
+
+def test_nothing_at_all() -> None:
+    assert read(b"") == Manifest(0, (), 0, 0, 0, "")
+
+
+def test_what_stands_before_the_manifest_is_passed_over() -> None:
+    content = manifest(fragment(row_ids=IDS))
+    assert lance.read_manifest(file_of(content, before=bytes(77))).fragments[0].row_id_sequence().count == 4
+    assert lance.read_manifest(file_of(content, version=(7, 9))).version == 3
+
+
+@pytest.mark.parametrize("name", ["row_ids", "updated", "created"])
+def test_sequences_are_decoded_when_asked_for(name: str) -> None:
+    (entry,) = read(manifest(fragment(**{name: b"\x0a\x00"}))).fragments
+    get = {
+        "row_ids": entry.row_id_sequence,
+        "updated": entry.last_updated_at_versions,
+        "created": entry.created_at_versions,
+    }[name]
+    with pytest.raises(NotCanonical):
+        get()
+
+
+def test_errors_in_sequences_give_offsets_in_the_file(tmp_path: Path) -> None:
+    data = file_of(manifest(fragment(row_ids=b"\x0a\x04\x32\x02\x10\x04")), before=bytes(100))
+    path = tmp_path / "1.manifest"
+    path.write_bytes(data)
+    with pytest.raises(Unsupported, match="RangeWithRuns") as caught:
+        lance.read_manifest(path).fragments[0].row_id_sequence()
+    assert (caught.value.source, caught.value.offset) == (str(path), data.index(b"\x0a\x04\x32\x02") + 2)
+
+
+@pytest.mark.parametrize("rows", [3, 5, 2**40])
+def test_sequences_of_other_length(rows: int) -> None:
+    (entry,) = read(manifest(fragment(row_ids=IDS, created=VERSIONS, updated=VERSIONS, physical_rows=rows))).fragments
+    for get in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
+        with pytest.raises(NotCanonical, match=rf"of fragment 5: expected {rows} \(physical rows\), found 4"):
+            get()
+
+
+def test_unknown_number_of_rows_leaves_the_length_unchecked() -> None:
+    (entry,) = read(manifest(fragment(row_ids=IDS, physical_rows=0))).fragments
+    assert entry.row_id_sequence().count == 4
+
+
+def test_external_sequences_are_named() -> None:
+    place = message("External", path="_row_ids/x.bin", offset=7, size=90)
+    (entry,) = read(
+        manifest(fragment(external_row_ids=place, external_updated=place, external_created=place))
+    ).fragments
+    for get in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
+        with pytest.raises(Unsupported, match="in the file _row_ids/x.bin, 90 bytes at byte 7"):
+            get()
+
+
+def test_spilled_sequences_are_named() -> None:
+    files = [
+        message("DataFile", path="a.lance", fields=[0, 1], column_indices=[0, 1]),
+        message("DataFile", path="b.lance", fields=[-3, -5], column_indices=[0, 1]),
+        message("DataFile", path="c.lance", fields=[-4], column_indices=[0]),
+    ]
+    marker = message("Marker")
+    columns = {"row_ids_column": marker, "updated_column": marker, "created_column": marker}
+    (entry,) = read(manifest(fragment(files=files, **columns), reader_flags=2050)).fragments
+    assert entry.row_ids == Stored(elsewhere="spilled to the column _rowid (field id -3) of data/b.lance")
+    with pytest.raises(Unsupported, match=r"row ids of fragment 5: expected in the manifest, found .*data/b\.lance"):
+        entry.row_id_sequence()
+    with pytest.raises(Unsupported, match=r"_row_created_at_version \(field id -4\) of data/c\.lance"):
+        entry.created_at_versions()
+    with pytest.raises(Unsupported, match=r"_row_last_updated_at_version \(field id -5\) of data/b\.lance"):
+        entry.last_updated_at_versions()
+    (entry,) = read(manifest(fragment(**columns))).fragments
+    with pytest.raises(Unsupported, match="no data file names it"):
+        entry.row_id_sequence()
+
+
+def test_the_last_form_of_a_sequence_counts() -> None:
+    outside = fragment(external_row_ids=message("External", path="x")).SerializeToString()
+    inside = fragment(row_ids=IDS).SerializeToString()
+    for both, wanted in ((outside + inside, True), (inside + outside, False)):
+        content = b"\x12" + bytes([len(both)]) + both
+        stored = read(content).fragments[0].row_ids
+        assert stored is not None
+        assert (stored.inline == IDS) is wanted
+
+
+def test_deletion_file_of_a_manifest(tmp_path: Path) -> None:
+    def entry_of(**values: Any) -> lance.Fragment:
+        file = message("DeletionFile", **({"read_version": 8, "id": TOP} | values))
+        return read(manifest(fragment(deletion_file=file, physical_rows=50))).fragments[0]
+
+    assert entry_of().deletion_file == DeletionFile("arrow", 5, 8, TOP, 0)
+    assert entry_of(file_type=1, num_deleted_rows=3).deletion_file == DeletionFile("bin", 5, 8, TOP, 3)
+    assert entry_of(base_id=0).deletion_file == DeletionFile("arrow", 5, 8, TOP, 0, 0)
+    with pytest.raises(Unsupported, match="base path 4"):
+        entry_of(base_id=4).deleted_rows(str(tmp_path))
+    with pytest.raises(Unsupported, match=r"0 \(arrow\) or 1 \(bitmap\), found 2"):
+        entry_of(file_type=2)
+    with pytest.raises(FileNotFoundError):
+        entry_of().deleted_rows(str(tmp_path))
+    (tmp_path / "_deletions").mkdir()
+    file = lance.write_deletion_file(str(tmp_path), RowSet([4, 49]), fragment=5, read_version=8)
+    values = {"id": file.id, "file_type": 0}
+    assert entry_of(**values).deleted_rows(str(tmp_path)) == {4, 49}
+    assert entry_of(num_deleted_rows=2, **values).deleted_rows(str(tmp_path)) == {4, 49}
+    with pytest.raises(CardinalityMismatch, match=f"{file.id}.arrow"):
+        entry_of(num_deleted_rows=3, **values).deleted_rows(str(tmp_path))
+    found = read(
+        manifest(fragment(deletion_file=message("DeletionFile", read_version=8, **values), physical_rows=49))
+    ).fragments[0]
+    with pytest.raises(NotCanonical, match=r"below 49 \(physical rows\), found 49"):
+        found.deleted_rows(str(tmp_path))
+
+
+# ---------------------------------------------------------------------- the file
+
+
+GOOD = file_of(manifest(fragment(row_ids=IDS)), before=b"before")
+SIZE = len(GOOD)
+
+
+def with_position(position: int) -> bytes:
+    return GOOD[:-16] + struct.pack("<Q", position) + GOOD[-8:]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "what", "offset"),
+    [
+        (b"", Truncated, "position", 0),
+        (GOOD[-15:], Truncated, "magic", 12),
+        (GOOD[-16:], Truncated, "position", 0),
+        (with_position(0)[-19:], Truncated, "position", 3),
+        (GOOD[:-1] + b"D", BadMagic, "magic", SIZE - 4),
+        (GOOD + b"\0", BadMagic, "magic", SIZE - 3),
+        (with_position(SIZE - 19), Truncated, "position", SIZE - 16),
+        (with_position(TOP), Truncated, "position", SIZE - 16),
+        (with_position(2**63), Truncated, "position", SIZE - 16),
+        (with_position(7), NotCanonical, "size of the manifest", 7),
+        (with_position(0), NotCanonical, "size of the manifest", 0),
+        (GOOD[:-16] + b"\0" + GOOD[-16:], NotCanonical, "size of the manifest", 6),
+        (file_of(b"\x12\x05a"), Truncated, "field 2", 6),
+        (file_of(b"\x10\x05"), NotCanonical, "fragment", 4),
+        (file_of(b"\x1a\x00"), NotCanonical, "field 3", 4),
+        (file_of(b"\x12\x02\x0a\x00"), NotCanonical, "field 1 of a fragment", 6),
+        (file_of(b"\x12\x02\x28\x00"), NotCanonical, "row_ids", 6),
+        (file_of(b"\x12\x02\x18\x00"), NotCanonical, "deletion file", 6),
+        (file_of(b"\x6a\x03\x0a\x01\xff"), NotCanonical, "writer", 8),
+    ],
+)
+def test_refused_with_what_and_where(
+    data: bytes, kind: type[DecodeError], what: str, offset: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.manifest"
+    path.write_bytes(data)
+    for source in (data, path):
+        with pytest.raises(DecodeError) as caught:
+            lance.read_manifest(source)
+        assert type(caught.value) is kind
+        assert what in caught.value.what
+        assert caught.value.offset == offset
+    assert caught.value.source == str(path)
+
+
+def test_size_is_limited() -> None:
+    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+        lance.read_manifest(GOOD, limits=Limits(max_manifest_bytes=20))
+    assert lance.read_manifest(GOOD, limits=Limits(max_manifest_bytes=SIZE)).version == 3
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
+    outcome(lance.read_manifest, data)
+    outcome(read, data)
+    outcome(read, b"\x12" + bytes([len(data)]) + data)
+    outcome(read, b"\x12" + bytes([len(data) + 2]) + b"\x1a" + bytes([len(data)]) + data)
+
+
+@given(
+    st.lists(
+        st.builds(
+            fragment,
+            id=st.integers(0, TOP),
+            physical_rows=st.integers(0, TOP),
+            row_ids=st.binary(max_size=20),
+            created=st.binary(max_size=20),
+            deletion_file=st.one_of(
+                st.none(),
+                st.builds(
+                    lambda **values: message("DeletionFile", **values),
+                    file_type=st.integers(0, 1),
+                    read_version=st.integers(0, TOP),
+                    id=st.integers(0, TOP),
+                    num_deleted_rows=st.integers(0, TOP),
+                    base_id=st.one_of(st.none(), st.integers(0, 2**32 - 1)),
+                ),
+            ),
+        ),
+        max_size=4,
+    ),
+    st.integers(0, TOP),
+)
+def test_messages_of_protobuf(fragments: list[Any], number: int) -> None:
+    found = read(manifest(*fragments, version=number, next_row_id=number))
+    assert found.version == found.next_row_id == number
+    for entry, wanted in zip(found.fragments, fragments, strict=True):
+        assert (entry.id, entry.physical_rows) == (wanted.id, wanted.physical_rows)
+        assert entry.row_ids is not None
+        assert entry.row_ids.inline == wanted.row_ids
+        assert entry.created_at is not None
+        assert entry.created_at.inline == wanted.created
+        assert entry.last_updated_at is None
+        if wanted.HasField("deletion_file"):
+            file = wanted.deletion_file
+            base_id = file.base_id if file.HasField("base_id") else None
+            values = (file.read_version, file.id, file.num_deleted_rows, base_id)
+            assert entry.deletion_file == DeletionFile(("arrow", "bin")[file.file_type], wanted.id, *values)  # type: ignore[arg-type]
+        else:
+            assert entry.deletion_file is None
+
+
+# ---------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("version", "v1", "v2"),
+    [
+        (1, "1.manifest", "18446744073709551614.manifest"),
+        (12345, "12345.manifest", "18446744073709539270.manifest"),
+        (TOP, f"{TOP}.manifest", "00000000000000000000.manifest"),
+    ],
+)
+def test_names(version: int, v1: str, v2: str) -> None:
+    assert lance.manifest_name(version, "V1") == v1
+    assert lance.manifest_name(version) == lance.manifest_name(version, "V2") == v2
+    assert lance.manifest_version(v2) == version
+    if version < 10**19:
+        assert lance.manifest_version(v1) == version
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "d1.manifest",
+        "d18446744073709551614.manifest",
+        "latest_version_hint.json",
+        "1.manifest.tmp",
+        "x1.manifest",
+        "-1.manifest",
+        ".manifest",
+        "1",
+        f"{TOP + 1}.manifest",
+        "000000000000000000001.manifest",
+        "1.manifest\n",
+        "",
+    ],
+)
+def test_other_names(name: str) -> None:
+    assert lance.manifest_version(name) is None
+
+
+@pytest.mark.parametrize("version", [0, -1, TOP + 1])
+def test_versions_have_64_bits(version: int) -> None:
+    with pytest.raises(UsageError):
+        lance.manifest_name(version)
+
+
+@pytest.mark.parametrize("scheme", ["V1", "V2"])
+def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "_versions"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="no version of a Lance dataset"):
+        lance.find_manifest(str(tmp_path))
+    for name in ("d9.manifest", "latest_version_hint.json", "12.manifest.tmp"):
+        (folder / name).touch()
+    with pytest.raises(UsageError, match="no version of a Lance dataset"):
+        lance.find_manifest(str(tmp_path))
+    for version in (9, 10, 2):
+        (folder / lance.manifest_name(version, scheme)).touch()
+    for place in (str(tmp_path), f"{tmp_path}/"):
+        assert lance.find_manifest(place) == str(folder / lance.manifest_name(10, scheme))
+        assert lance.find_manifest(place, 2) == str(folder / lance.manifest_name(2, scheme))
+    for version in (1, 3, 11, 0):
+        with pytest.raises(UsageError, match=f"no version {version} "):
+            lance.find_manifest(str(tmp_path), version)
+
+
+def test_dataset_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="_versions"):
+        lance.find_manifest(str(tmp_path / "nowhere"))
+
+
+def test_both_schemes_in_one_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "_versions"
+    folder.mkdir()
+    for version, scheme in ((1, "V1"), (2, "V1"), (3, "V2")):
+        (folder / lance.manifest_name(version, scheme)).touch()  # type: ignore[arg-type]
+    assert lance.find_manifest(str(tmp_path)).endswith("/18446744073709551612.manifest")
+    assert lance.find_manifest(str(tmp_path), 2).endswith("/2.manifest")
+
+
+def test_dataset_behind_a_url(vectors: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    source = vectors / "lance" / "array"
+    filesystem = fsspec.filesystem("memory")
+    filesystem.put(str(source), "/lance-array", recursive=True)
+    try:
+        url = "memory://lance-array"
+        path = lance.find_manifest(url)
+        assert path.startswith(f"{url}/_versions/")
+        found = lance.read_manifest(path)
+        assert found.fragments[0].deleted_rows(url).cardinality == 4
+        local = lance.read_manifest(lance.find_manifest(str(source)))
+        assert [entry.row_ids for entry in found.fragments] == [entry.row_ids for entry in local.fragments]
+        with pytest.raises(UsageError, match="no version 9"):
+            lance.find_manifest(url, 9)
+        with pytest.raises(OSError, match="nowhere"):
+            lance.find_manifest("memory://nowhere-at-all")
+    finally:
+        filesystem.rm("/lance-array", recursive=True)
+
+
+def test_dataset_in_a_folder_with_spaces(vectors: Path, tmp_path: Path) -> None:
+    dataset = tmp_path / "my table%20"
+    shutil.copytree(vectors / "lance" / "array", dataset)
+    found = lance.read_manifest(lance.find_manifest(str(dataset)))
+    assert found.fragments[0].deleted_rows(str(dataset)).cardinality == 4
