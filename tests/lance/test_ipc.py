@@ -1,0 +1,207 @@
+"""What an Arrow IPC file asks for: found without pyarrow, and refused before pyarrow allocates it."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import outcome
+from core.crafting import run_limited
+from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical
+from dvcodec.core.cursor import Cursor
+from dvcodec.lance import read_deletion_file
+from dvcodec.lance.ipc import batch_lengths
+
+SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+
+
+def arrow(*batches: Any, schema: pa.Schema = SCHEMA, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in batches:
+            writer.write_batch(pa.record_batch([batch], schema=schema))
+    return bytes(sink.getvalue())
+
+
+def rows(count: int) -> Any:
+    return pa.array(np.arange(count, dtype=np.uint32))
+
+
+def lengths(data: bytes) -> list[tuple[int, list[int]]]:
+    return batch_lengths(Cursor(data))
+
+
+@pytest.mark.parametrize("version", [pa.MetadataVersion.V4, pa.MetadataVersion.V5])
+@pytest.mark.parametrize("count", [0, 1, 9, 100_000])
+def test_what_plain_files_ask_for(version: Any, count: int) -> None:
+    assert lengths(arrow(rows(count), metadata_version=version)) == [(count, [0, 4 * count])]
+    assert lengths(arrow(rows(count), use_legacy_format=True, metadata_version=version)) == [(count, [0, 4 * count])]
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_what_compressed_files_ask_for(compression: str) -> None:
+    assert lengths(arrow(rows(100_000), compression=compression)) == [(100_000, [0, 400_000])]
+    # Nine values are not worth it: -1 and the bytes as they are, or a size and a frame that is larger.
+    ((count, sizes),) = lengths(arrow(rows(9), compression=compression))
+    assert (count, sizes[0]) == (9, 0)
+    assert 36 <= sizes[1] <= 44
+
+
+def test_several_batches() -> None:
+    assert lengths(arrow(rows(3), rows(0), rows(70))) == [(3, [0, 12]), (0, [0, 0]), (70, [0, 280])]
+    assert lengths(arrow()) == []
+    with pytest.raises(NotCanonical, match="expected at most 64 blocks or buffers, found 65"):
+        lengths(arrow(*[rows(1)] * 65))
+
+
+def test_what_pylance_asks_for(vectors: Path) -> None:
+    folder = vectors / "lance" / "deletions"
+    for name, count in (("few", 4), ("n4999", 4999), ("inc_5000", 5000)):
+        ((found, (validity, values)),) = lengths((folder / f"{name}.arrow").read_bytes())
+        assert found == count
+        # Lance writes the bits of a column without nulls too; what does not shrink is counted with its prefix.
+        assert validity in (-(-count // 8), -(-count // 8) + 8)
+        assert values in (4 * count, 4 * count + 8)
+
+
+def test_dictionaries_and_many_buffers_are_refused() -> None:
+    words = pa.array(["a", "b"]).dictionary_encode()
+    with pytest.raises(NotCanonical, match="dictionaries"):
+        lengths(arrow(words, schema=pa.schema([pa.field("row_id", words.type)])))
+    wide = pa.schema([pa.field(str(i), pa.uint32()) for i in range(40)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, wide) as writer:
+        writer.write_batch(pa.record_batch([rows(1)] * 40, schema=wide))
+    with pytest.raises(NotCanonical, match="expected at most 64 blocks or buffers, found 80"):
+        lengths(bytes(sink.getvalue()))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "what"),
+    [
+        (b"", BadMagic, "magic at the end"),
+        (b"ARROW1", BadMagic, "magic at the end"),
+        (b"ARROW1" + bytes(3) + b"ARROW1", BadMagic, "magic at the end"),
+        (b"ARROW1" + bytes(50), BadMagic, "magic at the end"),
+        (b"ARROW1" + struct.pack("<i", -1) + b"ARROW1", NotCanonical, "footer size"),
+        (b"ARROW1" + struct.pack("<i", 2**31 - 1) + b"ARROW1", NotCanonical, "footer size"),
+        (b"ARROW1" + struct.pack("<i", 11) + b"ARROW1", NotCanonical, "footer size"),
+        (b"ARROW1" + b"\xff" * 8 + struct.pack("<i", 8) + b"ARROW1", NotCanonical, "offset in the metadata"),
+    ],
+)
+def test_refused_with_what(data: bytes, kind: type[DecodeError], what: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        lengths(data)
+    assert type(caught.value) is kind
+    assert caught.value.what == what
+
+
+def test_every_cut_is_refused(vectors: Path) -> None:
+    for data in (arrow(rows(3)), (vectors / "lance" / "deletions" / "few.arrow").read_bytes()):
+        for size in range(len(data)):
+            assert isinstance(outcome(lengths, data[:size]), DecodeError)
+            assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError)
+            assert isinstance(outcome(lengths, data[size:] if size else b""), (DecodeError, list))
+
+
+@given(st.binary(max_size=120), st.integers(0, 130))
+def test_any_bytes_end_in_lengths_or_a_decode_error(data: bytes, size: int) -> None:
+    outcome(lengths, b"ARROW1\0\0" + data + struct.pack("<i", size) + b"ARROW1")
+    outcome(read_deletion_file, b"ARROW1\0\0" + data + struct.pack("<i", size) + b"ARROW1")
+
+
+@given(st.data())
+def test_several_damaged_bytes(data: st.DataObject) -> None:
+    sound = bytearray(arrow(rows(5), compression=data.draw(st.sampled_from([None, "lz4", "zstd"]))))
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(sound) - 1))
+        sound[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
+    outcome(read_deletion_file, bytes(sound))
+
+
+def test_rows_that_the_metadata_claims() -> None:
+    data = arrow(rows(100_000))
+    assert data.count(struct.pack("<q", 100_000)) == 2  # of the batch, and of its column
+    for claimed in (2**40, 2**62, 2**63 - 1):
+        lying = data.replace(struct.pack("<q", 100_000), struct.pack("<q", claimed))
+        assert lengths(lying) == [(claimed, [0, 400_000])]
+        with pytest.raises(DecodeError):
+            read_deletion_file(lying)
+    with pytest.raises(LimitExceeded, match="max_cardinality"):
+        read_deletion_file(data.replace(struct.pack("<q", 100_000), struct.pack("<q", 2**40 + 1)))
+    with pytest.raises(NotCanonical, match="rows of a record batch"):
+        read_deletion_file(data.replace(struct.pack("<q", 100_000), struct.pack("<q", -1)))
+    with pytest.raises(LimitExceeded):
+        read_deletion_file(data, limits=Limits(max_vector_bytes=1000))
+
+
+# ---------------------------------------------------------------------- bombs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_hazard_claims_of_a_buffer(compression: str) -> None:
+    output = run_limited(
+        f"""
+        import struct
+        import pyarrow as pa
+        from dvcodec.lance import read_deletion_file
+        data = bytes.fromhex({arrow(rows(2000), compression=compression).hex()!r})
+        stored = struct.pack("<q", 8000)
+        assert data.count(stored) == 1
+        assert read_deletion_file(data).cardinality == 2000
+        cap()
+        before = pa.default_memory_pool().max_memory()
+        for claimed in (2**20, 2**30, 2**40, 2**63 - 1):
+            try:
+                read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
+            except DecodeError as error:
+                print(error.what)
+        for claimed in (0, 7, 7999, 8064, -2):
+            try:
+                read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
+            except DecodeError as error:
+                print("refused")
+        assert pa.default_memory_pool().max_memory() - before < 1 << 20
+        """,
+        megabytes=50,
+    )
+    assert output.split() == ["buffer"] * 4 + ["refused"] * 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
+@pytest.mark.parametrize("name", ["few", "plain", "lz4", "zstd"])
+def test_hazard_no_flipped_bit_makes_pyarrow_allocate(name: str, vectors: Path) -> None:
+    if name == "few":
+        data = (vectors / "lance" / "deletions" / "few.arrow").read_bytes()
+    else:
+        data = arrow(rows(300), compression=None if name == "plain" else name)
+    output = run_limited(
+        f"""
+        import pyarrow as pa
+        from dvcodec.lance import read_deletion_file
+        data = bytes.fromhex({data.hex()!r})
+        read_deletion_file(data)
+        refused = 0
+        cap()
+        for bit in range(8 * len(data)):
+            damaged = bytearray(data)
+            damaged[bit >> 3] ^= 1 << (bit & 7)
+            try:
+                read_deletion_file(bytes(damaged))
+            except DecodeError:
+                refused += 1
+        assert pa.default_memory_pool().max_memory() < 1 << 20, pa.default_memory_pool().max_memory()
+        print(refused > len(data) // 2)
+        """,
+        megabytes=100,
+    )
+    assert output == "True\n"
