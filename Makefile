@@ -53,7 +53,7 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
 	interop/pypaimon/.venv/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-vectors: $(VENV)/.dev interop-java ## write tests/vectors anew with the reference implementations
+vectors: $(VENV)/.dev interop-java interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
 bench: $(VENV)/.dev ## beside pyroaring and pyiceberg

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dvcodec import RowSet, delta, iceberg, puffin, sniff, verify
+from dvcodec import RowSet, delta, iceberg, paimon, puffin, sniff, verify
 from dvcodec.core import frame
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
@@ -80,3 +80,48 @@ def test_64_bit_maps(path: Path, entry: dict[str, Any]) -> None:
     assert RowSet._wrap(decode64(Cursor(data))) == rows
     assert encode64(rows._bitmaps, gap_keys=False) == data
     assert sniff(path).kind.value == "roaring64"
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("paimon/java-*", "index-32-0", "index-64-0"))
+def test_paimon_index_files(path: Path, entry: dict[str, Any]) -> None:
+    vectors = {vector["data_file"]: RowSet.from_ranges(vector["ranges"]) for vector in entry["vectors"]}
+    names = ("data_file", "offset", "length", "cardinality")
+    metas = [paimon.DeletionVectorMeta(*(vector[name] for name in names)) for vector in entry["vectors"]]
+    assert paimon.read_deletion_vectors(path, metas) == vectors
+    assert list(paimon.read_deletion_vectors(path).values()) == list(vectors.values())
+    out = io.BytesIO()
+    written = paimon.write_deletion_vectors(out, vectors, bits=entry["bits"])
+    assert out.getvalue() == path.read_bytes()
+    assert [paimon.DeletionVectorMeta.from_location(location) for location in written] == metas
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("paimon/java-*", "hashes-0"))
+def test_paimon_hash_index(path: Path, entry: dict[str, Any]) -> None:
+    assert paimon.decode_hash_index(path.read_bytes()).tolist() == entry["hashes"]
+    assert paimon.encode_hash_index(entry["hashes"]) == path.read_bytes()
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("paimon/java-*", "index-manifest-0"))
+def test_paimon_index_manifest(path: Path, entry: dict[str, Any]) -> None:
+    pytest.importorskip("fastavro")
+    found = paimon.read_index_manifest(path)
+    assert [item.partition.hex() for item in found] == [item["partition_hex"] for item in entry["entries"]]
+    for ours, theirs in zip(found, entry["entries"], strict=True):
+        file = theirs["index_file"]
+        assert (ours.kind, ours.bucket, ours.index_type) == (theirs["kind"], theirs["bucket"], file["index_type"])
+        assert (ours.file_name, ours.file_size, ours.row_count) == (
+            file["file_name"],
+            file["file_size"],
+            file["row_count"],
+        )
+        assert [[meta.data_file, meta.offset, meta.length, meta.cardinality] for meta in ours.vectors or ()] == [
+            [meta["data_file"], meta["offset"], meta["length"], meta["cardinality"]] for meta in file["vectors"] or ()
+        ]
+
+
+@pytest.mark.parametrize(("path", "entry"), entries("paimon/pypaimon-*", ".dv"))
+def test_pypaimon_vectors(path: Path, entry: dict[str, Any]) -> None:
+    rows = RowSet.from_ranges(entry["ranges"])
+    assert paimon.decode(path.read_bytes(), cardinality=len(rows)) == rows
+    assert paimon.encode(rows, run_optimize=False) == path.read_bytes()

@@ -1,6 +1,7 @@
-"""Writes the committed vectors anew with the Java implementations: `make vectors`.
+"""Writes the committed vectors anew with the reference implementations: `make vectors`.
 
-The cases stand here, each with what it proves; the bytes come from Java alone.
+The cases stand here, each with what it proves; the bytes come from those implementations alone. (interop/pylance has
+its own script, for Lance.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from interop.driver import Java  # noqa: E402
+from interop.driver import Java, JavaPaimon, PyPaimon  # noqa: E402
 
 Ranges = list[tuple[int, int]]
 
@@ -61,7 +62,7 @@ CASES = [
 FILES = {"one": 1, "three": 3, "forty": 40}
 
 README = """# {title}
-Written by {producer}, through `interop/java`; `make vectors` writes these files anew.
+Written by {producer}, through `interop/`; `make vectors` writes these files anew.
 
 `manifest.json` names for each file its rows, as ranges from start to the row after the last, and what it proves.
 
@@ -149,6 +150,65 @@ def roaring(java: Java, version: str) -> None:
     write(folder, README.format(title="Roaring", producer=producer, limits=limits), entries(".roaring64"))
 
 
+def paimon_java(java: JavaPaimon, scratch: Path, version: str) -> None:
+    folder = fresh("paimon", f"java-{version}")
+    manifest: list[dict[str, object]] = []
+    index_files = []
+    for bits in (32, 64):
+        chosen = [case for case in CASES if bits == 64 or not case.ranges or case.ranges[-1][1] <= 2**31]
+        spec = {
+            "name": f"index-{bits}",
+            "bits": bits,
+            "target_size": None,
+            "vectors": [{"data_file": case.name, "ranges": case.ranges} for case in chosen],
+        }
+        (scratch / "cases.json").write_text(json.dumps([spec]))
+        (written,) = java.run_json("index-write", scratch / "cases.json", folder)
+        (file,) = written["files"]
+        index_files.append(file)
+        vectors = [
+            meta | {"ranges": case.ranges, "proves": case.proves}
+            for meta, case in zip(file["vectors"], chosen, strict=True)
+        ]
+        proves = f"an index file of {bits}-bit vectors, with the metadata of each"
+        manifest.append({"file": file["file_name"], "proves": proves, "bits": bits, "vectors": vectors})
+    ints = [0, -1, 2**31 - 1, -(2**31), 123456789]
+    (scratch / "cases.json").write_text(json.dumps([{"name": "hashes", "ints": ints}]))
+    (written,) = java.run_json("hash-write", scratch / "cases.json", folder)
+    manifest.append({"file": written["file"]["file_name"], "proves": "big-endian, signed, in order", "hashes": ints})
+    entries = [
+        {"kind": "ADD", "partition": ["x1", 7], "bucket": i, "index_file": file} for i, file in enumerate(index_files)
+    ]
+    entries.append({"kind": "ADD", "partition": [], "bucket": 2, "index_file": written["file"]})
+    case = {"name": "index-manifest", "compression": None, "bucket_mode": None, "previous": None, "entries": entries}
+    (scratch / "cases.json").write_text(json.dumps([case]))
+    (written,) = java.run_json("manifest-write", scratch / "cases.json", folder)
+    proves = "the index manifest: nullable items, cardinalities, partitions as bytes, zstd"
+    manifest.append({"file": written["file_name"], "proves": proves, "entries": written["entries"]})
+    limits = (
+        "Proves: vectors of positions added one by one, the index file and its metadata, the index manifest, the hash\n"
+        "index.\n"
+        "Does not prove: rolling, external paths, global indexes, whole tables."
+    )
+    write(folder, README.format(title="Paimon, Java", producer=f"Apache Paimon {version}", limits=limits), manifest)
+
+
+def paimon_python(program: PyPaimon, version: str) -> None:
+    folder = fresh("paimon", f"pypaimon-{version}")
+    chosen = [case for case in CASES if not case.ranges or case.ranges[-1][1] <= 2**31]
+    for case, data in zip(chosen, program.encode("", [case.positions() for case in chosen]), strict=True):
+        (folder / f"{case.name}.dv").write_bytes(data)
+    manifest: list[dict[str, object]] = [
+        {"file": f"{case.name}.dv", "proves": f"without run containers: {case.proves}", "ranges": case.ranges}
+        for case in chosen
+    ]
+    limits = (
+        "Proves: 32-bit vectors in their frames, without run containers.\n"
+        "Does not prove: index files, manifests, tables."
+    )
+    write(folder, README.format(title="Paimon, Python", producer=f"pypaimon {version}", limits=limits), manifest)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         java = Java(Path(scratch))
@@ -156,6 +216,10 @@ def main() -> None:
         iceberg(java, Path(scratch), versions["iceberg-core"])
         delta(java, versions["delta-spark_2.13"])
         roaring(java, versions["RoaringBitmap"])
+        newest = JavaPaimon("newest", Path(scratch))
+        paimon_java(newest, Path(scratch), newest.versions()["paimon-core"])
+        program = PyPaimon(Path(scratch))
+        paimon_python(program, program.versions()["pypaimon"])
 
 
 if __name__ == "__main__":
