@@ -56,8 +56,9 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
 vectors: $(VENV)/.dev interop-java interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev ## beside pyroaring and pyiceberg
+bench: $(VENV)/.dev ## beside pyroaring, pyiceberg and pylance
 	$(BIN)/python bench/vectors.py
+	$(BIN)/python bench/row_ids.py
 
 docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/make_api.py

@@ -5,32 +5,15 @@ Rounds are interleaved; the medians are printed in milliseconds. Ratios are what
 
 from __future__ import annotations
 
-import statistics
-import time
 import warnings
 from array import array
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap, BitMap64
 
 from dvcodec import RowSet, iceberg
-
-Task = Callable[[], object]
-
-ROUNDS = 7
-
-
-def medians(tasks: dict[str, Task]) -> dict[str, float]:
-    """Run all tasks in turn, several rounds; milliseconds."""
-    times: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(ROUNDS):
-        for name, task in tasks.items():
-            start = time.perf_counter()
-            task()
-            times[name].append(1000 * (time.perf_counter() - start))
-    return {name: statistics.median(values) for name, values in times.items()}
+from side_by_side import Task, medians
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
