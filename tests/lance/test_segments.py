@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvcodec.lance import Array, EncodedArray, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance import (
+    Array,
+    EncodedArray,
+    Range,
+    RangeWithBitmap,
+    RangeWithHoles,
+    RowIdSequence,
+    Segment,
+    SortedArray,
+)
 from dvcodec.lance.segments import from_values
 
 from .craft import BORDERS, KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
@@ -210,3 +219,12 @@ def test_masks_of_ranges_shrink_to_what_is_left(size: int, data: st.DataObject) 
     if len(gone):
         model = [start + i for i in sorted(keep)]
         assert Range(start, start + size).mask(gone).encode() == by_protobuf(write(model))
+
+
+def test_offsets_beyond_signed_64_bits() -> None:
+    wide = RangeWithHoles(0, 2**64 - 1, EncodedArray.from_values(np.array([5], np.uint64)))
+    assert wide.get(wide.count - 1) == 2**64 - 2
+    assert wide.get(2**63) == 2**63 + 1
+    assert wide.get(wide.count) is None
+    assert wide.slice(2**63, 2) == Range(2**63 + 1, 2**63 + 3)
+    assert RowIdSequence((wide,)).get(2**63 + 7) == 2**63 + 8

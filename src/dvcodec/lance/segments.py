@@ -136,9 +136,9 @@ class RangeWithHoles(Segment):
         return value - self.start - before
 
     def get(self, i: int) -> int | None:
-        return int(self._at(np.array([i], np.int64))[0]) if 0 <= i < self.count else None
+        return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
-    def _at(self, offsets: Offsets) -> Values:
+    def _at(self, offsets: NDArray[np.integer[Any]]) -> Values:
         """Return the values at `offsets`: hole k stands before them if k of the holes and no more values do."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
@@ -148,7 +148,7 @@ class RangeWithHoles(Segment):
     def slice(self, offset: int, length: int) -> Segment:
         if not length:
             return Range(0, 0)
-        first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.int64)))
+        first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.uint64)))
         holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
         return _from_interval(first, last + 1, holes)
 
