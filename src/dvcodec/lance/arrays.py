@@ -68,6 +68,11 @@ class EncodedArray:
         """Return one value; `i` is inside."""
         return self.base + int.from_bytes(self.data[i * self.width : (i + 1) * self.width], "little")
 
+    def cut(self, offset: int, length: int) -> EncodedArray:
+        """Return `length` elements from `offset` on, with the same base."""
+        data = self.data[offset * self.width : (offset + length) * self.width]
+        return EncodedArray(self.width, self.base, data)
+
     def search(self, value: int) -> int:
         """Return how many values of an ascending array are below `value`."""
         wanted = value - self.base

@@ -213,6 +213,9 @@ class _ArraySegment(Segment):
     def get(self, i: int) -> int | None:
         return self.array.at(i) if 0 <= i < len(self.array) else None
 
+    def slice(self, offset: int, length: int) -> Segment:
+        return from_values(self.array.cut(offset, length).to_numpy())
+
     def content(self) -> bytes:
         return self.array.encode()
 
