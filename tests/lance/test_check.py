@@ -151,3 +151,19 @@ def test_real_datasets_are_sound(vectors: Path) -> None:
             assert lance.check_row_ids(parts, next_row_id=manifest.next_row_id).ok
             count += 1
     assert count > 15
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        ([RowIdSequence((Range(0, 2**35), Range(0, 5)))], "duplicates"),
+        ([RowIdSequence((Range(0, 2**34),)), RowIdSequence((Range(5, 2**34),))], "overlap"),
+    ],
+)
+def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> None:
+    report = lance.check_row_ids([FragmentIds(i, part) for i, part in enumerate(parts)])
+    assert [finding.name for finding in report.findings] == [name]
+
+
+def test_empty_ranges_have_no_ids() -> None:
+    assert not lance.live_row_ids(RowIdSequence((Range(2**63, 2**63),)))

@@ -216,3 +216,16 @@ def test_missing_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
         read_deletion_file(data)
+
+
+def test_codec_named_outside_of_the_batch_is_refused() -> None:
+    """Before metadata V5 the codec stood in the message's own metadata; pyarrow allocates what such a file claims."""
+    words = struct.unpack("<4I", struct.pack("<q", 1 << 34) + b"\x28\xb5\x2f\xfd....")
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.MetadataVersion.V4)
+    with pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
+        batch = pa.record_batch([pa.array(words, pa.uint32())], schema=SCHEMA)
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "zstd"})
+    with pytest.raises(NotCanonical, match="metadata of a record batch"):
+        read_deletion_file(bytes(sink.getvalue()))
+    assert pa.default_memory_pool().max_memory() < 1 << 33

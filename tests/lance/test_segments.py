@@ -215,7 +215,7 @@ def test_whole_range_of_all_ids() -> None:
 def test_masks_of_ranges_shrink_to_what_is_left(size: int, data: st.DataObject) -> None:
     start = data.draw(st.sampled_from([*BORDERS, TOP - 400]))
     keep = data.draw(st.sets(st.integers(0, size - 1), max_size=6))
-    gone = np.array([i for i in range(size) if i not in keep], np.int64)
+    gone = np.array([i for i in range(size) if i not in keep], np.uint64)
     if len(gone):
         model = [start + i for i in sorted(keep)]
         assert Range(start, start + size).mask(gone).encode() == by_protobuf(write(model))
@@ -228,3 +228,11 @@ def test_offsets_beyond_signed_64_bits() -> None:
     assert wide.get(wide.count) is None
     assert wide.slice(2**63, 2) == Range(2**63 + 1, 2**63 + 3)
     assert RowIdSequence((wide,)).get(2**63 + 7) == 2**63 + 8
+
+
+def test_masks_beyond_signed_64_bits() -> None:
+    apart = RowIdSequence((Range(0, 2**62 + 1), Range(2**63, 2**64 - 2)))
+    assert apart.mask([2**62]).segments == (Range(0, 2**62), Range(2**63, 2**64 - 2))
+    wide = RowIdSequence((Range(0, 2**63), Range(2**63, 2**63 + 2**62)))
+    assert wide.mask([5, 2**63 - 1, 2**63]).count == wide.count - 3
+    assert wide.mask([2**63]).position(2**63) is None

@@ -7,6 +7,7 @@ may come again, though: an update writes the row anew, with its old id, and dele
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,10 @@ from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import Range, RangeWithHoles
 
 __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
+
+
+_MOST_LISTED = 1 << 24
+"""Ids of a fragment up to which repeated ones are looked for one by one."""
 
 
 class FragmentIds(NamedTuple):
@@ -39,7 +44,7 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
     """
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
-    for segment in sequence.segments:
+    for segment in filter(lambda segment: segment.count, sequence.segments):
         if isinstance(segment, (Range, RangeWithHoles)):
             whole = RowSet.from_ranges([(segment.start, segment.end)])
             parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
@@ -74,7 +79,7 @@ def check_row_ids(
         rows = part.row_ids.count - part.deleted.cardinality
         repeats = rows - live.cardinality
         checks.append(
-            Check.failed("duplicates", subject, None, "row ids", f"{rows} distinct ids", _repeated(part))
+            Check.failed("duplicates", subject, None, "row ids", f"{rows} distinct ids", _repeated(part, live))
             if repeats
             else Check.passed("duplicates", subject)
         )
@@ -94,16 +99,18 @@ def _row_count(part: FragmentIds, subject: str) -> Check:
     return Check.failed("row-count", subject, None, "row ids", part.physical_rows, part.row_ids.count)
 
 
-def _repeated(part: FragmentIds) -> str:
+def _repeated(part: FragmentIds, live: RowSet) -> str:
+    if part.row_ids.count > _MOST_LISTED:
+        return f"{live.cardinality} distinct ids"
     ids = np.sort(part.row_ids.mask(part.deleted).to_numpy())
     repeated: Values = np.unique(ids[1:][ids[1:] == ids[:-1]])
-    return f"{_some(repeated)} more than once"
+    return f"{_some(len(repeated), repeated[:3].tolist())} more than once"
 
 
 def _overlap(common: RowSet, seen: dict[int, RowSet], subject: str) -> Check:
     others = [fragment for fragment, ids in seen.items() if not ids.isdisjoint(common)]
     names = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-    text = f"{_some(common.to_numpy(np.uint64))} also in fragment {names}"
+    text = f"{_some(common.cardinality, list(islice(common, 3)))} also in fragment {names}"
     return Check.failed("overlap", subject, None, "row ids", "ids of no other fragment", text)
 
 
@@ -116,6 +123,6 @@ def _below(live: RowSet, next_row_id: int | None, subject: str) -> Check:
     return Check.failed("next-row-id", subject, None, "highest row id", f"below {next_row_id}", highest)
 
 
-def _some(ids: Values) -> str:
-    shown = ", ".join(map(str, ids[:3].tolist()))
-    return f"{len(ids)} ids ({shown}{', ...' if len(ids) > 3 else ''})"
+def _some(count: int, first: list[int]) -> str:
+    shown = ", ".join(map(str, first))
+    return f"{count} ids ({shown}{', ...' if count > len(first) else ''})"

@@ -58,6 +58,8 @@ def _batch(cursor: Cursor, block: int) -> tuple[int, list[int]]:
     prefix = 8 if _u32(cursor, offset) == _CONTINUATION else 4
     start = offset + prefix
     message = _Table(cursor, start + _u32(cursor, start))
+    if message.has(4):  # files before metadata V5 name their codec there, and pyarrow believes them
+        raise cursor.error(NotCanonical, "metadata of a record batch", at=offset, expected="none")
     batch = message.table(2)
     rows = batch.i64(0)
     if rows < 0:

@@ -39,7 +39,7 @@ __all__ = [
 MAGIC = b"LANC"
 FOOTER_BYTES = 16
 FLAG_STABLE_ROW_IDS = 2
-_NAME = re.compile(r"(\d{1,20})\.manifest")
+_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _TOP = 2**64 - 1
 _V2_DIGITS = 20
 _SPILL_COLUMNS = {
@@ -276,7 +276,7 @@ def _fragment(cursor: Cursor) -> Fragment:
     sequences: dict[str, Stored] = {}
     spilled: list[int] = []
     columns: dict[int, str] = {}
-    deletion: Cursor | None = None
+    deletion: list[Cursor] = []
     for entry in wire.fields(cursor):
         number = entry.number
         if number in numbers:
@@ -284,7 +284,7 @@ def _fragment(cursor: Cursor) -> Fragment:
         elif number == 2:
             columns |= _hidden_columns(entry.window(cursor, "data file"))
         elif number == 3:
-            deletion = entry.window(cursor, "deletion file")
+            deletion.append(entry.window(cursor, "deletion file"))
         elif number in _INLINE:
             window = entry.window(cursor, _SEQUENCES[number])
             sequences[_SEQUENCES[number]] = Stored(bytes(window.view), window.base)
@@ -298,7 +298,7 @@ def _fragment(cursor: Cursor) -> Fragment:
         where = columns.get(field_id, "no data file names it")
         elsewhere = f"spilled to the column {_SPILL_COLUMNS[field_id]} (field id {field_id}) of {where}"
         sequences[_SEQUENCES[number]] = Stored(elsewhere=elsewhere)
-    file = None if deletion is None else _deletion_file(deletion, numbers[1])
+    file = _deletion_file(deletion, numbers[1]) if deletion else None
     return Fragment(numbers[1], numbers[4], **sequences, deletion_file=file, source=cursor.source)
 
 
@@ -333,15 +333,16 @@ def _external(cursor: Cursor) -> str:
     return f"in the file {path}, {size} bytes at byte {offset}"
 
 
-def _deletion_file(cursor: Cursor, fragment: int) -> DeletionFile:
+def _deletion_file(parts: list[Cursor], fragment: int) -> DeletionFile:
     values = dict.fromkeys((1, 2, 3, 4, 7), 0)
     base_id: int | None = None
-    for entry in wire.fields(cursor):
-        if entry.number in values:
-            values[entry.number] = entry.integer(cursor, f"field {entry.number} of a deletion file")
-            base_id = values[7] if entry.number == 7 else base_id
+    for cursor in parts:
+        for entry in wire.fields(cursor):
+            if entry.number in values:
+                values[entry.number] = entry.integer(cursor, f"field {entry.number} of a deletion file")
+                base_id = values[7] if entry.number == 7 else base_id
     if values[1] >= len(KINDS):
-        raise cursor.error(
+        raise parts[0].error(
             Unsupported, "kind of a deletion file", at=0, expected="0 (arrow) or 1 (bitmap)", actual=values[1]
         )
     return DeletionFile(KINDS[values[1]], fragment, values[2], values[3], values[4], base_id)

@@ -58,6 +58,8 @@ class RowIdSequence:
         """
         if isinstance(values, range) and values.step == 1 and values.start >= 0 and values.stop <= _TOP:
             return cls((Range(values.start, values.stop),) if values else ())
+        if isinstance(values, range) and (values.stop - values.start) // values.step > DEFAULT_MAX_ROWS:
+            raise UsageError(f"{values} is too long to be anything but one range below 2**64 - 1")
         ids = as_positions(values)
         if not len(ids):
             return cls()
@@ -148,8 +150,7 @@ class RowIdSequence:
     def encode(self) -> bytes:
         """Encode the sequence; one that was decoded gives the bytes it came from.
 
-        Raises:
-            UsageError: a segment that no decoder takes.
+        Not checked: segments that were put together by hand, such as a `Range` whose end is before its start.
         """
         return self._stored if self._stored is not None else _encode(self.segments)
 
@@ -157,12 +158,12 @@ class RowIdSequence:
 def masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
     """Drop rows from segments that follow one another; segments that lose all their rows are left out."""
     start = 0
-    dropped = rows.to_numpy(max_rows=None)
+    dropped = rows.to_numpy(np.uint64, max_rows=None)
     for segment in parts:
         count = segment.count
-        lo, hi = np.searchsorted(dropped, (start, start + count))
+        lo, hi = np.searchsorted(dropped, np.array([start, start + count], np.uint64))
         if hi - lo < count:
-            yield segment.mask(dropped[lo:hi] - start) if hi > lo else segment
+            yield segment.mask(dropped[lo:hi] - np.uint64(start)) if hi > lo else segment
         start += count
 
 

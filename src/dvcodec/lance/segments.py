@@ -33,7 +33,7 @@ __all__ = [
     "from_values",
 ]
 
-Offsets = NDArray[np.int64]
+Offsets = NDArray[np.uint64]
 _TOP = 2**64 - 1
 
 
@@ -67,7 +67,7 @@ class Segment(ABC):
 
     def mask(self, offsets: Offsets) -> Segment:
         """Drop the values at `offsets` (ascending, at least one) and choose the form anew; an `Array` stays one."""
-        return from_values(np.delete(self.values(), offsets))
+        return from_values(np.delete(self.values(), offsets.astype(np.int64)))
 
     @abstractmethod
     def content(self) -> bytes:
@@ -138,7 +138,7 @@ class RangeWithHoles(Segment):
     def get(self, i: int) -> int | None:
         return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
-    def _at(self, offsets: NDArray[np.integer[Any]]) -> Values:
+    def _at(self, offsets: Offsets) -> Values:
         """Return the values at `offsets`: hole k stands before them if k of the holes and no more values do."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
@@ -245,7 +245,7 @@ class Array(_ArraySegment):
         return int(found[0]) if len(found) else None
 
     def mask(self, offsets: Offsets) -> Segment:
-        rest = np.delete(self.values(), offsets)
+        rest = np.delete(self.values(), offsets.astype(np.int64))
         return Array(EncodedArray.from_values(rest)) if len(rest) else Range(0, 0)
 
 

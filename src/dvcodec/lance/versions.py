@@ -91,8 +91,9 @@ class RowDatasetVersionSequence:
             LimitExceeded: more than `max_rows` rows.
         """
         count = self.count
-        if max_rows is not None and count > max_rows:
-            raise LimitExceeded("versions to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
+        most = 2**63 - 1 if max_rows is None else max_rows
+        if count > most:
+            raise LimitExceeded("versions to expand (max_rows)", expected=f"at most {most}", actual=count)
         lengths = np.array([run.count for run in self.runs], np.int64)
         return np.repeat(np.array([run.version for run in self.runs], np.uint64), lengths)
 
