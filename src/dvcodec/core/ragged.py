@@ -1,0 +1,100 @@
+"""Many byte strings, or many runs of numbers, in one flat array with offsets: what Arrow calls a variable-size layout.
+
+Everything here is one NumPy pass over all of them, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ByteStrings", "gather", "offsets_of", "spread"]
+
+T = TypeVar("T", bound=np.generic)
+Index = NDArray[np.int64]
+
+
+def offsets_of(lengths: NDArray[Any]) -> Index:
+    """Return where each of the pieces of these lengths begins, and the end: int64[n + 1]."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def spread(starts: NDArray[Any], lengths: NDArray[Any]) -> Index:
+    """Return ``starts[0], starts[0] + 1, ..`` for `lengths[0]` steps, then the same of each other piece, in a row."""
+    before = np.cumsum(lengths, dtype=np.int64) - lengths
+    return np.repeat(np.asarray(starts, np.int64) - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)
+
+
+def gather(values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[T]:
+    """Copy pieces of a flat array one behind the other. They must lie inside: nothing is checked."""
+    if len(starts) and bool((starts[1:] == starts[:-1] + lengths[:-1]).all()):  # they already do
+        return values[int(starts[0]) : int(starts[-1] + lengths[-1])]
+    return values[spread(starts, lengths)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteStrings(Sequence[bytes]):
+    """Byte strings one behind the other.
+
+    Attributes:
+        offsets: int64[n + 1], in bytes; ascending, the first is 0 and the last the length of `data`.
+        data: uint8, the bytes of all.
+    """
+
+    offsets: Index
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
+        """Join byte strings."""
+        lengths = np.fromiter(map(len, strings), np.int64, len(strings))
+        return cls(offsets_of(lengths), np.frombuffer(b"".join(strings), np.uint8))
+
+    @classmethod
+    def cut(cls, data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]) -> ByteStrings:
+        """Copy pieces of a flat array; they must lie inside."""
+        return cls(offsets_of(lengths), gather(data, starts, lengths))
+
+    @classmethod
+    def concat(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
+        """Put the strings of several one behind the other."""
+        if not parts:
+            return cls.from_list([])
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(offsets_of(lengths), np.concatenate([part.data for part in parts]))
+
+    @property
+    def lengths(self) -> Index:
+        """Bytes of each."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            start, stop, step = i.indices(len(self))
+            if step != 1:
+                return self.take(np.arange(start, stop, step))
+            offsets = self.offsets[start : max(start, stop) + 1]
+            return ByteStrings(offsets - offsets[0], self.data[offsets[0] : offsets[-1]])
+        at = range(len(self))[i]
+        return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[bytes]:
+        """Return them as bytes objects."""
+        flat, bounds = self.data.tobytes(), self.offsets.tolist()
+        return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def take(self, index: NDArray[Any]) -> ByteStrings:
+        """Return the strings at these places, in that order."""
+        return ByteStrings.cut(self.data, self.offsets[:-1][index], self.lengths[index])
