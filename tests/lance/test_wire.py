@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from battery import outcome
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
+from dvcodec.core.varints import uvarints
 from dvcodec.lance import wire
 
 from .craft import TOP, message
@@ -51,7 +52,7 @@ def by_protobuf(data: bytes) -> list[Entry] | None:
 @given(st.lists(st.tuples(numbers, st.one_of(integers, st.binary(max_size=200)))))
 def test_what_is_written_is_read(entries: list[tuple[int, int | bytes]]) -> None:
     data = b"".join(
-        wire.varint(number << 3) + wire.varint(value) if isinstance(value, int) else wire.message(number, value)
+        uvarints(number << 3, value) if isinstance(value, int) else wire.message(number, value)
         for number, value in entries
     )
     assert read(data) == entries
@@ -76,7 +77,7 @@ def test_any_bytes_end_in_fields_or_a_decode_error(data: bytes) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, TOP])
 def test_varints(value: int) -> None:
-    data = wire.varint(value)
+    data = uvarints(value)
     assert Cursor(data).uvarint("x") == value
     assert len(data) == max(-(-value.bit_length() // 7), 1)
     written = message("Range", start=value).SerializeToString()

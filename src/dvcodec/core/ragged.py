@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -93,7 +94,7 @@ class ByteStrings(Sequence[bytes]):
     def to_list(self) -> list[bytes]:
         """Return them as bytes objects."""
         flat, bounds = self.data.tobytes(), self.offsets.tolist()
-        return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [flat[a:b] for a, b in pairwise(bounds)]
 
     def take(self, index: NDArray[Any]) -> ByteStrings:
         """Return the strings at these places, in that order."""

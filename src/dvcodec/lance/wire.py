@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.varints import uvarints
 
-__all__ = ["Field", "blob", "fields", "message", "scalar", "varint"]
+__all__ = ["Field", "blob", "fields", "message", "scalar"]
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
@@ -116,25 +117,15 @@ def _skip_group(cursor: Cursor, number: int) -> None:
             _skip_fixed(cursor, inner, kind, at)
 
 
-def varint(value: int) -> bytes:
-    """Encode an unsigned LEB128 value."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def scalar(number: int, value: int) -> bytes:
     """Encode a varint field; zero is left out."""
-    return varint(number << 3 | VARINT) + varint(value) if value else b""
+    return uvarints(number << 3 | VARINT, value) if value else b""
 
 
 def message(number: int, *parts: BytesLike) -> bytes:
     """Encode a length-delimited field, also an empty one: a sub-message that is there."""
     content = b"".join(map(bytes, parts))
-    return varint(number << 3 | LENGTH) + varint(len(content)) + content
+    return uvarints(number << 3 | LENGTH, len(content)) + content
 
 
 def blob(number: int, data: BytesLike) -> bytes:

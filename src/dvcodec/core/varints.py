@@ -1,0 +1,187 @@
+"""Unsigned LEB128 varints by the thousand: the bulk counterpart of `Cursor.uvarint`, without a loop over values.
+
+A varint has 7 bits a byte, least significant first; the last byte is below 0x80. At most 10 bytes and 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.ragged import spread
+
+__all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
+
+MAX_BYTES = 10
+_THRESHOLDS = np.array([1 << 7 * k for k in range(1, MAX_BYTES)], np.uint64)
+_TOP_BYTE = 1
+"""Largest last byte of ten: bit 63."""
+
+Values = NDArray[np.uint64]
+Index = NDArray[np.int64]
+
+
+def bytes_of(cursor: Cursor) -> NDArray[np.uint8]:
+    """Return the window of a cursor as an array, without a copy."""
+    return np.frombuffer(cursor.view, np.uint8)
+
+
+def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values, Index]:
+    """Read one varint at each of many positions of a window.
+
+    Returns:
+        uint64[n] values, and int64[n] positions behind them.
+
+    Raises:
+        Truncated: one begins outside of the window or runs out of it.
+        NotCanonical: one has more than 10 bytes or 64 bits.
+    """
+    data, end = bytes_of(cursor), cursor.end
+    starts = np.asarray(positions, np.int64)
+    outside = np.flatnonzero((starts < 0) | (starts >= end))
+    if len(outside):
+        raise _truncated(cursor, int(starts[outside[0]]), what)
+    first = data[starts]
+    values = (first & 0x7F).astype(np.uint64)
+    stops = starts + 1
+    open_ = np.flatnonzero(first >= 0x80)
+    for k in range(1, MAX_BYTES + 1):
+        if not len(open_):
+            return values, stops
+        at = stops[open_]
+        if k == MAX_BYTES:
+            raise _too_long(cursor, int(starts[open_[0]]), what)
+        if int(at.max()) >= end:
+            raise _truncated(cursor, int(starts[open_[int(np.argmax(at >= end))]]), what)
+        byte = data[at]
+        if k == MAX_BYTES - 1:
+            _check_top(cursor, starts[open_], byte, what)
+        values[open_] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        stops[open_] += 1
+        open_ = open_[byte >= 0x80]
+    return values, stops
+
+
+def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: str) -> tuple[Values, Index]:
+    """Read `counts[i]` varints in a row at `starts[i]`, for every i.
+
+    Costs what the window from the first start to the last end costs: runs should lie close together.
+
+    Returns:
+        uint64[sum of counts] values, and int64[n] positions behind each run.
+
+    Raises:
+        Truncated, NotCanonical: as in `read_at`.
+    """
+    starts, counts = np.asarray(starts, np.int64), np.asarray(counts, np.int64)
+    if not len(starts):
+        return np.zeros(0, np.uint64), starts
+    low = int(starts.min())
+    high = min(int((starts + MAX_BYTES * counts).max()), cursor.end)
+    if low < 0 or int(starts.max()) > cursor.end:
+        raise _truncated(cursor, low if low < 0 else int(starts.max()), what)
+    data = bytes_of(cursor)
+    ends = np.flatnonzero(data[low:high] < 0x80) + low
+    first = np.searchsorted(ends, starts)
+    short = np.flatnonzero(first + counts > len(ends))
+    if len(short):
+        raise _truncated(cursor, int(starts[short[0]]), what)
+    index = spread(first, counts)
+    stops = starts.copy()
+    some = counts > 0
+    stops[some] = ends[first[some] + counts[some] - 1] + 1
+    begins = ends[index - 1] + 1 if len(ends) else index
+    begins[(np.cumsum(counts) - counts)[some]] = starts[some]
+    return _values(cursor, data, begins, ends[index], what), stops
+
+
+def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
+    """Read the whole window as varints.
+
+    Returns:
+        uint64[n] values, and int64[n] positions of their last bytes.
+
+    Raises:
+        Truncated: the last varint does not end.
+        NotCanonical: as in `read_at`.
+    """
+    data = bytes_of(cursor)
+    ends = np.flatnonzero(data < 0x80)
+    if len(data) and (not len(ends) or int(ends[-1]) != len(data) - 1):
+        raise _truncated(cursor, int(ends[-1]) + 1 if len(ends) else 0, what)
+    begins = np.empty_like(ends)
+    begins[:1] = 0
+    begins[1:] = ends[:-1] + 1
+    return _values(cursor, data, begins, ends, what), ends
+
+
+def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index, what: str) -> Values:
+    values = (data[begins] & 0x7F).astype(np.uint64)
+    extra = ends - begins
+    open_ = np.flatnonzero(extra > 0)
+    for k in range(1, MAX_BYTES):
+        if not len(open_):
+            return values
+        byte = data[begins[open_] + k]
+        if k == MAX_BYTES - 1:
+            long = np.flatnonzero(extra[open_] > k)
+            if len(long):
+                raise _too_long(cursor, int(begins[open_[long[0]]]), what)
+            _check_top(cursor, begins[open_], byte, what)
+        values[open_] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        open_ = open_[extra[open_] > k]
+    return values
+
+
+def _check_top(cursor: Cursor, starts: Index, byte: NDArray[np.uint8], what: str) -> None:
+    bad = np.flatnonzero((byte & 0x7F) > _TOP_BYTE)
+    if len(bad):
+        raise cursor.error(NotCanonical, what, at=int(starts[bad[0]]), expected="a varint below 2**64")
+
+
+def _truncated(cursor: Cursor, at: int, what: str) -> Truncated:
+    return cursor.error(Truncated, what, at=at, expected="a varint", actual=f"{max(cursor.end - at, 0)} bytes left")
+
+
+def _too_long(cursor: Cursor, at: int, what: str) -> NotCanonical:
+    return cursor.error(NotCanonical, what, at=at, expected=f"a varint of at most {MAX_BYTES} bytes")
+
+
+def sizes(values: NDArray[Any]) -> Index:
+    """Return the bytes that each value takes: int64[n]."""
+    return np.searchsorted(_THRESHOLDS, np.asarray(values, np.uint64), side="right") + 1
+
+
+def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
+    """Encode values one behind the other.
+
+    Returns:
+        uint8 bytes of all, and int64[n] bytes of each.
+    """
+    values = np.asarray(values, np.uint64)
+    lengths = sizes(values)
+    stops = np.cumsum(lengths)
+    begins = stops - lengths
+    out = np.empty(int(stops[-1]) if len(stops) else 0, np.uint8)
+    open_, rest = begins, values
+    while len(open_):
+        more = rest >= 0x80
+        out[open_] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.view(np.uint8) << 7)
+        open_, rest = open_[more] + 1, rest[more] >> np.uint64(7)
+    return out, lengths
+
+
+def uvarints(*values: int) -> bytes:
+    """Encode a few values."""
+    out = bytearray()
+    for value in values:
+        rest = value
+        while rest >= 0x80:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)

@@ -1,0 +1,1 @@
+"""zap: the segments of bleve and scorch."""

@@ -1,0 +1,207 @@
+"""Fields: their names, and where what is kept of each lies.
+
+Source: zapx ``write.go``, ``section.go``, ``segment.go`` (``loadFields``)::
+
+    v11..v15  record    uv dictionary | uv name length | name
+              index     u64 BE address of a record, of every field, up to the footer
+              table     uv start | uv end of the doc value block, of every field; in front of the first record
+    v16, v17  record    uv name length | name | [v17: uv options] | uv sections | sections * (u16 BE type | u64 BE address)
+              index     uv fields | fields * u64 BE address of a record, up to the footer
+              text      uv start | uv end of the doc value block | uv dictionary                    section type 0
+
+A field is known by its place in the index: its id. ``_id`` is field 0, the others follow in the order of their names.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.varints import uvarints
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.footer import NOT, SECTIONS_FROM, WRITER_ID_FROM, Footer
+
+__all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "encode_fields_index", "encode_text"]
+
+ID = "_id"
+MAX_FIELDS = 65534
+"""zapx keeps id + 1 in 16 bits."""
+TEXT, VECTORS, SYNONYMS = range(3)
+"""Types of sections."""
+_ROOM = 1 << 12
+"""Bytes that a field record is first looked for in."""
+_MIN_BLOCK = 17
+"""Bytes of the shortest doc value block."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldInfo:
+    """One field of a segment.
+
+    Attributes:
+        id: its place in the fields index.
+        name: its name.
+        dictionary: address of its dictionary, None if it has none.
+        doc_values: addresses ``(start, end)`` of its doc value block, None if it has none.
+        options: what it is kept for; None before version 17, where nothing says so.
+        vectors: address of its vector section, None if it has none.
+        synonyms: address of its synonym section, None if it has none.
+    """
+
+    id: int
+    name: str
+    dictionary: int | None = None
+    doc_values: tuple[int, int] | None = None
+    options: FieldOptions | None = None
+    vectors: int | None = None
+    synonyms: int | None = None
+
+
+def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
+    """Read the fields.
+
+    Raises:
+        Truncated: an address or a length leaves the bytes in front of the footer.
+        NotCanonical: ``_id`` is not the first field, a name stands twice or is no UTF-8, a section type is unknown
+            or stands twice, or a doc value block is too short or ends before it begins.
+    """
+    sections = footer.version >= SECTIONS_FROM
+    what = "sections index" if sections else "fields index"
+    index = data.window(footer.fields_index, data.end, what)
+    count = index.uvarint("number of fields") if sections else index.remaining // 8
+    if index.remaining != 8 * count:
+        raise index.error(NotCanonical, what, expected=f"8 * {count} bytes up to the footer", actual=index.remaining)
+    if count > MAX_FIELDS:
+        raise index.error(NotCanonical, "number of fields", expected=f"at most {MAX_FIELDS}", actual=count)
+    addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()
+    if sections:
+        fields = tuple(_decode_sections(data, footer, i, at) for i, at in enumerate(addresses))
+    else:
+        blocks = _decode_table(data, footer, count)
+        fields = tuple(_decode_record(data, i, at, blocks[i]) for i, at in enumerate(addresses))
+    names = [field.name for field in fields]
+    if footer.num_docs and names[:1] != [ID]:
+        raise index.error(NotCanonical, "first field", at=0, expected=ID, actual=names[0] if names else "no field")
+    if len(set(names)) != len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{twice!r} twice")
+    return fields
+
+
+def _read_name(data: SegmentData, cursor: Cursor, at: int) -> tuple[str, Cursor]:
+    """Read a field's name; return it and a cursor that holds the rest of the record too."""
+    size = cursor.uvarint("length of a field name")
+    if size > cursor.remaining:  # a long name, or a wrong length
+        start = cursor.base + cursor.pos
+        data.window(start, min(start + size, 2**63), "field name")
+        cursor = data.at(start, size + _ROOM, "field name")
+    name = bytes(cursor.take(size, "field name"))
+    try:
+        return name.decode(), cursor
+    except UnicodeDecodeError:
+        raise data.error("field name", at, expected="UTF-8", actual=repr(name[:40])) from None
+
+
+def _decode_record(data: SegmentData, number: int, at: int, block: tuple[int, int] | None) -> FieldInfo:
+    cursor = data.at(at, _ROOM, "field record")
+    dictionary = cursor.uvarint("address of a dictionary")
+    name, _ = _read_name(data, cursor, at)
+    return FieldInfo(number, name, _dictionary(data, dictionary, at), block)
+
+
+def _dictionary(data: SegmentData, address: int, at: int) -> int | None:
+    if address >= data.end:
+        raise data.error("address of a dictionary", at, expected=f"below {data.end}", actual=address)
+    return address or None
+
+
+def encode_record(name: str, dictionary: int) -> bytes:
+    """Encode the record of a field, versions 11 to 15; `dictionary` is 0 where there is none."""
+    raw = name.encode()
+    return uvarints(dictionary, len(raw)) + raw
+
+
+def _decode_table(data: SegmentData, footer: Footer, count: int) -> list[tuple[int, int] | None]:
+    if footer.doc_value_table is None or not footer.num_docs:
+        return [None] * count
+    cursor = data.window(footer.doc_value_table, data.end, "doc value table")
+    return [_read_block(data, cursor) for _ in range(count)]
+
+
+def _read_block(data: SegmentData, cursor: Cursor) -> tuple[int, int] | None:
+    """Read the two addresses of a doc value block."""
+    at = cursor.pos
+    start = cursor.uvarint("start of a doc value block")
+    stop = cursor.uvarint("end of a doc value block")
+    if start == stop == NOT:
+        return None
+    if start > data.end or stop > data.end or stop - start < _MIN_BLOCK:
+        raise cursor.error(
+            NotCanonical,
+            "doc value block",
+            at=at,
+            expected=f"at least {_MIN_BLOCK} bytes in front of byte {data.end}",
+            actual=f"bytes {start} to {stop}",
+        )
+    return start, stop
+
+
+def encode_block(block: tuple[int, int] | None) -> bytes:
+    """Encode the two addresses of a doc value block."""
+    return uvarints(*(block or (NOT, NOT)))
+
+
+def _decode_sections(data: SegmentData, footer: Footer, number: int, at: int) -> FieldInfo:
+    cursor = data.at(at, _ROOM, "field record")
+    name, cursor = _read_name(data, cursor, at)
+    options = None
+    if footer.version >= WRITER_ID_FROM:
+        bits = cursor.uvarint("options of a field")
+        options = FieldOptions(bits & 0xFF) if bits < 1 << 8 else None
+        if options is None:
+            raise cursor.error(NotCanonical, "options of a field", expected="below 256", actual=bits)
+    count = cursor.uvarint("number of sections")
+    if count > SYNONYMS + 1:
+        raise cursor.error(NotCanonical, "number of sections", expected="at most 3", actual=count)
+    places: dict[int, int] = {}
+    for _ in range(count):
+        kind = int.from_bytes(cursor.take(2, "type of a section"), "big")
+        if kind > SYNONYMS or kind in places:
+            raise cursor.error(NotCanonical, "type of a section", expected="0, 1 or 2, each once", actual=kind)
+        places[kind] = cursor.u64be("address of a section")
+    dictionary, block = None, None
+    if text := places.get(TEXT):
+        section = data.at(text, 30, "text section")
+        block = _read_block(data, section)
+        dictionary = _dictionary(data, section.uvarint("address of a dictionary"), text)
+    return FieldInfo(
+        number, name, dictionary, block, options, places.get(VECTORS) or None, places.get(SYNONYMS) or None
+    )
+
+
+def encode_text(dictionary: int, block: tuple[int, int] | None) -> bytes:
+    """Encode the record of a text section."""
+    return encode_block(block) + uvarints(dictionary)
+
+
+def encode_field(name: str, options: FieldOptions | None, sections: dict[int, int]) -> bytes:
+    """Encode the record of a field, from version 16 on.
+
+    Args:
+        name: its name.
+        options: what it is kept for; None in version 16.
+        sections: type -> address, 0 where there is none; written in ascending order (zapx: in any).
+    """
+    raw = name.encode()
+    head = uvarints(len(raw)) + raw + (b"" if options is None else uvarints(int(options))) + uvarints(len(sections))
+    return head + b"".join(kind.to_bytes(2, "big") + at.to_bytes(8, "big") for kind, at in sorted(sections.items()))
+
+
+def encode_fields_index(version: int, addresses: list[int]) -> bytes:
+    """Encode the fields index, from version 16 on the sections index."""
+    index = np.array(addresses, ">u8").tobytes()
+    return uvarints(len(addresses)) + index if version >= SECTIONS_FROM else index
