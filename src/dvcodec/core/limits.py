@@ -24,8 +24,9 @@ class Limits:
         max_cardinality: rows in one vector.
         max_footer_bytes: bytes of a Puffin footer payload, after decompression.
         max_blobs: blobs named by one Puffin footer, or vectors in one Delta or Paimon file.
-        max_blob_bytes: bytes of one Puffin blob after decompression.
+        max_blob_bytes: bytes of one Puffin blob after decompression, or of all keys of one dictionary taken at once.
         max_manifest_bytes: bytes of one manifest (Paimon's index manifest, Lance's manifest), after decompression.
+        max_keys: keys of one dictionary (vellum); shared suffixes let a few hundred bytes spell any number.
     """
 
     max_vector_bytes: int = 2**31 - 1
@@ -35,6 +36,7 @@ class Limits:
     max_blobs: int = 2**20
     max_blob_bytes: int = 2**30
     max_manifest_bytes: int = 2**28
+    max_keys: int = 2**28
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

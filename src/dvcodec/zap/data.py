@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
+from dvcodec.core.ragged import gather, offsets_of
+from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
 
-__all__ = ["SegmentData"]
+__all__ = ["Pieces", "SegmentData"]
+
+E = TypeVar("E", bound=DecodeError)
 
 Index = NDArray[np.int64]
+
+
+class Pieces(Cursor):
+    """A window put together from pieces of the file: errors tell where in the file a byte of it comes from."""
+
+    __slots__ = ("offsets", "places")
+
+    def __init__(self, joined: NDArray[np.uint8], starts: Index, sizes: Index, source: str) -> None:
+        super().__init__(joined, source=source)
+        self.places = starts
+        self.offsets = offsets_of(sizes)
+
+    def error(self, kind: type[E], what: str, *, at: int | None = None, expected: Any = None, actual: Any = None) -> E:
+        """See `Cursor.error`; `at` counts in the joined window."""
+        here = self.pos if at is None else at
+        piece = int(np.searchsorted(self.offsets[1:-1], here, side="right")) if len(self.places) else 0
+        place = int(self.places[piece] - self.offsets[piece]) if len(self.places) else 0
+        return kind(what, source=self.source, offset=place + here, expected=expected, actual=actual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +79,19 @@ class SegmentData:
         if low < 0 or high >= self.end:
             raise self.outside(what, low if low < 0 else high, 1)
         return self.window(low, min(int((starts + rooms).max()), self.end), what)
+
+    def pieces(self, starts: Index, sizes: Index, what: str) -> Pieces:
+        """Copy pieces of the file one behind the other.
+
+        Raises:
+            Truncated: one leaves the bytes in front of the footer.
+        """
+        bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
+        if len(bad):
+            raise self.outside(what, int(starts[bad[0]]), int(sizes[bad[0]]))
+        window = self.around(starts[sizes > 0], sizes[sizes > 0], what)
+        joined = gather(bytes_of(window), starts - window.base, sizes) if sizes.any() else np.zeros(0, np.uint8)
+        return Pieces(joined, starts, sizes, self.source.name)
 
     def outside(self, what: str, at: int, size: int) -> Truncated:
         """Return the error that an address leaves the bytes in front of the footer."""

@@ -1,0 +1,197 @@
+"""Records of variable length, each of which says where the next one begins: walked all at once.
+
+Where a record ends is known only when it has been read, which makes a loop of it. Here every place where a record
+*could* begin gets its successor, and the records that really are there are found by doubling steps: those that one
+jump reaches, then two, four, eight. That takes log2 of the longest chain in passes over all places::
+
+    place      0  1  2  3  4  5  6  7  8        head 2, the second value says how many follow
+    values     7  1  9  7  0  7  2  9  9
+    next       3  .  .  5  .  9  .  .  .        0 -> 3 -> 5 -> end: records at 0, 3 and 5
+
+Chains that are regular (all records of a span as long as its first) are recognised and cost one pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import Truncated
+from dvcodec.core.ragged import gather, offsets_of, spread
+from dvcodec.zap.data import Pieces
+
+__all__ = ["counted", "sized", "spans"]
+
+Values = NDArray[np.uint64]
+Index = NDArray[np.int64]
+
+
+def counted(
+    values: Values, starts: NDArray[Any], stops: NDArray[Any], head: int
+) -> tuple[Index, NDArray[np.int64], int]:
+    """Find records of `head` values, of which the last says how many further values follow.
+
+    Args:
+        values: uint64[n].
+        starts: int64[k], index of the first value of each span.
+        stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
+        head: values of a record that has no further ones, at least 1.
+
+    Returns:
+        int64[m] index of the first value of every record, ascending; int64[m] span that it is in; and the first
+        span that records do not fill exactly, -1 if all do. If one does not, the records are not all of them.
+    """
+    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
+    begins, owner, odd = _regular(values, starts, stops, head)
+    if not len(odd):
+        return begins, owner, -1
+    place = spread(starts[odd], stops[odd] - starts[odd])
+    ends = offsets_of(stops[odd] - starts[odd])
+    stop = np.repeat(ends[1:], np.diff(ends))
+    room = stop - np.arange(len(place), dtype=np.int64) - head
+    more = values[np.minimum(place + (head - 1), len(values) - 1)]
+    inside = (room >= 0) & (more <= np.maximum(room, 0).astype(np.uint64))
+    step = np.zeros(len(place), np.int64)
+    step[inside] = more[inside].astype(np.int64) + head
+    found, bad = _follow(step, ends)
+    others = np.concatenate([begins, place[found]])
+    order = np.argsort(others, kind="stable")
+    owners = np.concatenate([owner, odd[np.searchsorted(ends, found, side="right") - 1]])
+    return others[order], owners[order], int(odd[bad]) if bad >= 0 else -1
+
+
+def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, Index]:
+    """Find the records of the spans in which all are as long as the first, and the spans that are not so."""
+    sizes = stops - starts
+    filled = sizes >= head
+    first = np.zeros(len(starts), np.uint64)
+    first[filled] = values[starts[filled] + (head - 1)]
+    fits = filled & (first <= np.maximum(sizes - head, 0).astype(np.uint64))
+    stride = np.where(fits, first, 0).astype(np.int64) + head
+    counts = np.where(fits & (sizes % stride == 0), sizes // stride, 0)
+    owner = np.repeat(np.arange(len(starts)), counts)
+    ranks = np.arange(len(owner), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    begins = starts[owner] + ranks * stride[owner]
+    differs = values[begins + (head - 1)] != first[owner]
+    regular = (counts > 0) | (sizes == 0)
+    if differs.any():
+        regular[owner[differs]] = False
+        keep = regular[owner]
+        begins, owner = begins[keep], owner[keep]
+    return begins, owner, np.flatnonzero(~regular)
+
+
+def sized(
+    values: Values,
+    byte_begins: NDArray[Any],
+    byte_ends: NDArray[Any],
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+) -> tuple[Index, NDArray[np.int64], int]:
+    """Find entries that are one varint and, behind it, as many bytes of varints as it says.
+
+    Args:
+        values: uint64[n], of varints that stand one behind the other within each span.
+        byte_begins: int64[n], position of each varint's first byte, ascending.
+        byte_ends: int64[n], position of each varint's last byte.
+        starts: int64[k], index of the first varint of each span.
+        stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
+
+    Returns:
+        int64[m] index of the varint that every entry begins with, ascending; int64[m] span that it is in; and the
+        first span that entries do not fill exactly, -1 if all do: an entry leaves it, or does not end where a varint
+        does. If one is not filled, the entries are not all of them.
+    """
+    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
+    counts = stops - starts
+    ends = offsets_of(counts)
+    place = spread(starts, counts)
+    behind = byte_ends[place].astype(np.int64, copy=False) + 1
+    if not len(place):
+        return place, place, -1
+    last = np.append(behind, 0)[ends[1:] - 1]  # of spans without varints, anything
+    size = values[place]
+    inside = np.flatnonzero(size <= (np.repeat(last, counts) - behind).astype(np.uint64))
+    target = behind[inside] + size[inside].astype(np.int64)
+    local = np.searchsorted(behind, target)  # the varint that the entry ends with: its own size, if it is empty
+    hit = behind[local] == target
+    step = np.zeros(len(place), np.int64)
+    step[inside[hit]] = local[hit] + 1 - inside[hit]
+    found, bad = _follow(step, ends)
+    return place[found], np.searchsorted(ends, found, side="right") - 1, bad
+
+
+def _follow(step: Index, ends: Index) -> tuple[Index, int]:
+    """Follow chains through places 0, 1, .. from the first place of each span.
+
+    Args:
+        step: int64[n], how much further the next place is; 0 where the chain breaks. None leaves its span.
+        ends: int64[k + 1], first place of each span and the end of the last.
+
+    Returns:
+        The places that are reached, ascending, and the first span whose chain breaks, -1 if none does.
+    """
+    size = len(step)
+    done, broken = size, size + 1
+    jump = np.arange(size + 2, dtype=np.int64)
+    jump[:size] += step
+    last = np.zeros(size + 1, np.bool_)
+    last[ends[1:]] = True
+    jump[:size][last[jump[:size]]] = done
+    jump[:size][step == 0] = broken
+    starts = ends[:-1][np.diff(ends) > 0]
+    reached = np.zeros(size + 2, np.bool_)
+    reached[starts] = True
+    front = starts
+    follow = jump
+    while True:
+        new = follow[front]
+        new = new[new < size]
+        if not len(new):
+            break
+        reached[new] = True
+        front = np.concatenate([front, new])
+        follow = follow[follow]
+    found = np.flatnonzero(reached[:size])
+    stuck = found[step[found] == 0]
+    bad = int(np.searchsorted(ends, stuck[0], side="right")) - 1 if len(stuck) else -1
+    return found, bad
+
+
+def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) -> tuple[Values, Index, Index]:
+    """Read all the varints in many spans of bytes; only these bytes are looked at.
+
+    Args:
+        cursor: the window.
+        starts: int64[k], position of the first byte of each span.
+        stops: int64[k], position behind the last one; inside the window.
+        what: names them in errors.
+
+    Returns:
+        uint64[n] values of all; int64[k + 1] index of the first value of each span, and n; and int64[n] position
+        behind each value, in the window.
+
+    Raises:
+        Truncated: a span ends inside a varint.
+        NotCanonical: a varint has more than 10 bytes or 64 bits.
+    """
+    starts, lengths = np.asarray(starts, np.int64), np.asarray(stops, np.int64) - np.asarray(starts, np.int64)
+    data = gather(varints.bytes_of(cursor), starts, lengths)
+    bounds = offsets_of(lengths)
+    shift = starts - bounds[:-1]
+    ends = np.flatnonzero(data < 0x80)
+    firsts = np.searchsorted(ends, bounds)
+    some = np.flatnonzero(lengths > 0)
+    cut = some[data[bounds[some + 1] - 1] >= 0x80]
+    if len(cut):
+        i = int(cut[0])
+        at = int(ends[firsts[i + 1] - 1]) + 1 if firsts[i + 1] > firsts[i] else int(bounds[i])
+        raise cursor.error(
+            Truncated, what, at=at + int(shift[i]), expected="a varint", actual=f"{int(bounds[i + 1]) - at} bytes left"
+        )
+    values, _ = varints.decode(Pieces(data, starts + cursor.base, lengths, cursor.source or ""), what)
+    return values, firsts, ends + 1 + np.repeat(shift, np.diff(firsts))

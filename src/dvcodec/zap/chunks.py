@@ -1,0 +1,180 @@
+"""Chunks: the postings details of a term, cut by document number so that a reader can skip.
+
+Source: zapx ``chunk.go`` (``getChunkSize``), ``intcoder.go`` (``chunkedIntCoder``)::
+
+    uv chunks | chunks * uv end, cumulative, from the first byte of data | data of each chunk
+
+Document d is in chunk ``d // chunk size``; there are ``(docs - 1) // chunk size + 1``, most of them often empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.zap.data import Pieces, SegmentData
+from dvcodec.zap.footer import Footer
+
+__all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "encode_blocks", "read_blocks"]
+
+Index = NDArray[np.int64]
+PLAIN_UP_TO = 1024
+"""Modes 1 to 1024 are the chunk size itself."""
+BY_CARDINALITY = 1025
+"""One chunk up to 1024 postings, else chunks of 1024 documents."""
+BALANCED = 1026
+"""About 1024 postings a chunk; from version 14 on."""
+_POSTINGS = 1024
+_FACTOR_ONLY = 11
+"""In this version the footer holds the chunk size itself."""
+_BALANCED_FROM = 14
+
+
+def check_mode(version: int, mode: int) -> None:
+    """Raise `UsageError` for a chunk mode that readers of that version do not know."""
+    highest = {_FACTOR_ONLY: 2**32 - 1}.get(version, BALANCED if version >= _BALANCED_FROM else BY_CARDINALITY)
+    if not 1 <= mode <= highest:
+        raise UsageError(f"chunk mode of zap version {version}: expected 1 to {highest}, got {mode}")
+
+
+def decode_mode(data: SegmentData, footer: Footer) -> None:
+    """Raise `NotCanonical` if the footer's chunk mode is none of its version."""
+    try:
+        check_mode(footer.version, footer.chunk_mode)
+    except UsageError as err:
+        raise data.error(str(err), data.end) from None
+
+
+def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
+    """Return the chunk size (documents) for postings lists of these cardinalities: int64[n].
+
+    Args:
+        version: of the segment.
+        mode: the footer's chunk mode, which `check_mode` accepts.
+        num_docs: documents of the segment, 1 at least.
+        cards: int64[n], postings of each list.
+    """
+    if version == _FACTOR_ONLY or mode <= PLAIN_UP_TO:
+        return np.full(len(cards), mode, np.int64)
+    if mode == BY_CARDINALITY:
+        return np.where(cards <= _POSTINGS, num_docs, _POSTINGS)
+    return np.maximum(num_docs // (cards // _POSTINGS + 1), 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkedBlocks:
+    """The data of many chunk blocks, one behind the other.
+
+    Attributes:
+        cursor: the data of all chunks, joined.
+        bounds: int64[chunks + 1], where each chunk begins in `cursor`, and the end.
+        values: uint64, all varints.
+        begins: int64, position of each varint's first byte in `cursor`.
+        firsts: int64[chunks + 1], index in `values` of each chunk's first varint, and their number.
+    """
+
+    cursor: Pieces
+    bounds: Index
+    values: NDArray[np.uint64]
+    begins: Index
+    firsts: Index
+
+    def error(self, what: str, chunk: int, expected: object = None, actual: object = None) -> DecodeError:
+        """Return the error that a chunk is wrong."""
+        at = int(self.bounds[chunk])
+        return self.cursor.error(NotCanonical, what, at=at, expected=expected, actual=actual)
+
+    def expect(self, what: str, found: Index, expected: Index) -> None:
+        """Raise `NotCanonical` unless every chunk holds as many entries as expected."""
+        bad = np.flatnonzero(found != expected)
+        if len(bad):
+            chunk = int(bad[0])
+            raise self.error(what, chunk, expected=int(expected[chunk]), actual=int(found[chunk]))
+
+
+def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: str) -> ChunkedBlocks:
+    """Read many chunk blocks and the varints in their chunks.
+
+    Args:
+        data: the segment.
+        addresses: int64[n], of each block.
+        num_chunks: int64[n], chunks that each must have.
+        what: for errors.
+
+    Raises:
+        Truncated, NotCanonical: a block that leaves the segment, has another number of chunks, ends that descend,
+            or a chunk that ends inside of a varint.
+    """
+    window = data.around(addresses, varints.MAX_BYTES * (num_chunks + 1), what)
+    counts, at = varints.read_at(window, addresses - window.base, f"number of {what} chunks")
+    bad = np.flatnonzero(counts != num_chunks.astype(np.uint64))
+    if len(bad):
+        i = int(bad[0])
+        raise data.error(
+            f"number of {what} chunks", int(addresses[i]), expected=int(num_chunks[i]), actual=int(counts[i])
+        )
+    raw_ends, stops = varints.read_runs(window, at, num_chunks, f"end of a {what} chunk")
+    term = np.repeat(np.arange(len(addresses)), num_chunks)
+    starts = stops + window.base
+    beyond = raw_ends > (data.end - starts)[term].astype(np.uint64)
+    ends = np.where(beyond, np.uint64(0), raw_ends).astype(np.int64)
+    first = offsets_of(num_chunks)[:-1]
+    sizes = np.diff(ends, prepend=0)
+    sizes[first] = ends[first]
+    bad = np.flatnonzero(beyond | (sizes < 0))
+    if len(bad):
+        i = int(bad[0])
+        raise data.error(
+            f"end of a {what} chunk",
+            int(addresses[term[i]]),
+            expected=f"ascending, at most {data.end - int(starts[term[i]])}",
+            actual=int(raw_ends[i]),
+        )
+    cursor = data.pieces(starts, ends[first + num_chunks - 1], f"{what} chunks")
+    values, last_bytes = varints.decode(cursor, what)
+    bounds = offsets_of(sizes)
+    joined = varints.bytes_of(cursor)
+    inner = bounds[1:][sizes > 0]
+    split = np.flatnonzero(joined[inner - 1] >= 0x80)
+    if len(split):
+        raise cursor.error(NotCanonical, f"{what} chunk", at=int(inner[split[0]]) - 1, expected="whole varints")
+    begins = np.zeros_like(last_bytes)
+    begins[1:] = last_bytes[:-1] + 1
+    return ChunkedBlocks(cursor, bounds, values, begins, np.searchsorted(last_bytes, bounds))
+
+
+def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.uint8]) -> ByteStrings:
+    """Encode many chunk blocks.
+
+    Args:
+        num_chunks: int64[n], chunks of each block.
+        chunk_bytes: int64[chunks of all], bytes of each chunk.
+        contents: uint8, the data of all chunks, one behind the other.
+    """
+    first = offsets_of(num_chunks)[:-1]
+    running = offsets_of(chunk_bytes)
+    ends = running[1:] - np.repeat(running[first], num_chunks)
+    # The number of chunks and their ends, of all blocks, as one row of varints.
+    numbers = np.empty(len(num_chunks) + len(ends), np.uint64)
+    heads = first + np.arange(len(num_chunks))
+    numbers[heads] = num_chunks
+    numbers[spread(heads + 1, num_chunks)] = ends
+    table, sizes = varints.encode(numbers)
+    table_bounds = offsets_of(sizes)[np.append(heads, len(numbers))]
+    data_sizes = ends[first + num_chunks - 1] if len(first) else first
+    return interleave([ByteStrings(table_bounds, table), ByteStrings(offsets_of(data_sizes), contents)])
+
+
+def interleave(columns: list[ByteStrings]) -> ByteStrings:
+    """Join the strings of several columns row by row."""
+    sizes = np.stack([column.lengths for column in columns], axis=1)
+    places = offsets_of(sizes.ravel())[:-1].reshape(sizes.shape)
+    out = np.empty(int(sizes.sum()), np.uint8)
+    for i, column in enumerate(columns):
+        out[spread(places[:, i], sizes[:, i])] = gather(column.data, column.offsets[:-1], sizes[:, i])
+    return ByteStrings(offsets_of(sizes.sum(axis=1)), out)

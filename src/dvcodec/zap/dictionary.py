@@ -1,0 +1,48 @@
+"""The dictionary of a field: its terms in byte order, each with what leads to its postings.
+
+Source: zapx ``dict.go``, ``new.go``. At the address that the field's record gives::
+
+    uv bytes | vellum                      values: see `dvcodec.zap.postings`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import ByteStrings
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.vellum import Fst, KeyBlock, build
+
+__all__ = ["decode_dictionary", "encode_dictionary", "term_blocks"]
+
+
+def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_LIMITS) -> Fst:
+    """Open the dictionary at an address.
+
+    Raises:
+        Truncated: it leaves the bytes in front of the footer.
+        DecodeError: as `Fst.open`.
+    """
+    head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
+    size = head.uvarint("bytes of a dictionary")
+    start = address + head.pos
+    if size > data.end - start:
+        raise data.outside("dictionary", start, size)
+    return Fst.open(data.window(start, start + size, "dictionary"), limits)
+
+
+def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:
+    """Encode a dictionary; terms ascend strictly."""
+    fst = build(terms, values)
+    return varints.uvarints(len(fst)) + fst
+
+
+def term_blocks(data: SegmentData, address: int | None, limits: Limits = DEFAULT_LIMITS) -> Iterator[KeyBlock]:
+    """Read all terms of a field and their values, many at once; nothing if the field has no dictionary."""
+    if address is not None:
+        yield from decode_dictionary(data, address, limits).blocks()

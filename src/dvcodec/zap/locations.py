@@ -1,0 +1,183 @@
+"""Locations: where in a document a term stands.
+
+Source: zapx ``posting.go`` (``readLocation``), ``new.go``. In a location chunk, for each posting that has any::
+
+    uv bytes that follow | locations: uv field | uv position | uv start | uv end | uv n | n * uv array position
+
+The number of locations is not stored. The field is the one the token came from: others stand in composite fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.zap import chains
+from dvcodec.zap.chunks import ChunkedBlocks
+
+__all__ = ["Locations", "decode_locations", "encode_locations"]
+
+Values = NDArray[np.uint64]
+Index = NDArray[np.int64]
+_HEAD = 5
+"""Numbers of a location in front of its array positions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Locations:
+    """Locations of many postings, one posting behind the other.
+
+    Attributes:
+        fields: int64[n], id of the field that the token came from.
+        positions: uint64[n], of the token, 1-based.
+        starts: uint64[n], first byte in the field's value.
+        ends: uint64[n], byte behind the last.
+        array_counts: int64[n], array positions of each.
+        array_positions: uint64, those of all.
+    """
+
+    fields: Index
+    positions: Values
+    starts: Values
+    ends: Values
+    array_counts: Index
+    array_positions: Values
+
+    @classmethod
+    def none(cls) -> Locations:
+        """Return no locations."""
+        index, values = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return cls(index, values, values, values, index, values)
+
+    @classmethod
+    def concat(cls, parts: list[Locations]) -> Locations:
+        """Put several one behind the other."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def take(self, index: Index) -> Locations:
+        """Return the locations at these places, in that order."""
+        firsts = offsets_of(self.array_counts)[:-1]
+        counts = self.array_counts[index]
+        return Locations(
+            self.fields[index],
+            self.positions[index],
+            self.starts[index],
+            self.ends[index],
+            counts,
+            gather(self.array_positions, firsts[index], counts),
+        )
+
+
+def decode_locations(
+    blocks: ChunkedBlocks, per_chunk: Index, freqs: Values, num_fields: int
+) -> tuple[Index, Locations]:
+    """Read the locations of the postings that have some.
+
+    Args:
+        blocks: the location chunks.
+        per_chunk: int64[chunks], postings with locations in each chunk.
+        freqs: uint64[n], frequency of each of these postings.
+        num_fields: fields of the segment.
+
+    Returns:
+        int64[n], locations of each posting, and the locations.
+
+    Raises:
+        NotCanonical: entries that do not fill their chunk exactly, locations that do not fill their entry, a
+            field that the segment does not have.
+    """
+    counts = _plain_counts(blocks, per_chunk, freqs)
+    if counts is not None:
+        begins = spread(np.cumsum(1 + _HEAD * counts) - _HEAD * counts, _HEAD * counts)[::_HEAD]
+    else:
+        begins, counts = _any_counts(blocks, per_chunk)
+    values = blocks.values
+    fields = values[begins]
+    bad = np.flatnonzero(fields >= num_fields)
+    if len(bad):
+        at = int(blocks.begins[begins[bad[0]]])
+        chunk = int(np.searchsorted(blocks.bounds, at, side="right")) - 1
+        raise blocks.error("field of a location", chunk, expected=f"below {num_fields}", actual=int(fields[bad[0]]))
+    sizes = values[begins + _HEAD - 1].astype(np.int64)
+    return counts, Locations(
+        fields.astype(np.int64),
+        values[begins + 1],
+        values[begins + 2],
+        values[begins + 3],
+        sizes,
+        gather(values, begins + _HEAD, sizes) if sizes.any() else np.zeros(0, np.uint64),
+    )
+
+
+def _plain_counts(blocks: ChunkedBlocks, per_chunk: Index, freqs: Values) -> Index | None:
+    """Return `freqs` if every posting has just as many locations, and none an array position; else None.
+
+    Text fields are like that. Then all places are known at once, and it is enough to check that the guess is what
+    following the entries one by one would have found: each entry as long as it says, each chunk filled by its own.
+    """
+    values, begins = blocks.values, blocks.begins
+    if len(freqs) and int(freqs.max()) > len(values):
+        return None
+    counts = freqs.astype(np.int64)
+    entries = 1 + _HEAD * counts
+    stops = np.cumsum(entries)
+    if int(blocks.firsts[-1]) != (int(stops[-1]) if len(stops) else 0):
+        return None
+    if (offsets_of(entries)[offsets_of(per_chunk)] != blocks.firsts).any():
+        return None
+    edges = np.append(begins, blocks.bounds[-1])
+    heads = stops - entries
+    if (values[heads] != (edges[stops] - edges[heads + 1]).astype(np.uint64)).any():
+        return None
+    tails = spread(heads + 1, entries - 1)[_HEAD - 1 :: _HEAD]
+    return None if values[tails].any() else counts
+
+
+def _any_counts(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Index]:
+    """Follow the entries of all chunks, then the locations of all entries."""
+    edges = np.append(blocks.begins, blocks.bounds[-1])
+    entries, chunk, bad = chains.sized(blocks.values, edges[:-1], edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
+    if bad >= 0:
+        raise blocks.error("bytes of a location entry", bad, expected="entries that fill the chunk")
+    blocks.expect("postings with locations", np.bincount(chunk, minlength=len(per_chunk)), per_chunk)
+    sizes = blocks.values[entries].astype(np.int64)
+    stops = np.searchsorted(edges, edges[entries + 1] + sizes)
+    begins, owner, bad = chains.counted(blocks.values, entries + 1, stops, _HEAD)
+    if bad >= 0:
+        raise blocks.error("location", int(chunk[bad]), expected="locations that fill their entry")
+    return begins, np.bincount(owner, minlength=len(entries))
+
+
+def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
+    """Encode the entry of each posting: empty where it has no location.
+
+    Args:
+        counts: int64[n], locations of each posting.
+        locations: those of all.
+    """
+    sizes = _HEAD + locations.array_counts
+    stops = np.cumsum(sizes)
+    heads = stops - sizes
+    numbers = np.empty(int(stops[-1]) if len(stops) else 0, np.uint64)
+    for k, column in enumerate((locations.fields, locations.positions, locations.starts, locations.ends)):
+        numbers[heads + k] = column
+    numbers[heads + _HEAD - 1] = locations.array_counts
+    numbers[spread(heads + _HEAD, locations.array_counts)] = locations.array_positions
+    body, lengths = varints.encode(numbers)
+    bounds = offsets_of(lengths)[offsets_of(sizes)[offsets_of(counts)]]
+    some = np.flatnonzero(counts)
+    prefix, prefix_sizes = varints.encode(np.diff(bounds)[some])
+    entry_sizes = np.zeros(len(counts), np.int64)
+    entry_sizes[some] = prefix_sizes + np.diff(bounds)[some]
+    places = offsets_of(entry_sizes)
+    out = np.empty(int(places[-1]), np.uint8)
+    out[spread(places[some], prefix_sizes)] = prefix
+    out[spread(places[some] + prefix_sizes, np.diff(bounds)[some])] = body
+    return ByteStrings(places, out)

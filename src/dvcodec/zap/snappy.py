@@ -1,0 +1,146 @@
+"""Snappy's block format, as zap has it around stored values and doc values: many small blocks at once.
+
+Specification: google/snappy, ``format_description.txt``::
+
+    uv size of the content | elements: literals, and copies of what has been written before
+
+A copy of at most 64 bytes takes 3 bytes or 2, so a block has no more content than 64 / 3 of its own bytes: a block that
+announces more is refused before anything is allocated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cramjam
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["EMPTY", "compress", "content_sizes", "decompress_into", "most"]
+
+EMPTY = b"\0"
+"""The block of no content."""
+LIMIT = "max_blob_bytes"
+_COPY = (64, 3)
+"""Content and size of the densest element."""
+_MAX_CONTENT = 2**32 - 1
+
+Index = NDArray[np.int64]
+
+
+def most(size: int) -> int:
+    """Return how many bytes a block of `size` bytes can hold."""
+    return size * _COPY[0] // _COPY[1]
+
+
+def content_sizes(
+    cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str, *, limits: Limits = DEFAULT_LIMITS
+) -> Index:
+    """Read the sizes that blocks announce, and refuse those that they cannot hold.
+
+    Args:
+        cursor: the window.
+        starts: int64[n], position of each block.
+        stops: int64[n], position behind each; inside the window.
+        what: names the blocks in errors.
+        limits: `Limits.max_blob_bytes` bounds the content of all of them together.
+
+    Raises:
+        Truncated: a block has no byte, or ends in its size.
+        NotCanonical: a size is no varint, or larger than the block can hold.
+        LimitExceeded: more content than `limits` allow.
+    """
+    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
+    none = np.flatnonzero(starts >= stops)
+    if len(none):
+        raise cursor.error(Truncated, what, at=int(starts[none[0]]), expected="a snappy block", actual="no bytes")
+    values, behind = varints.read_at(cursor, starts, f"content size of {what}")
+    cut = np.flatnonzero(behind > stops)
+    if len(cut):
+        at, size = int(starts[cut[0]]), int(stops[cut[0]] - starts[cut[0]])
+        raise cursor.error(Truncated, f"content size of {what}", at=at, expected="a varint", actual=f"{size} bytes")
+    room = (stops - behind) * _COPY[0] // _COPY[1]
+    room = np.minimum(room, _MAX_CONTENT)
+    large = np.flatnonzero(values > room.astype(np.uint64))
+    if len(large):
+        i = int(large[0])
+        raise cursor.error(
+            NotCanonical,
+            f"content size of {what}",
+            at=int(starts[i]),
+            expected=f"at most {int(room[i])} in {int(stops[i] - starts[i])} bytes",
+            actual=int(values[i]),
+        )
+    sizes = values.astype(np.int64)
+    long = np.flatnonzero((sizes == 0) & (behind != stops))
+    if len(long):
+        i = int(long[0])
+        raise cursor.error(
+            NotCanonical,
+            what,
+            at=int(behind[i]),
+            expected="no bytes behind an empty block",
+            actual=int((stops - behind)[i]),
+        )
+    if len(sizes):
+        limits.check(LIMIT, int(sizes.sum()), cursor, int(starts[0]))
+    return sizes
+
+
+def decompress_into(
+    cursor: Cursor,
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+    out: NDArray[np.uint8],
+    places: NDArray[Any],
+    sizes: NDArray[Any],
+    what: str,
+) -> None:
+    """Decompress blocks, each to its place.
+
+    Args:
+        cursor: the window.
+        starts: int64[n], position of each block.
+        stops: int64[n], position behind each.
+        out: what to write to.
+        places: int64[n], where in `out` the content of each belongs.
+        sizes: int64[n], of `content_sizes`.
+        what: names the blocks in errors.
+
+    Raises:
+        NotCanonical: a block is damaged, or does not hold what it announced.
+    """
+    some = np.asarray(sizes) > 0
+    source, target, decompress = cursor.view, out.data, cramjam.snappy.decompress_raw_into
+    places, sizes = np.asarray(places)[some], np.asarray(sizes)[some]
+    blocks = zip(
+        np.asarray(starts)[some].tolist(),
+        np.asarray(stops)[some].tolist(),
+        places.tolist(),
+        (places + sizes).tolist(),
+        strict=True,
+    )
+    for start, stop, low, high in blocks:
+        try:
+            decompress(source[start:stop], target[low:high])
+        except cramjam.DecompressionError as err:
+            raise cursor.error(
+                NotCanonical, what, at=start, expected=f"a snappy block of {high - low} bytes", actual=str(err)
+            ) from None
+
+
+def compress(data: NDArray[np.uint8], offsets: NDArray[Any]) -> list[bytes]:
+    """Compress the pieces of a flat array that lie between offsets: n blocks for int64[n + 1]."""
+    view, bounds, pack = (
+        memoryview(np.ascontiguousarray(data)),
+        np.asarray(offsets).tolist(),
+        cramjam.snappy.compress_raw,
+    )
+    return [
+        bytes(pack(view[low:high])) if high > low else EMPTY for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
