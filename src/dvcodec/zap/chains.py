@@ -24,10 +24,15 @@ from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import gather, offsets_of, spread
 from dvcodec.zap.data import Pieces
 
-__all__ = ["counted", "sized", "spans"]
+__all__ = ["counted", "sized", "spans", "tagged"]
 
 Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
+
+_HOP = 1000
+"""Places that one pass takes care of in the time that a single hop takes."""
+_SIZE_BYTES = 5
+"""Bytes of the largest size that `tagged` follows."""
 
 
 def counted(
@@ -87,7 +92,7 @@ def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[In
 
 def sized(
     values: Values,
-    byte_begins: NDArray[Any],
+    byte_begins: NDArray[Any],  # noqa: ARG001  (where they end is enough)
     byte_ends: NDArray[Any],
     starts: NDArray[Any],
     stops: NDArray[Any],
@@ -97,7 +102,7 @@ def sized(
     Args:
         values: uint64[n], of varints that stand one behind the other within each span.
         byte_begins: int64[n], position of each varint's first byte, ascending.
-        byte_ends: int64[n], position of each varint's last byte.
+        byte_ends: int64[n], position of each varint's last byte (or behind it: differences alone count).
         starts: int64[k], index of the first varint of each span.
         stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
 
@@ -117,8 +122,11 @@ def sized(
     size = values[place]
     inside = np.flatnonzero(size <= (np.repeat(last, counts) - behind).astype(np.uint64))
     target = behind[inside] + size[inside].astype(np.int64)
-    local = np.searchsorted(behind, target)  # the varint that the entry ends with: its own size, if it is empty
-    hit = behind[local] == target
+    # The varint that ends where the entry does; of an empty entry that is its own size.
+    ending = np.full(int(behind[-1] - behind[0]) + 1, -1, np.int64)
+    ending[behind - behind[0]] = np.arange(len(place))
+    local = ending[target - behind[0]]
+    hit = local >= 0
     step = np.zeros(len(place), np.int64)
     step[inside[hit]] = local[hit] + 1 - inside[hit]
     found, bad = _follow(step, ends)
@@ -136,26 +144,31 @@ def _follow(step: Index, ends: Index) -> tuple[Index, int]:
         The places that are reached, ascending, and the first span whose chain breaks, -1 if none does.
     """
     size = len(step)
-    done, broken = size, size + 1
-    jump = np.arange(size + 2, dtype=np.int64)
+    done = size
+    jump = np.arange(size + 1, dtype=np.int64)
     jump[:size] += step
     last = np.zeros(size + 1, np.bool_)
     last[ends[1:]] = True
-    jump[:size][last[jump[:size]]] = done
-    jump[:size][step == 0] = broken
-    starts = ends[:-1][np.diff(ends) > 0]
-    reached = np.zeros(size + 2, np.bool_)
-    reached[starts] = True
-    front = starts
-    follow = jump
-    while True:
-        new = follow[front]
-        new = new[new < size]
-        if not len(new):
-            break
-        reached[new] = True
-        front = np.concatenate([front, new])
-        follow = follow[follow]
+    jump[:size][last[jump[:size]] | (step == 0)] = done
+    lengths = np.diff(ends)
+    front = ends[:-1][lengths > 0]
+    # Strides of 2**k places cost k passes over all places, and leave so many times fewer of them to walk one by one.
+    longest = int(lengths.max()) if len(lengths) else 0
+    strides = [jump]
+    while _HOP * longest >> len(strides) > size:
+        strides.append(strides[-1][strides[-1]])
+    reached = np.zeros(size + 1, np.bool_)
+    fronts = []
+    while len(front):
+        fronts.append(front)
+        front = strides[-1][front]
+        front = front[front < done]
+    front = np.concatenate(fronts) if fronts else front
+    reached[front] = True
+    for stride in reversed(strides[:-1]):
+        front = np.concatenate([front, stride[front]])
+        front = front[front < done]
+        reached[front] = True
     found = np.flatnonzero(reached[:size])
     stuck = found[step[found] == 0]
     bad = int(np.searchsorted(ends, stuck[0], side="right")) - 1 if len(stuck) else -1
@@ -195,3 +208,35 @@ def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) 
         )
     values, _ = varints.decode(Pieces(data, starts + cursor.base, lengths, cursor.source or ""), what)
     return values, firsts, ends + 1 + np.repeat(shift, np.diff(firsts))
+
+
+def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
+    """Find records of two varints and bytes behind them, as many as the second varint says: the first ones of `data`.
+
+    Args:
+        data: uint8, the first record at its start; what follows the last one may be anything.
+        count: records to look for.
+
+    Returns:
+        int64[m] position of each record's bytes, and int64[m] how many they are; m is `count`, or less where `data`
+        ends before, or where a record has more than 2**35 bytes. The first varint of a record is not looked at.
+    """
+    # A place is the end of a record's first varint: every byte below 0x80 could be one.
+    ends = np.flatnonzero(data < 0x80)
+    places = ends[:-1]
+    if not len(places) or not count:
+        return places[:0], places[:0]
+    begins, widths = places + 1, ends[1:] - places
+    sizes = np.zeros(len(places), np.int64)
+    for k in range(_SIZE_BYTES):
+        more = np.flatnonzero(widths > k)
+        sizes[more] |= (data[begins[more] + k] & 0x7F).astype(np.int64) << 7 * k
+    begins = ends[1:] + 1
+    sound = (widths <= _SIZE_BYTES) & (sizes <= len(data) - begins)
+    step = np.zeros(len(places), np.int64)
+    follows = np.searchsorted(ends, (begins + sizes)[sound])
+    inside = np.flatnonzero(sound)
+    step[inside] = np.minimum(follows, len(places)) - inside
+    found, _ = _follow(step, np.array([0, len(places)]))
+    found = found[sound[found]][:count]
+    return begins[found], sizes[found]

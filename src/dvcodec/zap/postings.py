@@ -15,7 +15,8 @@ list has no location at all, its address is 2**64 - 1 in version 12 and 0 from 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
@@ -55,7 +56,20 @@ _ALWAYS_BLOCK, _NOT_IS_NONE = 11, 12
 _KIND = np.uint64(62)
 _ADDRESS = np.uint64((1 << 62) - 1)
 _ONE_HIT = 2
+POSTINGS_AT_ONCE = 1 << 18
+"""Postings that are decoded or encoded together."""
 _RECORD_ROOM = 3 * varints.MAX_BYTES
+
+
+def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
+    """Cut a row of things into parts ``[start, stop)`` that weigh at most so much, or are one thing."""
+    bounds = offsets_of(weights)
+    start = 0
+    while start < len(weights):
+        stop = int(np.searchsorted(bounds, bounds[start] + most, side="right")) - 1
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +100,44 @@ class Postings:
         """int64[n], place of each posting's term."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
+    @classmethod
+    def none(cls) -> Postings:
+        """Return no lists."""
+        index, values = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return cls(index, index, values, values, index, Locations.none())
+
+    @classmethod
+    def concat(cls, parts: list[Postings]) -> Postings:
+        """Put the lists of several one behind the other."""
+        parts = [cls.none(), *parts]
+        return cls(
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.docs for part in parts]),
+            np.concatenate([part.freqs for part in parts]),
+            np.concatenate([part.norms for part in parts]),
+            np.concatenate([part.location_counts for part in parts]),
+            Locations.concat([part.locations for part in parts]),
+        )
+
+    def take(self, order: Index, counts: Index) -> Postings:
+        """Return the postings at these places, in that order, as lists of `counts`."""
+        located = self.location_counts[order]
+        places = spread(offsets_of(self.location_counts)[:-1][order], located)
+        return Postings(
+            counts,
+            self.docs[order],
+            self.freqs[order],
+            self.norms[order],
+            located,
+            self.locations.take(places) if len(self.locations) else self.locations,
+        )
+
+    def lists(self, part: slice | NDArray[np.bool_]) -> Postings:
+        """Return the lists of some terms: a slice of them, or those where a mask is True."""
+        terms = np.arange(len(self.counts))[part]
+        counts = self.counts[terms]
+        return self.take(spread(offsets_of(self.counts)[:-1][terms], counts), counts)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
@@ -114,6 +166,10 @@ class Records:
 
     def __getitem__(self, part: slice | NDArray[Any]) -> Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
+
+    def cuts(self, postings: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
+        """Cut the terms into parts ``[start, stop)`` of at most so many postings, or of one term."""
+        yield from cut_by_weight(self.counts, postings)
 
 
 def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records:
@@ -403,11 +459,3 @@ def _place(
     )
     heads = ByteStrings(offsets_of(sizes)[::3], numbers)
     return (starts + freq_sizes + location_sizes).astype(np.uint64), heads
-
-
-def renumber(postings: Postings, docs: Index, location_fields: Index | None = None) -> Postings:
-    """Return the postings with other document numbers, and their locations with other field ids."""
-    locations = postings.locations
-    if location_fields is not None and len(locations):
-        locations = replace(locations, fields=location_fields[locations.fields])
-    return replace(postings, docs=docs, locations=locations)

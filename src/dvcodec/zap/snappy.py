@@ -134,13 +134,8 @@ def decompress_into(
             ) from None
 
 
-def compress(data: NDArray[np.uint8], offsets: NDArray[Any]) -> list[bytes]:
-    """Compress the pieces of a flat array that lie between offsets: n blocks for int64[n + 1]."""
-    view, bounds, pack = (
-        memoryview(np.ascontiguousarray(data)),
-        np.asarray(offsets).tolist(),
-        cramjam.snappy.compress_raw,
-    )
-    return [
-        bytes(pack(view[low:high])) if high > low else EMPTY for low, high in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+def compress(data: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any]) -> list[bytes]:
+    """Compress pieces of a flat array, each into a block of its own."""
+    view, pack = np.ascontiguousarray(data).data, cramjam.snappy.compress_raw
+    pieces = zip(np.asarray(starts).tolist(), np.asarray(stops).tolist(), strict=True)
+    return [bytes(pack(view[start:stop])) if stop > start else EMPTY for start, stop in pieces]

@@ -1,0 +1,270 @@
+"""The physical order of a segment, for the writer and the merger alike.
+
+Source: zapx ``new.go`` (``convert``), ``merge.go`` (``mergeToWriter``)::
+
+    stored records | stored index | [v17: edge list]
+    v11..v15  of each field: its postings, term by term | dictionary | [doc values]
+              doc value table | field records | fields index | footer
+    v16, v17  of each field: its postings, term by term | dictionary | [doc values] | text section
+              of each thesaurus: its lists | dictionary | synonyms | synonym section
+              field records | sections index | footer
+
+What Go leaves to chance from version 16 on (the order of sections, of a field's list of them, of edges, of a thesaurus'
+synonyms) is in ascending order here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import BytesLike
+from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.io.sink import Sink
+from dvcodec.zap import chunks
+from dvcodec.zap.dictionary import encode_dictionary
+from dvcodec.zap.doc_values import DocValues, encode_doc_values
+from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.fields import (
+    MAX_FIELDS,
+    SYNONYMS,
+    TEXT,
+    encode_block,
+    encode_field,
+    encode_fields_index,
+    encode_record,
+    encode_text,
+)
+from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
+from dvcodec.zap.nested import Edges, encode_edges
+from dvcodec.zap.postings import (
+    LOCATIONS_WITHIN_FREQ,
+    POSTINGS_AT_ONCE,
+    Postings,
+    cut_by_weight,
+    encode_one_hits,
+    encode_postings,
+)
+from dvcodec.zap.stored import StoredColumns, encode_stored, encode_stored_index
+from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
+
+__all__ = ["FieldContent", "check_version", "write_content"]
+
+NESTED_FROM = WRITER_ID_FROM
+_SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FieldContent:
+    """What a segment holds of one field, besides stored values.
+
+    Attributes:
+        name: name of the field.
+        options: what it is kept for; written in version 17.
+        terms: in byte order, each once.
+        postings: one list a term; none is empty.
+        one_hits: bool[terms], lists that go into the dictionary: one document, frequency 1, no location.
+        doc_values: None if the field has no block of them.
+        thesaurus: synonyms, from version 16 on.
+    """
+
+    name: str
+    options: FieldOptions
+    terms: ByteStrings
+    postings: Postings
+    one_hits: NDArray[np.bool_]
+    doc_values: DocValues | None = None
+    thesaurus: Thesaurus | None = None
+
+
+def check_version(version: int, chunk_mode: int | None) -> int:
+    """Return the chunk mode to write, refusing a version or a mode that is none."""
+    if version not in VERSIONS:
+        raise UsageError(f"zap versions are {VERSIONS[0]} to {VERSIONS[-1]}, not {version}")
+    mode = DEFAULT_CHUNK_MODE[version] if chunk_mode is None else chunk_mode
+    chunks.check_mode(version, mode)
+    return mode
+
+
+@dataclass
+class _Out:
+    """A sink that keeps the running CRC."""
+
+    sink: Sink
+    crc: int = 0
+    start: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start = self.sink.position
+
+    @property
+    def position(self) -> int:
+        return self.sink.position - self.start
+
+    def write(self, data: BytesLike) -> int:
+        """Append; return the address."""
+        at = self.position
+        self.crc = crc32(data, self.crc)
+        self.sink.write(data)
+        return at
+
+
+def write_content(
+    sink: Sink,
+    version: int,
+    chunk_mode: int,
+    num_docs: int,
+    stored: Iterable[StoredColumns],
+    fields: Iterable[FieldContent],
+    *,
+    edges: Edges | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Write a segment.
+
+    Args:
+        sink: where to; the segment begins at its position.
+        version: 11 to 17.
+        chunk_mode: as `check_version` returned it.
+        num_docs: documents.
+        stored: stored values of all documents in order, some documents at a time.
+        fields: the fields by id, ``_id`` first; asked for one by one, as they are written.
+        edges: nested documents, version 17.
+        progress: called with the name of each field when it has been written.
+
+    Raises:
+        UsageError: more than 65,534 fields, or contents that zapx's readers of that version fail on.
+    """
+    out = _Out(sink)
+    footer = Footer(version, num_docs, 0, 0, None, chunk_mode)
+    stored_index = 0
+    if num_docs:
+        stored_index = _write_stored(out, footer, stored, edges or Edges.none())
+    elif version >= SECTIONS_FROM:
+        out.write(b"\0")  # zapx takes a record at address 0 for a field that is not there
+    written = []
+    for content in fields:
+        written.append(_write_field(out, footer, content))
+        progress(content.name)
+    if len(written) > MAX_FIELDS:
+        raise UsageError(f"a segment has at most {MAX_FIELDS} fields, not {len(written)}")
+    table = None
+    if version >= SECTIONS_FROM:
+        _write_synonyms(out, footer, written)
+        options = version >= WRITER_ID_FROM
+        addresses = [
+            out.write(encode_field(one.name, one.options if options else None, one.sections)) for one in written
+        ]
+    else:
+        if num_docs:
+            table = out.write(b"".join(encode_block(one.block) for one in written))
+        addresses = [out.write(encode_record(one.name, one.dictionary)) for one in written]
+    index = out.write(encode_fields_index(version, addresses))
+    sink.write(encode_footer(Footer(version, num_docs, stored_index, index, table, chunk_mode), out.crc))
+
+
+def _write_stored(out: _Out, footer: Footer, stored: Iterable[StoredColumns], edges: Edges) -> int:
+    """Write stored documents, their index and the edges; return the address of the index."""
+    addresses = []
+    done = 0
+    for columns in stored:
+        count = int(columns.docs[-1]) + 1 - done if len(columns) else 0
+        records, places = encode_stored(columns, count, first=done, base=out.position)
+        out.write(records)
+        addresses.append(places)
+        done += count
+    if done != footer.num_docs:
+        raise UsageError(f"stored values end at document {done} of {footer.num_docs}")
+    index = out.write(encode_stored_index(np.concatenate(addresses)))
+    if footer.version >= NESTED_FROM:
+        out.write(encode_edges(edges))
+    return index
+
+
+@dataclass
+class _Written:
+    """Where what was written of a field is."""
+
+    name: str
+    options: FieldOptions
+    thesaurus: Thesaurus | None
+    dictionary: int = 0
+    block: tuple[int, int] | None = None
+    sections: dict[int, int] = field(default_factory=lambda: {TEXT: 0, SYNONYMS: 0})
+
+
+def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
+    version = footer.version
+    written = _Written(content.name, content.options, content.thesaurus)
+    if not footer.num_docs:
+        return written
+    _check(version, content)
+    values = np.empty(len(content.terms), np.uint64)
+    if content.one_hits.any():
+        first = offsets_of(content.postings.counts)[:-1][content.one_hits]
+        values[content.one_hits] = encode_one_hits(content.postings.docs[first], content.postings.norms[first])
+        general = content.postings.lists(~content.one_hits)
+    else:
+        general = content.postings
+    records = []
+    for part in _parts(footer, general):
+        data, addresses = encode_postings(footer, part, out.position)
+        out.write(data)
+        records.append(addresses)
+    if records:
+        values[~content.one_hits] = np.concatenate(records)
+    written.dictionary = out.write(encode_dictionary(content.terms, values))
+    if content.doc_values is not None:
+        block = encode_doc_values(
+            version,
+            footer.num_docs,
+            footer.chunk_mode,
+            content.options if version >= WRITER_ID_FROM else None,
+            content.doc_values.docs,
+            content.doc_values.values,
+        )
+        start = out.write(block)
+        written.block = (start, out.position)
+    if version >= SECTIONS_FROM:
+        written.sections[TEXT] = out.write(encode_text(written.dictionary, written.block))
+    return written
+
+
+def _check(version: int, content: FieldContent) -> None:
+    """Refuse what zapx's readers of that version fail on, or lose."""
+    postings = content.postings
+    if version <= LOCATIONS_WITHIN_FREQ and (postings.location_counts.astype(np.uint64) > postings.freqs).any():
+        raise UsageError(
+            f"field {content.name!r}: more locations than the frequency, on which readers of version {version} panic"
+        )
+    if version >= WRITER_ID_FROM:
+        if content.options & _SKIPS not in (FieldOptions(0), _SKIPS):
+            raise UsageError(
+                f"field {content.name!r}: doc values without compression but with chunks, or the other way round, "
+                "are misread by every reader of version 17: set both options or neither"
+            )
+        if content.options & FieldOptions.DOC_VALUES and content.doc_values is None:
+            raise UsageError(f"field {content.name!r} has the option of doc values, and no block of them")
+    elif content.thesaurus is not None and version < SECTIONS_FROM:
+        raise UsageError(f"field {content.name!r}: version {version} has no synonyms")
+
+
+def _parts(footer: Footer, postings: Postings) -> Iterator[Postings]:
+    """Cut lists into parts of a bounded number of postings and chunks."""
+    sizes = chunks.chunk_sizes(footer.version, footer.chunk_mode, footer.num_docs, postings.counts)
+    weights = postings.counts + (footer.num_docs - 1) // sizes + 1
+    for start, stop in cut_by_weight(weights, POSTINGS_AT_ONCE):
+        yield postings.lists(slice(start, stop))
+
+
+def _write_synonyms(out: _Out, footer: Footer, written: list[_Written]) -> None:
+    for one in written:
+        if one.thesaurus is not None and footer.num_docs:
+            data, address = encode_thesaurus(footer.version, one.thesaurus, out.position)
+            out.write(data)
+            one.sections[SYNONYMS] = address

@@ -1,0 +1,425 @@
+"""Doc values: the terms of each document, for sorting and facets.
+
+Source: zapx ``contentcoder.go``, ``docvalues.go``. The block of one field::
+
+    block    chunk 0 | chunk 1 | .. | uv end of each chunk, from the start on | u64 BE bytes of these | u64 BE chunks
+    chunk    uv n | n * (uv document, uv end in the content) | content of n documents, a snappy block
+
+Chunk i holds the documents from ``i * size`` on, 1024 of them; in version 11 as many as the footer says. The content
+of a document is its distinct terms, ascending, each followed by 0xff (terms are not escaped); behind them may stand
+the shape of a geo field, followed by 0xff too. A document without any is not listed, and most chunks without documents
+have no bytes at all.
+
+From zapx v17.0.2 on two options of a field change that: `FieldOptions.SKIP_DOC_VALUE_COMPRESSION` leaves the content
+as it is, `FieldOptions.SKIP_DOC_VALUE_CHUNKING` makes a chunk of every document, content alone. zapx reads its own
+files wrongly where only one of them is set: that is decoded here and not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.zap import snappy
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.footer import Footer
+
+__all__ = [
+    "TERM_END",
+    "DocValueBlock",
+    "DocValues",
+    "decode_doc_values",
+    "doc_value",
+    "encode_doc_values",
+    "split_terms",
+]
+
+TERM_END = 0xFF
+"""The byte behind each term."""
+CHUNK_DOCS = 1024
+"""Documents of a chunk, but in version 11."""
+_FACTOR_VERSION = 11
+"""The version whose footer holds the size of chunks itself."""
+_OPTIONS_FROM = 17
+_TRAILER = 16
+_EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
+_BOTH = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+_BATCH_BYTES = 1 << 22
+_BATCH_CHUNKS = 1 << 16
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocValues:
+    """The doc values of some documents.
+
+    Attributes:
+        docs: int64[k], strictly ascending; documents without a value are left out.
+        values: the bytes of each: its terms, 0xff behind each. `split_terms` takes them apart.
+    """
+
+    docs: Index
+    values: ByteStrings
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocValueBlock:
+    """Where the chunks of one field's doc values are.
+
+    Attributes:
+        data: the segment.
+        start: address of the first chunk.
+        bounds: int64[chunks + 1], where each chunk begins, from `start` on, and where the last one ends.
+        chunk_docs: documents of a chunk.
+        num_docs: documents of the segment.
+        compressed: whether contents are snappy blocks.
+        listed: whether a chunk says which documents it holds; otherwise there is one, with the chunk's number.
+        limits: `Limits.max_blob_bytes` bounds what is decompressed at once.
+    """
+
+    data: SegmentData
+    start: int
+    bounds: Index
+    chunk_docs: int
+    num_docs: int
+    compressed: bool
+    listed: bool
+    limits: Limits = DEFAULT_LIMITS
+
+    @classmethod
+    def open(
+        cls,
+        data: SegmentData,
+        footer: Footer,
+        block: tuple[int, int],
+        options: FieldOptions | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> DocValueBlock:
+        """Read where the chunks are.
+
+        Args:
+            data: the segment.
+            footer: its footer.
+            block: address of the block and of its end, as `FieldInfo.doc_values` has them.
+            options: what the field is kept for, `FieldInfo.options`.
+            limits: see the class.
+
+        Raises:
+            Truncated: the block leaves the bytes in front of the footer, or is shorter than its trailer.
+            NotCanonical: another number of chunks than the documents make, or ends that descend or do not fill the
+                block.
+        """
+        start, stop = block
+        chunk_docs, compressed, listed = _layout(footer.version, footer.chunk_mode, options)
+        if not chunk_docs:
+            raise data.error("chunk mode", data.end, expected="documents of a chunk, at least 1", actual=0)
+        trailer = data.window(stop - _TRAILER, stop, "trailer of doc values")
+        size, count = trailer.u64be("bytes of chunk ends"), trailer.u64be("number of chunks")
+        chunks = -(-footer.num_docs // chunk_docs)
+        room = stop - start - _TRAILER
+        if count != chunks:
+            raise trailer.error(NotCanonical, "number of doc value chunks", at=8, expected=chunks, actual=count)
+        if not count <= size <= room:
+            expected = f"{count} ends, in front of them {max(room, 0)} bytes of block"
+            raise trailer.error(NotCanonical, "bytes of chunk ends", at=0, expected=expected, actual=size)
+        table = data.window(stop - _TRAILER - size, stop - _TRAILER, "ends of doc value chunks")
+        ends, _ = varints.decode(table, "end of a doc value chunk")
+        if len(ends) != count:
+            raise table.error(NotCanonical, "ends of doc value chunks", at=0, expected=count, actual=len(ends))
+        wrong = np.flatnonzero(ends[1:] < ends[:-1])
+        if len(wrong):
+            i = int(wrong[0]) + 1
+            expected = f"at least {int(ends[i - 1])}, the one before"
+            raise table.error(NotCanonical, "end of a doc value chunk", at=0, expected=expected, actual=int(ends[i]))
+        if (int(ends[-1]) if count else 0) != room - size:
+            last = int(ends[-1]) if count else 0
+            raise table.error(NotCanonical, "end of the last doc value chunk", at=0, expected=room - size, actual=last)
+        bounds = np.zeros(count + 1, np.int64)
+        bounds[1:] = ends
+        return cls(data, start, bounds, chunk_docs, footer.num_docs, compressed, listed, limits)
+
+    def chunk(self, number: int) -> DocValues:
+        """Read one chunk.
+
+        Raises:
+            DecodeError: see `decode_doc_values`.
+        """
+        return self._listed(number) if self.listed else self._single(number, number + 1)
+
+    def __iter__(self) -> Iterator[DocValues]:
+        """Read all chunks that hold something; where a chunk is one document, many of them at once."""
+        if self.listed:
+            for number in np.flatnonzero(np.diff(self.bounds)).tolist():
+                found = self._listed(number)
+                if len(found):
+                    yield found
+            return
+        room = min(_BATCH_BYTES, self.limits.max_blob_bytes // (snappy.most(3) // 3 + 1))
+        first, chunks = 0, len(self.bounds) - 1
+        while first < chunks:
+            stop = int(np.searchsorted(self.bounds, self.bounds[first] + room, side="right")) - 1
+            stop = max(min(stop, first + _BATCH_CHUNKS, chunks), first + 1)
+            found = self._single(first, stop)
+            if len(found):
+                yield found
+            first = stop
+
+    def get(self, doc: int) -> bytes | None:
+        """Return the bytes of one document, None if it has none; only its chunk is read.
+
+        Raises:
+            UsageError: the segment does not have that document.
+            DecodeError: see `decode_doc_values`.
+        """
+        if not 0 <= doc < self.num_docs:
+            raise UsageError(f"document {doc} of {self.num_docs}")
+        found = self.chunk(doc // self.chunk_docs)
+        i = int(np.searchsorted(found.docs, doc))
+        if i == len(found) or found.docs[i] != doc:
+            return None
+        value: bytes = found.values[i]
+        return value
+
+    def _window(self, first: int, stop: int) -> Cursor:
+        bounds = self.bounds
+        return self.data.window(self.start + int(bounds[first]), self.start + int(bounds[stop]), "doc values")
+
+    def _listed(self, number: int) -> DocValues:
+        """Read a chunk that names its documents."""
+        cursor = self._window(number, number + 1)
+        if not cursor.end:
+            return DocValues(np.zeros(0, np.int64), ByteStrings.from_list([]))
+        low = number * self.chunk_docs
+        high = min(low + self.chunk_docs, self.num_docs)
+        count = cursor.uvarint("documents of a doc value chunk")
+        most = min(high - low, cursor.remaining // 2)
+        if count > most:
+            raise cursor.error(
+                NotCanonical, "documents of a doc value chunk", at=0, expected=f"at most {most}", actual=count
+            )
+        numbers, stops = varints.read_runs(
+            cursor, np.array([cursor.pos]), np.array([2 * count]), "documents of a doc value chunk"
+        )
+        docs, ends = numbers[::2], numbers[1::2]
+        wrong = (docs < low) | (docs >= high)
+        wrong[1:] |= docs[1:] <= docs[:-1]
+        if wrong.any():
+            raise cursor.error(
+                NotCanonical,
+                "document of a doc value chunk",
+                at=0,
+                expected=f"{low} to {high - 1}, ascending",
+                actual=int(docs[np.argmax(wrong)]),
+            )
+        begin = int(stops[0])
+        content = self._content(cursor, begin)
+        wrong = ends > len(content)
+        wrong[1:] |= ends[1:] < ends[:-1]
+        if wrong.any():
+            raise cursor.error(
+                NotCanonical,
+                "end of a document's values",
+                at=0,
+                expected=f"ascending, at most {len(content)}",
+                actual=int(ends[np.argmax(wrong)]),
+            )
+        offsets = np.zeros(count + 1, np.int64)
+        offsets[1:] = ends
+        if offsets[-1] != len(content):
+            raise cursor.error(
+                NotCanonical, "end of the last document's values", at=0, expected=len(content), actual=int(offsets[-1])
+            )
+        values = ByteStrings(offsets, content)
+        self._check_terms(cursor, docs.astype(np.int64), values)
+        return DocValues(docs.astype(np.int64), values)
+
+    def _content(self, cursor: Cursor, begin: int) -> NDArray[np.uint8]:
+        if not self.compressed:
+            return varints.bytes_of(cursor)[begin:]
+        starts, stops = np.array([begin]), np.array([cursor.end])
+        sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
+        out = np.empty(int(sizes[0]), np.uint8)
+        snappy.decompress_into(cursor, starts, stops, out, np.zeros(1, np.int64), sizes, "doc values")
+        return out
+
+    def _single(self, first: int, stop: int) -> DocValues:
+        """Read chunks of one document each."""
+        cursor = self._window(first, stop)
+        bounds = self.bounds[first : stop + 1] - self.bounds[first]
+        some = np.flatnonzero(np.diff(bounds))
+        starts, stops = bounds[some], bounds[some + 1]
+        if not self.compressed:
+            found = DocValues(first + some, ByteStrings(np.append(starts, cursor.end), varints.bytes_of(cursor)))
+        else:
+            sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
+            if len(some) and not first + some[0] and not sizes[0]:  # chunk 0 is there even if the document has nothing
+                some, starts, stops, sizes = some[1:], starts[1:], stops[1:], sizes[1:]
+            offsets = offsets_of(sizes)
+            out = np.empty(int(offsets[-1]), np.uint8)
+            snappy.decompress_into(cursor, starts, stops, out, offsets[:-1], sizes, "doc values")
+            found = DocValues(first + some, ByteStrings(offsets, out))
+        self._check_terms(cursor, found.docs, found.values)
+        return found
+
+    def _check_terms(self, cursor: Cursor, docs: Index, values: ByteStrings) -> None:
+        """Raise `NotCanonical` unless the last byte of every document is the end of a term."""
+        empty = np.diff(values.offsets) == 0
+        wrong = empty | (np.append(values.data, np.uint8(0))[values.offsets[1:] - 1] != TERM_END)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
+            raise cursor.error(
+                NotCanonical, f"doc values of document {int(docs[i])}", at=0, expected="0xff at the end", actual=last
+            )
+
+
+def _layout(version: int, chunk_mode: int, options: FieldOptions | None) -> tuple[int, bool, bool]:
+    """Return the documents of a chunk, whether it is compressed, and whether it lists its documents."""
+    chosen = (options or FieldOptions(0)) if version >= _OPTIONS_FROM else FieldOptions(0)
+    compressed = not chosen & FieldOptions.SKIP_DOC_VALUE_COMPRESSION
+    if chosen & FieldOptions.SKIP_DOC_VALUE_CHUNKING:
+        return 1, compressed, False
+    return chunk_mode if version == _FACTOR_VERSION else CHUNK_DOCS, compressed, True
+
+
+def decode_doc_values(
+    data: SegmentData,
+    footer: Footer,
+    block: tuple[int, int],
+    options: FieldOptions | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[DocValues]:
+    """Read the doc values of a field chunk by chunk; chunks without any are left out.
+
+    Not checked: that the terms of a document ascend and are distinct.
+
+    Args:
+        data: the segment.
+        footer: its footer.
+        block: address of the block and of its end, as `FieldInfo.doc_values` has them.
+        options: what the field is kept for, `FieldInfo.options`.
+        limits: `Limits.max_blob_bytes` bounds what is decompressed at once.
+
+    Raises:
+        Truncated, NotCanonical: see `DocValueBlock.open`, at once; and with each chunk: documents that are not in the
+            chunk or do not ascend, ends that do not fill its content, a damaged snappy block, or a document whose
+            values do not end in 0xff.
+        LimitExceeded: see `limits`.
+    """
+    return iter(DocValueBlock.open(data, footer, block, options, limits=limits))
+
+
+def doc_value(
+    data: SegmentData,
+    footer: Footer,
+    block: tuple[int, int],
+    options: FieldOptions | None,
+    doc: int,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> bytes | None:
+    """Return the bytes of one document, None if it has none. For many see `DocValueBlock.get`; errors as there."""
+    return DocValueBlock.open(data, footer, block, options, limits=limits).get(doc)
+
+
+def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
+    """Take the bytes of documents apart where a term ends.
+
+    A term that holds 0xff itself comes out as several: the bytes do not tell.
+
+    Returns:
+        int64[m] document of each term, and the m terms.
+    """
+    data = values.values.data
+    ends = np.flatnonzero(data == TERM_END)
+    counts = np.diff(np.searchsorted(ends, values.values.offsets))
+    offsets = np.zeros(len(ends) + 1, np.int64)
+    offsets[1:] = ends - np.arange(len(ends))
+    return np.repeat(values.docs, counts), ByteStrings(offsets, data[data != TERM_END])
+
+
+def encode_doc_values(
+    version: int,
+    num_docs: int,
+    chunk_mode: int,
+    options: FieldOptions | None,
+    docs: NDArray[np.int64],
+    values: ByteStrings,
+) -> bytes:
+    """Encode the doc values of a field.
+
+    The first chunk is written even if it is empty, later ones are not: so does zapx.
+
+    Args:
+        version: of the segment.
+        num_docs: documents of the segment, at least 1.
+        chunk_mode: the footer's; in version 11 the documents of a chunk.
+        options: what the field is kept for, version 17.
+        docs: int64[k], strictly ascending.
+        values: the bytes of each: its distinct terms, ascending, 0xff behind each.
+
+    Raises:
+        UsageError: documents that do not ascend or that the segment does not have, values that do not end in 0xff, or
+            only one of the two options that change the layout.
+    """
+    docs = np.asarray(docs, np.int64)
+    chunk_docs, compressed, listed = _layout(version, chunk_mode, options)
+    if compressed != listed:
+        raise UsageError(f"doc values: {_BOTH!r} go together, or readers go wrong")
+    if num_docs < 1 or chunk_docs < 1:
+        raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
+    if len(docs) != len(values):
+        raise UsageError(f"doc values: {len(docs)} documents, {len(values)} values")
+    if len(docs) and (int(docs[0]) < 0 or int(docs[-1]) >= num_docs or bool((docs[1:] <= docs[:-1]).any())):
+        raise UsageError(f"doc values: documents have to ascend, from 0 to {num_docs - 1}")
+    sizes = values.lengths
+    if (sizes == 0).any() or (values.data[values.offsets[1:] - 1] != TERM_END).any():
+        raise UsageError("doc values: the bytes of every document have to end in 0xff")
+    if listed:
+        chunks = -(-num_docs // chunk_docs)
+        contents, chunk_sizes = _encode_listed(docs, values, chunk_docs, chunks)
+    else:
+        chunk_sizes = np.zeros(num_docs, np.int64)
+        chunk_sizes[docs] = sizes
+        contents = gather(values.data, values.offsets[:-1], sizes).tobytes()
+    ends, _ = varints.encode(np.cumsum(chunk_sizes))
+    return contents + ends.tobytes() + len(ends).to_bytes(8, "big") + len(chunk_sizes).to_bytes(8, "big")
+
+
+def _encode_listed(docs: Index, values: ByteStrings, chunk_docs: int, chunks: int) -> tuple[bytes, Index]:
+    """Encode chunks that name their documents; return their bytes, and int64[chunks] bytes of each."""
+    numbers = docs // chunk_docs
+    heads = np.flatnonzero(np.diff(numbers, prepend=-1))
+    counts = np.diff(heads, append=len(docs))
+    low, high = values.offsets[:-1][heads], values.offsets[heads + counts]
+    # A count in front of the pairs of each chunk, all as one row of varints.
+    table = np.empty(len(heads) + 2 * len(docs), np.uint64)
+    place = 2 * heads + np.arange(len(heads))
+    table[place] = counts
+    pairs = 2 * np.arange(len(docs)) + 1 + np.repeat(np.arange(len(heads)), counts)
+    table[pairs] = docs
+    table[pairs + 1] = values.offsets[1:] - np.repeat(low, counts)
+    encoded, number_sizes = varints.encode(table)
+    headers = ByteStrings(offsets_of(number_sizes)[np.append(place, len(table))], encoded).to_list()
+    written = [head + block for head, block in zip(headers, snappy.compress(values.data, low, high), strict=True)]
+    sizes = np.zeros(chunks, np.int64)
+    sizes[numbers[heads]] = np.fromiter(map(len, written), np.int64, len(written))
+    if not sizes[0]:
+        written.insert(0, _EMPTY_CHUNK)
+        sizes[0] = len(_EMPTY_CHUNK)
+    return b"".join(written), sizes

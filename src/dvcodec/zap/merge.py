@@ -1,0 +1,410 @@
+"""Merging segments: several into one, without the documents that were deleted, in any version.
+
+Source: zapx ``merge.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. With
+one segment it applies deletions, or changes the version. What is written for a version is what zapx of that version writes
+when it merges, apart from the snappy blocks and what Go leaves to chance (see `assemble`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.core.rowset import RowSet
+from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
+from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.doc_values import DocValues, decode_doc_values
+from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.fields import ID, FieldInfo
+from dvcodec.zap.footer import SECTIONS_FROM
+from dvcodec.zap.nested import Edges
+from dvcodec.zap.postings import (
+    ONE_HIT_DOCS,
+    ONE_HIT_NORMS,
+    Postings,
+    convert_norms,
+    decode_postings,
+    decode_records,
+)
+from dvcodec.zap.segment import Segment
+from dvcodec.zap.stored import StoredColumns, iter_stored
+from dvcodec.zap.synonyms import Thesaurus
+
+__all__ = ["merge_segments"]
+
+Index = NDArray[np.int64]
+DROPPED = -1
+_OPTIONS_FROM = 17
+_MAX_DOCS = 1 << 32
+
+
+def merge_segments(
+    segments: Sequence[Segment],
+    drops: Sequence[RowSet | None] | None,
+    sink: SinkTarget,
+    version: int | None = None,
+    *,
+    chunk_mode: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Index]:
+    """Write one segment with the documents of several that were not dropped.
+
+    The columns of one field of all segments are held in memory at a time.
+
+    Args:
+        segments: in the order of their documents; one is fine.
+        drops: for each segment the documents to leave out; None, or None for a segment: keep all.
+        sink: path, URL or open binary file; a path is written whole or not at all. It may be that of a segment.
+        version: 11 to 17; default: the highest of the segments.
+        chunk_mode: rule for the size of chunks, see `dvcodec.zap.chunks`; default: what zapx writes.
+        progress: called with the name of each field when it has been written.
+
+    Returns:
+        for each segment int64[num_docs], the new number of each document, -1 where it was left out.
+
+    Raises:
+        UsageError: no segment, a drop that is no document, or contents that the version cannot hold (nested
+            documents before 17, synonyms before 16, more locations than the frequency before 15).
+        Unsupported: a segment has vectors: their index is faiss' own.
+        DecodeError: a segment is not sound.
+        OSError: the sink cannot be written.
+    """
+    if not segments:
+        raise UsageError("nothing to merge")
+    version = max(segment.version for segment in segments) if version is None else version
+    mode = check_version(version, chunk_mode)
+    inputs = _number(segments, [None] * len(segments) if drops is None else drops)
+    num_docs = sum(one.kept for one in inputs)
+    if num_docs > _MAX_DOCS:
+        raise UsageError(f"a segment holds at most {_MAX_DOCS} documents, not {num_docs}")
+    _check_sections(segments, version)
+    names = _unite_names(segments)
+    merged = _Merge(inputs, version, names)
+    with open_sink(sink) as out:
+        write_content(
+            out,
+            version,
+            mode,
+            num_docs,
+            merged.stored(),
+            map(merged.field, names),
+            edges=merged.edges(),
+            progress=progress,
+        )
+    return [one.numbers for one in inputs]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Input:
+    """A segment and the new numbers of its documents."""
+
+    segment: Segment
+    numbers: Index
+    kept: int
+
+    @property
+    def whole(self) -> bool:
+        return self.kept == self.segment.num_docs
+
+
+def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list[_Input]:
+    if len(drops) != len(segments):
+        raise UsageError(f"need drops for each of {len(segments)} segments, got {len(drops)}")
+    inputs = []
+    base = 0
+    for segment, dropped in zip(segments, drops, strict=True):
+        kept = np.ones(segment.num_docs, np.bool_)
+        if dropped:
+            if dropped.max is not None and dropped.max >= segment.num_docs:
+                raise UsageError(f"{segment.name} has {segment.num_docs} documents: cannot drop {dropped.max}")
+            kept = ~dropped.mask(0, segment.num_docs)
+        running = np.cumsum(kept)
+        count = int(running[-1]) if len(running) else 0
+        inputs.append(_Input(segment, np.where(kept, base + running - 1, DROPPED), count))
+        base += count
+    return inputs
+
+
+def _check_sections(segments: Sequence[Segment], version: int) -> None:
+    for segment in segments:
+        for info in segment.fields:
+            if info.vectors is not None:
+                raise Unsupported(
+                    "vectors cannot be merged: their index is faiss' own",
+                    source=segment.name,
+                    offset=info.vectors,
+                    expected="no vector section",
+                    actual=f"one of field {info.name!r}",
+                )
+            if info.synonyms is not None and version < SECTIONS_FROM:
+                raise UsageError(f"version {version} has no synonyms: {segment.name} has some ({info.name!r})")
+        if len(segment.edges) and version < NESTED_FROM:
+            raise UsageError(f"version {version} has no nested documents: {segment.name} has some")
+
+
+def _unite_names(segments: Sequence[Segment]) -> list[str]:
+    names = {info.name for segment in segments for info in segment.fields} - {ID}
+    return [ID, *sorted(names, key=str.encode)]
+
+
+class _Merge:
+    """The contents of the new segment, made as they are written."""
+
+    def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
+        self.inputs = inputs
+        self.version = version
+        ids = {name: i for i, name in enumerate(names)}
+        # Of each segment: old field id -> new one.
+        self.field_ids = [np.array([ids[info.name] for info in one.segment.fields], np.int64) for one in inputs]
+        self.infos: list[dict[str, FieldInfo]] = [{info.name: info for info in one.segment.fields} for one in inputs]
+        self.options = {name: self._options(name) for name in names}
+        first = inputs[0].segment.fields
+        # zapx copies stored documents as they are where all segments have the same fields, kept for the same.
+        self.same_fields = all(
+            [info.name for info in one.segment.fields] == [info.name for info in first] for one in inputs
+        ) and all(info.options in (None, self.options[info.name]) for one in inputs for info in one.segment.fields)
+
+    def _options(self, name: str) -> FieldOptions | None:
+        """What all segments that have the field keep it for; None where one does not say (before version 17)."""
+        found = [infos[name].options for infos in self.infos if name in infos]
+        known = [options for options in found if options is not None]
+        return reduce(and_, known) if len(known) == len(found) else None
+
+    def _dropped(self, name: str, option: FieldOptions) -> bool:
+        """Whether zapx of the version leaves out what the option stands for: it does where one segment lacks it."""
+        options = self.options[name]
+        return self.version >= _OPTIONS_FROM and options is not None and not options & option
+
+    # ------------------------------------------------------------------ stored
+
+    def stored(self) -> Iterator[StoredColumns]:
+        """Make the stored values of the kept documents, with new numbers and field ids."""
+        unstored = np.array([self._dropped(name, FieldOptions.STORED) for name in self.options])
+        unstored[0] = False
+        for one, field_ids in zip(self.inputs, self.field_ids, strict=True):
+            segment = one.segment
+            if not one.kept:
+                continue
+            for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+                docs, fields = one.numbers[columns.docs], field_ids[columns.fields]
+                chosen = docs != DROPPED
+                if not (self.same_fields and one.whole):
+                    chosen &= ~unstored[fields]
+                index = np.flatnonzero(chosen)
+                docs, fields = docs[index], fields[index]
+                if (np.diff(docs * len(unstored) + fields) < 0).any():  # fields of another order
+                    order = np.lexsort((fields, docs))
+                    index, docs, fields = index[order], docs[order], fields[order]
+                counts = columns.array_counts[index]
+                yield StoredColumns(
+                    docs,
+                    fields,
+                    columns.types[index],
+                    columns.values.take(index),
+                    counts,
+                    gather(columns.array_positions, offsets_of(columns.array_counts)[:-1][index], counts),
+                )
+
+    def edges(self) -> Edges:
+        """Make the edges whose two ends were kept."""
+        children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for one in self.inputs:
+            edges = one.segment.edges
+            ends = np.stack([one.numbers[edges.children], one.numbers[edges.parents]])
+            ends = ends[:, (ends != DROPPED).all(axis=0)]
+            children.append(ends[0])
+            parents.append(ends[1])
+        return Edges(np.concatenate(children), np.concatenate(parents))
+
+    # ------------------------------------------------------------------ fields
+
+    def field(self, name: str) -> FieldContent:
+        """Make what the segment holds of a field."""
+        read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
+        terms, postings, one_hits = _unite(read)
+        doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
+        options = self.options[name]
+        if options is None:
+            options = _guess_options(postings)
+        options &= ~FieldOptions.DOC_VALUES
+        if doc_values is not None:
+            options |= FieldOptions.DOC_VALUES
+        return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
+
+    def _read(self, name: str) -> Iterator[_Lists]:
+        """Read the lists of a field from every segment that has a dictionary for it."""
+        for place, one in enumerate(self.inputs):
+            info = self.infos[place].get(name)
+            if info is None or info.dictionary is None:
+                continue
+            segment = one.segment
+            terms, parts = [], []
+            for block in term_blocks(segment.data, info.dictionary, segment.limits):
+                records = decode_records(segment.data, segment.footer, block.values)
+                for start, stop in records.cuts():
+                    found = decode_postings(
+                        segment.data, segment.footer, len(segment.fields), records[start:stop], locations=True
+                    )
+                    parts.append(_renumber(found, one, self.field_ids[place], self.version))
+                terms.append(block.keys)
+            yield _Lists(place, ByteStrings.concat(terms), Postings.concat(parts))
+
+    def _doc_values(self, name: str, read: list[_Lists]) -> DocValues | None:
+        """Gather doc values from the segments that have a dictionary for the field and a block of them."""
+        found: list[DocValues] = []
+        any_block = False
+        for lists in read:
+            one, info = self.inputs[lists.place], self.infos[lists.place][name]
+            if info.doc_values is None:
+                continue
+            any_block = True
+            segment = one.segment
+            for chunk in decode_doc_values(
+                segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
+            ):
+                docs = one.numbers[chunk.docs]
+                kept = np.flatnonzero(docs != DROPPED)
+                found.append(DocValues(docs[kept], chunk.values.take(kept)))
+        if not any_block:
+            return None
+        docs = np.concatenate([np.zeros(0, np.int64), *(one.docs for one in found)])
+        return DocValues(docs, ByteStrings.concat([one.values for one in found]))
+
+    def _thesaurus(self, name: str) -> Thesaurus | None:
+        parts = []
+        for place, one in enumerate(self.inputs):
+            info = self.infos[place].get(name)
+            if info is None or info.synonyms is None:
+                continue
+            thesaurus = one.segment.thesaurus(name)
+            if thesaurus is not None:
+                parts.append((thesaurus, one.numbers))
+        return _unite_thesauri(parts) if parts else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lists:
+    """The terms of one segment, and what is left of their lists: some may be empty."""
+
+    place: int
+    terms: ByteStrings
+    postings: Postings
+
+
+def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:
+    """Leave out dropped documents, and give the others their new numbers."""
+    docs = one.numbers[postings.docs]
+    norms = convert_norms(postings.norms, one.segment.version, version)
+    locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
+    if one.whole:
+        return replace(postings, docs=docs, norms=norms, locations=locations)
+    kept = docs != DROPPED
+    return Postings(
+        np.bincount(postings.owner[kept], minlength=len(postings.counts)),
+        docs[kept],
+        postings.freqs[kept],
+        norms[kept],
+        postings.location_counts[kept],
+        locations.take(np.flatnonzero(np.repeat(kept, postings.location_counts))),
+    )
+
+
+def _unite(read: list[_Lists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
+    """Unite the lists of each term, leaving out the terms that are left without a document."""
+    if len(read) == 1:
+        terms, postings = read[0].terms, read[0].postings
+        last = np.zeros(len(terms), np.int64)
+        origin = np.zeros(len(postings), np.int64)
+    else:
+        terms, ranks = _rank([lists.terms for lists in read])
+        last = np.zeros(len(terms), np.int64)
+        for lists, rank in zip(read, ranks, strict=True):
+            last[rank] = lists.place
+        joined = Postings.concat([lists.postings for lists in read])
+        term = np.concatenate(
+            [np.zeros(0, np.int64)]
+            + [np.repeat(rank, lists.postings.counts) for lists, rank in zip(read, ranks, strict=True)]
+        )
+        origin = np.concatenate([np.zeros(0, np.int64)] + [np.full(len(lists.postings), lists.place) for lists in read])
+        # Documents ascend from segment to segment, so a stable sort by term leaves them ascending in each list.
+        order = np.argsort(term, kind="stable")
+        postings = joined.take(order, np.bincount(term, minlength=len(terms)))
+        origin = origin[order]
+    some = postings.counts > 0
+    if not some.all():
+        terms, last = terms.take(np.flatnonzero(some)), last[some]
+        postings = replace(postings, counts=postings.counts[some])
+    return terms, postings, _one_hits(postings, origin, last)
+
+
+def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
+    """Unite columns of distinct strings: the union in byte order, and for each the places of its strings there."""
+    lists = [column.to_list() for column in columns]
+    union = sorted(set().union(*lists))
+    places = {term: i for i, term in enumerate(union)}
+    return ByteStrings.from_list(union), [
+        np.fromiter(map(places.__getitem__, terms), np.int64, len(terms)) for terms in lists
+    ]
+
+
+def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool_]:
+    """Find the lists that zapx puts into the dictionary.
+
+    It remembers the posting it saw last, so that of a document is one only if the last segment that has the term
+    contributed it. A norm of 0 is left out: readers take that for an empty list.
+    """
+    single = np.flatnonzero(postings.counts == 1)
+    at = offsets_of(postings.counts)[:-1][single]
+    chosen = (postings.freqs[at] == 1) & (postings.location_counts[at] == 0) & (postings.docs[at] < ONE_HIT_DOCS)
+    chosen &= (postings.norms[at] > 0) & (postings.norms[at] < ONE_HIT_NORMS) & (origin[at] == last[single])
+    found = np.zeros(len(postings.counts), np.bool_)
+    found[single[chosen]] = True
+    return found
+
+
+def _guess_options(postings: Postings) -> FieldOptions:
+    """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
+    options = FieldOptions.INDEXED | FieldOptions.STORED
+    if len(postings.locations):
+        options |= FieldOptions.TERM_VECTORS
+    if len(postings) and not postings.freqs.any():
+        options |= FieldOptions.SKIP_FREQ_NORM
+    return options
+
+
+def _unite_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
+    """Unite thesauri; ids of synonyms are given in the order in which the terms, then the segments, name them."""
+    terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
+    names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])
+    columns = []
+    for place, ((thesaurus, numbers), rank, name_rank) in enumerate(zip(parts, ranks, name_ranks, strict=True)):
+        docs = numbers[thesaurus.docs]
+        name = name_rank[np.searchsorted(thesaurus.ids, thesaurus.synonym_ids)]
+        members = np.stack([np.repeat(rank, thesaurus.counts), np.full(len(docs), place), name, docs])
+        columns.append(members[:, docs != DROPPED])
+    term, place, name, docs = np.concatenate(columns, axis=1)
+    if not len(docs):
+        return None
+    order = np.lexsort((place, term))
+    _, first = np.unique(name[order], return_index=True)
+    seen = name[order][np.sort(first)]
+    new_ids = np.empty(len(names), np.int64)
+    new_ids[seen] = np.arange(len(seen))
+    order = np.lexsort((docs, new_ids[name], term))
+    counts = np.bincount(term, minlength=len(terms))
+    return Thesaurus(
+        terms.take(np.flatnonzero(counts)),
+        counts[counts > 0],
+        new_ids[name][order],
+        docs[order],
+        np.arange(len(seen)),
+        names.take(seen),
+    )

@@ -1,0 +1,146 @@
+"""Vector sections, versions 16 and 17: which document each vector is of, and faiss indexes that are not looked into.
+
+Source: zapx ``section_faiss_vector_index.go``, built with the tag ``vectors``::
+
+    v16  uv NOT | uv NOT | uv optimization | uv n | n * (zz id | uv document)      | uv size | faiss index
+    v17  uv NOT | uv NOT | uv optimization | uv n | uv bytes | n * uv document     | uv type | uv size | faiss index
+                                                                     [type 1: uv size | faiss binary index]
+
+``zz`` is a zig-zag varint. In version 16 an id is a hash of the vector, and what the faiss index calls it; in version
+17 the ids are 0 to n - 1. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes, though the documents follow.
+
+The zapx tags v16.0.0 to v16.0.5 wrote other layouts under the same version number, which nothing in the file tells
+apart from this one. Their faiss bytes are then read as vector ids, which ends in an error in all likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import NOT, Footer
+
+__all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
+
+OPTIMIZATIONS = ("recall", "latency", "memory-efficient", "bivf-flat", "bivf-sq8", "ivf,rabitq")
+"""What the number in a section stands for."""
+FLOAT, BINARY = range(2)
+"""Types of indexes."""
+_IMPLICIT_IDS_FROM = 17
+_ROOM = 5 * varints.MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorSection:
+    """The vectors of one field.
+
+    Attributes:
+        optimization: what the index is made for, an index of `OPTIMIZATIONS`.
+        ids: int64[n], what the faiss index calls each vector; None where that is 0 to n - 1 (version 17).
+        docs: int64[n], document of each vector; one that has several stands there several times.
+        index_type: 0 for floats, 1 for a binary index with the floats beside it (version 17).
+        faiss: the serialized float index, as it is.
+        binary: the serialized binary index, None if there is none.
+    """
+
+    optimization: int
+    ids: NDArray[np.int64] | None
+    docs: NDArray[np.int64]
+    index_type: int
+    faiss: memoryview = field(repr=False)
+    binary: memoryview | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+
+def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> VectorSection:
+    """Read the vector section of a field.
+
+    Not checked: the faiss indexes, and whether a vector id stands twice.
+
+    Raises:
+        UsageError: the field has no vector section.
+        Truncated: a length leaves the bytes in front of the footer.
+        NotCanonical: not a section of this layout, or a document that the segment does not have.
+    """
+    if info.vectors is None:
+        raise UsageError(f"field {info.name!r} has no vectors")
+    cursor = data.at(info.vectors, _ROOM, "vector section")
+    for _ in range(2):
+        at, place = cursor.pos, cursor.uvarint("start of a vector section")
+        if place != NOT:
+            raise cursor.error(NotCanonical, "start of a vector section", at=at, expected="no doc values", actual=place)
+    at, optimization = cursor.pos, cursor.uvarint("optimization of a vector index")
+    if optimization >= len(OPTIMIZATIONS):
+        raise cursor.error(
+            NotCanonical,
+            "optimization of a vector index",
+            at=at,
+            expected=f"below {len(OPTIMIZATIONS)}",
+            actual=optimization,
+        )
+    count = cursor.uvarint("number of vectors")
+    ids, docs, kind = None, np.zeros(0, np.int64), FLOAT
+    if footer.version >= _IMPLICIT_IDS_FROM:
+        docs, cursor = _read_docs(data, footer, cursor, count)
+        at, kind = cursor.pos, cursor.uvarint("type of a vector index")
+        if kind not in {FLOAT, BINARY}:
+            raise cursor.error(NotCanonical, "type of a vector index", at=at, expected="0 or 1", actual=kind)
+    else:
+        numbers, at, cursor = _read_numbers(data, cursor, count, 2)
+        docs = _check_docs(data, footer, numbers[1::2], at)
+        halves = (numbers[::2] >> np.uint64(1)).astype(np.int64)
+        ids = np.where(numbers[::2] & np.uint64(1), ~halves, halves)
+    faiss, cursor = _read_index(data, cursor, "faiss index")
+    binary = _read_index(data, cursor, "faiss binary index")[0] if kind == BINARY else None
+    return VectorSection(optimization, ids, docs, kind, faiss, binary)
+
+
+def _read_docs(data: SegmentData, footer: Footer, cursor: Cursor, count: int) -> tuple[NDArray[np.int64], Cursor]:
+    size = cursor.uvarint("bytes of the vectors' documents")
+    numbers, at, behind = _read_numbers(data, cursor, count, 1)
+    found = behind.base - at
+    if size and size != found:
+        raise data.error("bytes of the vectors' documents", at, expected=f"{count} varints, {found} bytes", actual=size)
+    return _check_docs(data, footer, numbers, at), behind
+
+
+def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> tuple[NDArray[np.uint64], int, Cursor]:
+    """Read `each` varints of every vector; return them, their address, and a cursor behind them."""
+    at = cursor.base + cursor.pos
+    if each * count > data.end - at:
+        raise Truncated(
+            "documents of vectors",
+            source=data.source.name,
+            offset=at,
+            expected=f"{each * count} varints",
+            actual=f"{data.end - at} bytes",
+        )
+    window = data.window(at, min(at + each * count * varints.MAX_BYTES, data.end), "documents of vectors")
+    counts = np.array([each * count])
+    numbers, stops = varints.read_runs(window, np.zeros(1, np.int64), counts, "documents of vectors")
+    return numbers, at, data.at(at + int(stops[0]), _ROOM, "vector section")
+
+
+def _check_docs(data: SegmentData, footer: Footer, docs: NDArray[np.uint64], at: int) -> NDArray[np.int64]:
+    wrong = np.flatnonzero(docs >= footer.num_docs)
+    if len(wrong):
+        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=int(docs[wrong[0]]))
+    return docs.astype(np.int64)
+
+
+def _read_index(data: SegmentData, cursor: Cursor, what: str) -> tuple[memoryview, Cursor]:
+    """Read an index behind its size; return it, and a cursor at what follows it."""
+    size = cursor.uvarint(f"size of a {what}")
+    at = cursor.base + cursor.pos
+    index = data.window(at, at + size, what).view
+    rest = at + size
+    return index, data.window(rest, min(rest + _ROOM, data.end), "vector section")

@@ -1,0 +1,191 @@
+"""Enumeration of whole dictionaries, level by level, with NumPy.
+
+A slice of the dictionary is a row of items in key order: byte strings, each with the state that it leads to and the
+value so far. `_grow` takes all items a byte further at once, and again, until every item is a key or they take too
+much room; then they are cut into slices, and each goes on alone. A key that is complete is an item at address 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import CardinalityMismatch
+from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.zap.vellum.block import KeyBlock
+from dvcodec.zap.vellum.states import FOOTER, States
+from dvcodec.zap.vellum.walk import Walker
+
+__all__ = ["blocks", "miscounted"]
+
+_ROOM = 1 << 22
+"""Bytes of keys, with `_ITEM` for each, that are kept together. A slice may pass it by what one item grows to."""
+_ITEM = 16
+_PIECES = 16
+_FEW = 256
+"""So many keys are sooner walked one by one."""
+_DEEP = 256
+"""Keys that are longer than this many bytes are walked one by one: few at once would be at every level."""
+
+Longs = NDArray[np.int64]
+
+
+class _Items(NamedTuple):
+    """A slice. All items that are not complete are of one length."""
+
+    keys: ByteStrings
+    addrs: Longs
+    values: NDArray[np.uint64]
+
+    def cut(self, pieces: int) -> Iterator[_Items]:
+        """Yield parts of as many items, the last one first."""
+        step = -(-len(self.addrs) // pieces)
+        for start in reversed(range(0, len(self.addrs), step)):
+            part = slice(start, start + step)
+            yield _Items(self.keys[part], self.addrs[part], self.values[part])
+
+
+class _Level(NamedTuple):
+    """Nodes of the tree of keys at one distance from the items."""
+
+    final: NDArray[np.bool_]
+    values: NDArray[np.uint64]
+    """Value of the key that ends at each node, if one does."""
+    counts: Longs
+    """Number of nodes below each, in the next level."""
+    keys: NDArray[np.uint8]
+    """The byte that leads to each node of the next level."""
+
+
+def miscounted(states: States, num_keys: int, actual: object) -> CardinalityMismatch:
+    """Build the error of a dictionary whose footer states another number of keys than there are."""
+    at = len(states.view) - FOOTER
+    return states.cursor.error(CardinalityMismatch, "number of keys", at=at, expected=num_keys, actual=actual)
+
+
+def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
+    """Yield all keys from the state `root` on, as `Fst.blocks` does. `num_keys` is above 0 unless there is no key."""
+    if not num_keys:
+        return
+    start = _Items(ByteStrings.from_list([b""]), np.array([root], np.int64), np.zeros(1, np.uint64))
+    stack, waiting, found = [start], 1, 0
+    walker = Walker(states)
+    while stack:
+        items = stack.pop()
+        waiting -= len(items.addrs)
+        # Every item leads to a key, also those that wait.
+        allowed = num_keys - found - waiting
+        live = np.flatnonzero(items.addrs)
+        if len(live):
+            depth = int(items.keys.lengths[live[0]])
+            if num_keys <= _FEW or depth >= _DEEP:
+                for block in _one_by_one(walker, items):
+                    allowed -= len(block)
+                    if allowed < 0:
+                        raise miscounted(states, num_keys, "more")
+                    found += len(block)
+                    yield block
+                continue
+            grown = _grow(states, items, depth, allowed)
+            if grown is None:
+                raise miscounted(states, num_keys, "more")
+            if grown.addrs.any():
+                stack += grown.cut(_PIECES)
+                waiting += len(grown.addrs)
+                continue
+            items = grown
+        found += len(items.addrs)
+        yield KeyBlock(items.keys, items.values)
+    if found != num_keys:
+        raise miscounted(states, num_keys, found)
+
+
+def _one_by_one(walker: Walker, items: _Items) -> Iterator[KeyBlock]:
+    """Enumerate the keys of a slice without NumPy."""
+    keys: list[bytes] = []
+    values: list[int] = []
+    size = 0
+    for path, addr, value in zip(items.keys, items.addrs.tolist(), items.values.tolist(), strict=True):
+        for key, total in walker.walk(bytearray(path), addr, value):
+            keys.append(key)
+            values.append(total)
+            size += len(key) + _ITEM
+            if size > _ROOM:
+                yield KeyBlock(ByteStrings.from_list(keys), np.array(values, np.uint64))
+                keys, values, size = [], [], 0
+    if keys:
+        yield KeyBlock(ByteStrings.from_list(keys), np.array(values, np.uint64))
+
+
+def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | None:
+    """Take the items further, level by level; return what they lead to, or None if that is more than `allowed` keys.
+
+    One level is always done, unless there is more than one item and no room: then the items come back as they are.
+    """
+    levels: list[_Level] = []
+    addrs, values = items.addrs, items.values
+    done, room = 0, len(items.keys.data)
+    while True:
+        live = np.flatnonzero(addrs)
+        if not len(live) or depth + len(levels) > _DEEP:
+            break
+        heads = states.heads(addrs[live])
+        below = int(heads.counts.sum())
+        ended = len(addrs) - len(live) + int(np.count_nonzero(heads.final))
+        if done + ended + below > allowed:
+            return None
+        length = depth + len(levels) + 1
+        if room + ended * (length + _ITEM) + below * (length + _ITEM) > _ROOM and (levels or len(live) > 1):
+            break
+        done += ended
+        room += ended * (length + _ITEM)
+        final, ends = addrs == 0, values.copy()
+        final[live] = heads.final
+        ends[live] += heads.output
+        counts = np.zeros(len(addrs), np.int64)
+        counts[live] = heads.counts
+        steps = states.transitions(addrs[live], heads)
+        levels.append(_Level(final, ends, counts, steps.keys))
+        addrs = steps.targets
+        values = np.repeat(values, counts) + steps.outputs
+    return _assemble(items, depth, levels, addrs, values) if levels else items
+
+
+def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, values: NDArray[np.uint64]) -> _Items:
+    """Put the keys that end within `levels`, and what the last level led to, in a row.
+
+    Every node stands for a run of neighbouring items of the result: all that begin with its bytes. Their numbers follow
+    from the bottom upwards, where they begin from the top downwards, and then each level writes one byte of each item.
+    """
+    sizes = [np.ones(len(addrs), np.int64)]
+    for level in reversed(levels):
+        ends = offsets_of(sizes[-1])
+        edges = offsets_of(level.counts)
+        sizes.append(ends[edges[1:]] - ends[edges[:-1]] + level.final)
+    sizes.reverse()
+    begins = [offsets_of(sizes[0])[:-1]]
+    total = int(sizes[0].sum())
+    lengths = np.empty(total, np.int64)
+    out_addrs = np.zeros(total, np.int64)
+    out_values = np.empty(total, np.uint64)
+    for i, level in enumerate(levels):
+        ended = begins[i][level.final]
+        lengths[ended] = depth + i if i else items.keys.lengths[level.final]
+        out_values[ended] = level.values[level.final]
+        before = offsets_of(sizes[i + 1])[:-1]
+        first = before[np.minimum(offsets_of(level.counts)[:-1], max(len(before) - 1, 0))] if len(before) else 0
+        begins.append(np.repeat(begins[i] + level.final - first, level.counts) + before)
+    lengths[begins[-1]] = depth + len(levels)
+    out_values[begins[-1]] = values
+    out_addrs[begins[-1]] = addrs
+    offsets = offsets_of(lengths)
+    data = np.empty(int(offsets[-1]), np.uint8)
+    stems = items.keys.take(np.repeat(np.arange(len(items.addrs)), sizes[0]))
+    data[spread(offsets[:-1], stems.lengths)] = stems.data
+    for i, level in enumerate(levels):
+        at = offsets[spread(begins[i + 1], sizes[i + 1])] + (depth + i)
+        data[at] = np.repeat(level.keys, sizes[i + 1])
+    return _Items(ByteStrings(offsets, data), out_addrs, out_values)

@@ -1,0 +1,136 @@
+"""The dictionary: one key, a range of keys, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.zap.vellum import bulk
+from dvcodec.zap.vellum.block import KeyBlock
+from dvcodec.zap.vellum.states import FOOTER, HEADER, States
+from dvcodec.zap.vellum.walk import Walker, count_keys
+
+__all__ = ["Fst"]
+
+_VERSION = 1
+_TOP = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fst:
+    """A dictionary; its states are read, and checked, as they are asked for.
+
+    Attributes:
+        num_keys: as the footer has it. Enumeration compares.
+        root: address of the first state; 0 if the empty key, with the value 0, is the only one.
+        states: the states of the blob.
+        limits: what may be asked for.
+    """
+
+    num_keys: int
+    root: int
+    states: States = field(repr=False)
+    limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
+
+    @classmethod
+    def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS) -> Fst:
+        """Read header, footer and root state. The cursor stands on the blob, which is all that is left of its window.
+
+        Where the footer states more keys than the blob has bytes, which takes much sharing, they are counted at once.
+
+        Raises:
+            Truncated: no room for header and footer.
+            Unsupported: a version other than 1.
+            NotCanonical: the root is not an address of a state, or its state is wrong.
+            CardinalityMismatch: the number of keys cannot be right.
+            LimitExceeded: more keys than ``limits.max_keys``.
+        """
+        size = cursor.remaining
+        if size < HEADER + FOOTER:
+            raise cursor.error(Truncated, "vellum", expected=f"at least {HEADER + FOOTER} bytes", actual=size)
+        base = cursor.base + cursor.pos
+        cursor = Cursor(cursor.take(size, "vellum"), source=cursor.source, base=base)
+        version = cursor.u64le("vellum version")
+        if version != _VERSION:
+            raise cursor.error(Unsupported, "vellum version", at=0, expected=_VERSION, actual=version)
+        at = size - FOOTER
+        cursor.seek(at, "vellum footer")
+        num_keys, root = cursor.u64le("number of keys"), cursor.u64le("root address")
+        limits.check("max_keys", num_keys, cursor, at)
+        if root and not HEADER <= root < at:
+            wanted = f"0 or an offset from {HEADER} to {at - 1}"
+            raise cursor.error(NotCanonical, "root address", at=at + 8, expected=wanted, actual=root)
+        fst = cls(num_keys, root, States(cursor), limits)
+        if fst._is_empty():
+            if num_keys:
+                raise bulk.miscounted(fst.states, num_keys, 0)
+        elif not num_keys or num_keys > size:
+            found = count_keys(fst.states, root, num_keys)
+            if found != num_keys:
+                raise bulk.miscounted(fst.states, num_keys, "more" if found > num_keys else found)
+        return fst
+
+    def _is_empty(self) -> bool:
+        """Tell whether the root is the one state from which no way leads to a key: there is none."""
+        if not self.root:
+            return False
+        final, keys, *_ = self.states.frame(self.root)
+        return not final and not keys
+
+    def get(self, key: bytes) -> int | None:
+        """Return the value of `key`, None if it is not there."""
+        addr, value = self.root, 0
+        for byte in key:
+            found = self.states.find(addr, byte) if addr else None
+            if found is None:
+                return None
+            addr, value = found[0], value + found[1]
+        last = self.states.final(addr)
+        return None if last is None else value + last & _TOP
+
+    def range(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, int]]:
+        """Yield keys and values one by one, ascending, from `start` on to before `stop` (None: to the end).
+
+        Raises:
+            CardinalityMismatch: more keys than the footer states, or, having met them all, fewer.
+        """
+        if not self.num_keys:
+            return
+        found = 0
+        for found, item in enumerate(Walker(self.states).seek(self.root, start, stop), 1):
+            if found > self.num_keys:
+                raise bulk.miscounted(self.states, self.num_keys, "more")
+            yield item
+        if not start and stop is None and found != self.num_keys:
+            raise bulk.miscounted(self.states, self.num_keys, found)
+
+    def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield the keys that begin with `prefix`, and their values, ascending."""
+        # The first byte string behind them all: the prefix with its last byte raised, without those that cannot be.
+        stem = prefix.rstrip(b"\xff")
+        return self.range(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
+
+    def blocks(self) -> Iterator[KeyBlock]:
+        """Yield all keys and values in blocks, ascending; the memory this takes does not grow with their number.
+
+        Raises:
+            NotCanonical: a state is wrong.
+            CardinalityMismatch: more or fewer keys than the footer states. Blocks may have been yielded before.
+        """
+        return bulk.blocks(self.states, self.root, self.num_keys)
+
+    def to_block(self) -> KeyBlock:
+        """Return all keys and values in one block.
+
+        Raises:
+            LimitExceeded: the keys have more bytes than ``limits.max_blob_bytes``.
+        """
+        blocks, size = [], 0
+        for block in self.blocks():
+            size += len(block.keys.data)
+            self.limits.check("max_blob_bytes", size, self.states.cursor, 0)
+            blocks.append(block)
+        return KeyBlock.concat(blocks)
