@@ -1,9 +1,10 @@
-# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17 and Maven.
+# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17, Maven and Go 1.25.
 PYTHON ?= python3
+GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint typecheck unit interop interop-java interop-pypaimon vectors bench docs clean
+.PHONY: demo test lint typecheck unit interop interop-java interop-go interop-pypaimon vectors bench docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -28,10 +29,10 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev interop-java interop-pypaimon
+unit: $(VENV)/.dev interop-java interop-go interop-pypaimon
 	$(BIN)/pytest
 
-interop: $(VENV)/.dev interop-java interop-pypaimon ## only what other implementations say
+interop: $(VENV)/.dev interop-java interop-go interop-pypaimon ## only what other implementations say
 	$(BIN)/pytest -m interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
@@ -44,6 +45,14 @@ interop/java/paimon/newest/target/classpath.txt: interop/java/paimon/pom.xml $(s
 	mvn --quiet --batch-mode --file interop/java/paimon/pom.xml package
 	touch $@
 
+interop-go: interop/go/bin/.built
+
+interop/go/bin/.built: $(shell find interop/go -name '*.go' -o -name go.mod -o -name go.sum)
+	for module in interop/go/v1* interop/go/vellum interop/go/bleve; do \
+		$(GO) build -C $$module -trimpath -o ../bin/ . || exit 1; \
+	done
+	touch $@
+
 # pypaimon asks for older libraries than dvcodec is tested with, so it lives in an environment of its own.
 interop-pypaimon: interop/pypaimon/.venv/.installed
 
@@ -53,7 +62,7 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
 	interop/pypaimon/.venv/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-vectors: $(VENV)/.dev interop-java interop-pypaimon ## write tests/vectors anew with the reference implementations
+vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
 bench: $(VENV)/.dev ## beside pyroaring, pyiceberg and pylance
@@ -65,4 +74,4 @@ docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/pictures/make.py
 
 clean:
-	rm -rf $(VENV) build dist interop/java/target interop/java/paimon/*/target interop/pypaimon/.venv
+	rm -rf $(VENV) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv

@@ -53,4 +53,5 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         "max_blobs": 2**20,
         "max_blob_bytes": 2**30,
         "max_manifest_bytes": 2**28,
+        "max_keys": 2**28,
     }

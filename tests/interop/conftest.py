@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from interop.driver import INTEROP, JAVA, Java, JavaPaimon, PyPaimon, need
+from interop.driver import GO, INTEROP, JAVA, Go, GoBleve, GoVellum, Java, JavaPaimon, PyPaimon, need
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +46,25 @@ def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> PyPaimon:
     need((INTEROP / "pypaimon" / ".venv" / ".installed").is_file(), "interop/pypaimon/.venv")
     scratch: Path = tmp_path_factory.mktemp("pypaimon")
     return PyPaimon(scratch)
+
+
+def go_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need((GO / "bin" / ".built").is_file(), "the built programs of interop/go")
+    return tmp_path_factory.mktemp("go")
+
+
+@pytest.fixture(scope="session")
+def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int | str], Go]:
+    """The program for a version of zap segments; `make interop-go` builds them."""
+    scratch = go_scratch(tmp_path_factory)
+    return lambda version: Go(version, scratch)
+
+
+@pytest.fixture(scope="session")
+def vellum(tmp_path_factory: pytest.TempPathFactory) -> GoVellum:
+    return GoVellum(go_scratch(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
+def bleve(tmp_path_factory: pytest.TempPathFactory) -> GoBleve:
+    return GoBleve(go_scratch(tmp_path_factory))

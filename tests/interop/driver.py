@@ -1,12 +1,13 @@
-"""Runs the programs of interop/, and speaks their batch files (see interop/java/README.md)."""
+"""Runs the programs of interop/, and speaks their batch files (interop/java/README.md) and JSON lines (interop/go)."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 INTEROP = Path(__file__).parents[2] / "interop"
 JAVA = INTEROP / "java"
+GO = INTEROP / "go"
 
 
 def need(present: bool, what: str) -> None:
@@ -147,6 +149,136 @@ class PyPaimon(Program):
     def __init__(self, scratch: Path) -> None:
         folder = INTEROP / "pypaimon"
         super().__init__([str(folder / ".venv" / "bin" / "python"), str(folder / "drive.py")], scratch)
+
+
+class GoError(RuntimeError):
+    """What a Go program answered instead of a result."""
+
+
+class GoProgram(Program):
+    """A program of interop/go; every call is one process that takes JSON lines."""
+
+    def __init__(self, name: str, scratch: Path) -> None:
+        super().__init__([str(GO / "bin" / name)], scratch)
+
+    def answers(self, commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What it answers, also errors, to one command after the other."""
+        lines = "".join(json.dumps(command) + "\n" for command in commands)
+        done = subprocess.run(self._command, input=lines, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[:5000]
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(found) == len(commands)
+        return found
+
+    def ask(self, op: str, **arguments: object) -> dict[str, Any]:
+        """One command; arguments that are None are left out.
+
+        Raises:
+            GoError: it refused, or Go panicked.
+        """
+        given = {name: str(a) if isinstance(a, Path) else a for name, a in arguments.items() if a is not None}
+        (answer,) = self.answers([{"op": op} | given])
+        if "error" in answer:
+            raise GoError(answer["error"])
+        return answer
+
+    def versions(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("versions")["modules"]
+        return found
+
+
+class Go(GoProgram):
+    """zapx in one of its versions: ``11`` to ``17``, and ``17_1`` for the releases 17.1."""
+
+    def __init__(self, version: int | str, scratch: Path) -> None:
+        super().__init__(f"zap{version}", scratch)
+
+    def write(self, documents: Sequence[dict[str, Any]], out: Path, *, chunk_mode: int | None = None) -> Path:
+        """Write a segment of documents (see interop/go/README.md)."""
+        source = self._scratch / "docs.json"
+        source.write_text(json.dumps(documents))
+        self.ask("write", docs=source, out=out, chunk_mode=chunk_mode)
+        return out
+
+    def merge(
+        self, inputs: Sequence[tuple[Path, Sequence[int] | None]], out: Path, *, chunk_mode: int | None = None
+    ) -> list[list[int | None]]:
+        """Merge segments, each without the given documents; returns the new numbers by segment and old number."""
+        given = [{"path": str(path), "drops": None if drops is None else list(drops)} for path, drops in inputs]
+        numbers: list[list[int | None]] = self.ask("merge", inputs=given, out=out, chunk_mode=chunk_mode)["numbers"]
+        return numbers
+
+    def dump(self, path: Path, *, true_counts: bool = False) -> dict[str, Any]:
+        """All that Go's reader sees; with `true_counts`, those of the postings instead of the dictionary's."""
+        result = self._scratch / "dump.json"
+        self.ask("dump", path=path, out=result, true_counts=true_counts)
+        found: dict[str, Any] = json.loads(result.read_bytes())
+        return found
+
+
+class GoVellum(GoProgram):
+    """vellum on its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__("vellum", scratch)
+
+    def write(self, pairs: Iterable[tuple[bytes, int]]) -> bytes:
+        source, result = self._scratch / "pairs", self._scratch / "fst"
+        source.write_text("".join(json.dumps([to_text(key), value]) + "\n" for key, value in pairs))
+        self.ask("vellum", pairs=source, out=result)
+        return result.read_bytes()
+
+    def read(self, data: bytes, *, limit: int | None = None) -> list[tuple[bytes, int]]:
+        source, result = self._scratch / "fst", self._scratch / "pairs"
+        source.write_bytes(data)
+        self.ask("vellum-read", path=source, out=result, limit=limit)
+        return [(from_text(key), value) for key, value in map(json.loads, result.read_bytes().splitlines())]
+
+
+class GoBleve(GoProgram):
+    """bleve, for indexes of one segment."""
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__("bleve", scratch)
+
+    def index(self, documents: dict[str, dict[str, Any]], path: Path, *, version: int) -> Path:
+        """Make an index of documents by id; returns its segment, in which they are in random order."""
+        answer = self.ask("index", docs=self._source(documents), path=path, version=version)
+        (segment,) = answer["segments"]
+        return Path(segment)
+
+    def analyse(self, documents: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """The documents as bleve hands them to a segment, in the form that `Go.write` takes."""
+        result = self._scratch / "analysed.json"
+        self.ask("analyse", docs=self._source(documents), out=result)
+        found: list[dict[str, Any]] = json.loads(result.read_bytes())
+        return found
+
+    def search(self, path: Path, query: dict[str, Any], **request: object) -> dict[str, Any]:
+        """Run a query in bleve's JSON, with what else a search request of bleve can have."""
+        return self.ask("search", path=path, query=query, **request)
+
+    def _source(self, documents: dict[str, dict[str, Any]]) -> Path:
+        source = self._scratch / "documents.json"
+        source.write_text(json.dumps([{"id": name, "doc": document} for name, document in documents.items()]))
+        return source
+
+
+def to_text(data: bytes) -> str | dict[str, str]:
+    """Bytes as a value in the JSON of interop/go."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(data).decode()}
+
+
+def from_text(value: str | dict[str, str]) -> bytes:
+    return value.encode() if isinstance(value, str) else base64.b64decode(value["b64"])
+
+
+def from_key(key: str) -> bytes:
+    """The bytes that an object key in the JSON of interop/go stands for."""
+    return base64.b64decode(key[4:]) if key.startswith("b64:") else key.encode()
 
 
 def _java(project: Path, main: str) -> list[str]:

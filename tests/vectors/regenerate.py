@@ -18,7 +18,9 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from interop.driver import Java, JavaPaimon, PyPaimon  # noqa: E402
+from interop.driver import Go, Java, JavaPaimon, PyPaimon  # noqa: E402
+from vectors.zap_cases import CASES as ZAP_CASES  # noqa: E402
+from vectors.zap_cases import VERSIONS, Fresh  # noqa: E402
 
 Ranges = list[tuple[int, int]]
 
@@ -209,6 +211,62 @@ def paimon_python(program: PyPaimon, version: str) -> None:
     write(folder, README.format(title="Paimon, Python", producer=f"pypaimon {version}", limits=limits), manifest)
 
 
+def zap(scratch: Path) -> None:
+    folder = HERE / "zap"
+    shutil.rmtree(folder, ignore_errors=True)
+    for part in ("documents", "dumps"):
+        (folder / part).mkdir(parents=True)
+    for name, case in ZAP_CASES.items():
+        if isinstance(case, Fresh):
+            lines = ",\n".join(" " + json.dumps(document) for document in case.documents)
+            (folder / "documents" / f"{name}.json").write_text(f"[\n{lines}\n]\n")
+    for version in VERSIONS:
+        zap_version(Go(version, scratch), version, folder)
+
+
+def zap_version(program: Go, version: str, parent: Path) -> None:
+    number = int(version[:2])
+    release = program.versions()[f"github.com/blevesearch/zapx/v{number}"].removeprefix("v")
+    dumps, folder = parent / "dumps", parent / f"zapx-{release}"
+    folder.mkdir()
+    manifest: list[dict[str, object]] = []
+    for name, case in ZAP_CASES.items():
+        if version not in case.versions:
+            continue
+        file = folder / f"{name}.zap"
+        entry: dict[str, object] = {"file": file.name, "proves": case.proves}
+        if isinstance(case, Fresh):
+            entry["documents"] = f"../documents/{name}.json"
+            program.write(case.documents, file, chunk_mode=case.chunk_mode)
+        else:
+            entry["merge_of"] = [{"file": f"{source}.zap", "drops": drops} for source, drops in case.inputs]
+            inputs = [(folder / f"{source}.zap", drops) for source, drops in case.inputs]
+            entry["numbers"] = program.merge(inputs, file, chunk_mode=case.chunk_mode)
+        if case.chunk_mode is not None:
+            entry["chunk_mode"] = case.chunk_mode
+        file.chmod(0o644)
+        dump = dumps / f"{name}-{release}.json"
+        program.ask("dump", path=file, out=dump, true_counts=True)
+        # Most versions read the same: the first of them keeps its dump.
+        for other in sorted(dumps.glob(f"{name}-[0-9]*.json")):
+            if other != dump and other.read_bytes() == dump.read_bytes():
+                dump.unlink()
+                dump = other
+                break
+        entry["dump"] = f"../dumps/{dump.name}"
+        manifest.append(entry)
+    limits = (
+        "Each names the dump of what zapx reads of the segment; merges also the new document numbers by input and old\n"
+        "number. `interop/go/README.md` describes dumps and documents.\n\n"
+        "Proves: segments of this version, made of documents or merged, and what Go reads of them.\n"
+        "Does not prove: vectors, encryption, chunks of more than 1024 documents"
+        + ("; bytes, for Go writes some parts in random order." if number > 15 else ".")
+    )
+    readme = README.format(title=f"zap segments, version {number}", producer=f"zapx {release}", limits=limits)
+    readme = readme.replace("its rows, as ranges from start to the row after the last,", "what it was made of")
+    write(folder, readme, manifest)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         java = Java(Path(scratch))
@@ -218,6 +276,7 @@ def main() -> None:
         roaring(java, versions["RoaringBitmap"])
         newest = JavaPaimon("newest", Path(scratch))
         paimon_java(newest, Path(scratch), newest.versions()["paimon-core"])
+        zap(Path(scratch))
         program = PyPaimon(Path(scratch))
         paimon_python(program, program.versions()["pypaimon"])
 

@@ -1,1 +1,42 @@
-"""zap: the segments of bleve and scorch."""
+"""zap: the segments of bleve's scorch index, versions 11 to 17, read, written, merged and verified.
+
+`footer` and `fields` tell where everything is. `stored`, `nested`, `dictionary` (over `vellum`), `postings` and
+`locations` (in `chunks`), `doc_values`, `synonyms` and `vectors` are what a segment holds, decoder and encoder side by
+side. `segment` opens one lazily, `columns` turns it into Arrow; `documents` are what `writer` makes one of, `merge` makes
+one of several, `assemble` knows the order on disk, and `verify` checks all of it.
+"""
+
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Synonyms, Term
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
+from dvcodec.zap.locations import Locations
+from dvcodec.zap.merge import merge_segments
+from dvcodec.zap.nested import Edges
+from dvcodec.zap.segment import Segment, StoredValue, TermPostings
+from dvcodec.zap.synonyms import Thesaurus
+from dvcodec.zap.vectors import VectorSection
+from dvcodec.zap.verify import verify_segment
+from dvcodec.zap.writer import write_segment
+
+__all__ = [
+    "DEFAULT_CHUNK_MODE",
+    "VERSIONS",
+    "Document",
+    "Edges",
+    "Field",
+    "FieldInfo",
+    "FieldOptions",
+    "Footer",
+    "Location",
+    "Locations",
+    "Segment",
+    "StoredValue",
+    "Synonyms",
+    "Term",
+    "TermPostings",
+    "Thesaurus",
+    "VectorSection",
+    "merge_segments",
+    "verify_segment",
+    "write_segment",
+]

@@ -1,8 +1,8 @@
 """Records of variable length, each of which says where the next one begins: walked all at once.
 
 Where a record ends is known only when it has been read, which makes a loop of it. Here every place where a record
-*could* begin gets its successor, and the records that really are there are found by doubling steps: those that one
-jump reaches, then two, four, eight. That takes log2 of the longest chain in passes over all places::
+*could* begin gets its successor, all in one pass. Then the first records of all spans are followed side by side, and if
+that takes too many steps, successors of successors make strides of 2, 4, 8 .. records first, a pass each::
 
     place      0  1  2  3  4  5  6  7  8        head 2, the second value says how many follow
     values     7  1  9  7  0  7  2  9  9

@@ -168,7 +168,7 @@ class DocValueBlock:
                 if len(found):
                     yield found
             return
-        room = min(_BATCH_BYTES, self.limits.max_blob_bytes // (snappy.most(3) // 3 + 1))
+        room = min(_BATCH_BYTES, self.limits.max_blob_bytes // snappy.EXPANSION)
         first, chunks = 0, len(self.bounds) - 1
         while first < chunks:
             stop = int(np.searchsorted(self.bounds, self.bounds[first] + room, side="right")) - 1

@@ -30,8 +30,8 @@ __all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "en
 ID = "_id"
 MAX_FIELDS = 65534
 """zapx keeps id + 1 in 16 bits."""
-TEXT, VECTORS, SYNONYMS = range(3)
-"""Types of sections."""
+TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
+"""Types of sections; the last one since zapx 17.2, with nothing in the file to say so."""
 _ROOM = 1 << 12
 """Bytes that a field record is first looked for in."""
 _MIN_BLOCK = 17
@@ -50,6 +50,7 @@ class FieldInfo:
         options: what it is kept for; None before version 17, where nothing says so.
         vectors: address of its vector section, None if it has none.
         synonyms: address of its synonym section, None if it has none.
+        shapes: address of its section of geo shapes, None if it has none; their contents are not read.
     """
 
     id: int
@@ -59,6 +60,7 @@ class FieldInfo:
     options: FieldOptions | None = None
     vectors: int | None = None
     synonyms: int | None = None
+    shapes: int | None = None
 
 
 def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
@@ -165,22 +167,21 @@ def _decode_sections(data: SegmentData, footer: Footer, number: int, at: int) ->
         if options is None:
             raise cursor.error(NotCanonical, "options of a field", expected="below 256", actual=bits)
     count = cursor.uvarint("number of sections")
-    if count > SYNONYMS + 1:
-        raise cursor.error(NotCanonical, "number of sections", expected="at most 3", actual=count)
+    if count > SHAPES + 1:
+        raise cursor.error(NotCanonical, "number of sections", expected="at most 4", actual=count)
     places: dict[int, int] = {}
     for _ in range(count):
         kind = int.from_bytes(cursor.take(2, "type of a section"), "big")
-        if kind > SYNONYMS or kind in places:
-            raise cursor.error(NotCanonical, "type of a section", expected="0, 1 or 2, each once", actual=kind)
+        if kind > SHAPES or kind in places:
+            raise cursor.error(NotCanonical, "type of a section", expected="0 to 3, each once", actual=kind)
         places[kind] = cursor.u64be("address of a section")
     dictionary, block = None, None
     if text := places.get(TEXT):
         section = data.at(text, 30, "text section")
         block = _read_block(data, section)
         dictionary = _dictionary(data, section.uvarint("address of a dictionary"), text)
-    return FieldInfo(
-        number, name, dictionary, block, options, places.get(VECTORS) or None, places.get(SYNONYMS) or None
-    )
+    vectors, synonyms, shapes = (places.get(kind) or None for kind in (VECTORS, SYNONYMS, SHAPES))
+    return FieldInfo(number, name, dictionary, block, options, vectors, synonyms, shapes)
 
 
 def encode_text(dictionary: int, block: tuple[int, int] | None) -> bytes:

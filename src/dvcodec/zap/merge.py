@@ -73,7 +73,7 @@ def merge_segments(
     Raises:
         UsageError: no segment, a drop that is no document, or contents that the version cannot hold (nested
             documents before 17, synonyms before 16, more locations than the frequency before 15).
-        Unsupported: a segment has vectors: their index is faiss' own.
+        Unsupported: a segment has vectors (their index is faiss' own) or a section of geo shapes.
         DecodeError: a segment is not sound.
         OSError: the sink cannot be written.
     """
@@ -136,14 +136,15 @@ def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list
 def _check_sections(segments: Sequence[Segment], version: int) -> None:
     for segment in segments:
         for info in segment.fields:
-            if info.vectors is not None:
-                raise Unsupported(
-                    "vectors cannot be merged: their index is faiss' own",
-                    source=segment.name,
-                    offset=info.vectors,
-                    expected="no vector section",
-                    actual=f"one of field {info.name!r}",
-                )
+            for what, address in (("vectors", info.vectors), ("geo shapes", info.shapes)):
+                if address is not None:
+                    raise Unsupported(
+                        f"{what} cannot be merged: only Go can write their section",
+                        source=segment.name,
+                        offset=address,
+                        expected="no such section",
+                        actual=f"one of field {info.name!r}",
+                    )
             if info.synonyms is not None and version < SECTIONS_FROM:
                 raise UsageError(f"version {version} has no synonyms: {segment.name} has some ({info.name!r})")
         if len(segment.edges) and version < NESTED_FROM:

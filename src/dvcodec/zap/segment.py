@@ -122,7 +122,7 @@ class Segment:
             OSError: it cannot be opened.
         """
         with ExitStack() as stack:
-            source = stack.enter_context(_open_mapped(target))
+            source = stack.enter_context(open_mapped(target))
             footer = decode_footer(source)
             if verify_checksum:
                 _verify_checksum(source, footer)
@@ -268,7 +268,7 @@ _verify_checksum = verify_checksum
 
 
 @contextmanager
-def _open_mapped(target: SourceTarget) -> Iterator[Source]:
+def open_mapped(target: SourceTarget) -> Iterator[Source]:
     """Open what `open_source` opens, a local file by mapping it into memory."""
     if isinstance(target, (str, os.PathLike)) and (local := local_path(target)) is not None:
         with local.open("rb") as file:

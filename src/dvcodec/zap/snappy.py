@@ -4,7 +4,7 @@ Specification: google/snappy, ``format_description.txt``::
 
     uv size of the content | elements: literals, and copies of what has been written before
 
-A copy of at most 64 bytes takes 3 bytes or 2, so a block has no more content than 64 / 3 of its own bytes: a block that
+A copy gives at most 64 bytes and takes 2 or 3, so no block holds more than 64 / 3 times its own bytes: one that
 announces more is refused before anything is allocated.
 """
 
@@ -21,21 +21,18 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["EMPTY", "compress", "content_sizes", "decompress_into", "most"]
+__all__ = ["EMPTY", "EXPANSION", "compress", "content_sizes", "decompress_into"]
 
 EMPTY = b"\0"
 """The block of no content."""
+EXPANSION = 22
+"""No block holds more than so many times its bytes."""
 LIMIT = "max_blob_bytes"
-_COPY = (64, 3)
+_COPY, _COPY_BYTES = 64, 3
 """Content and size of the densest element."""
 _MAX_CONTENT = 2**32 - 1
 
 Index = NDArray[np.int64]
-
-
-def most(size: int) -> int:
-    """Return how many bytes a block of `size` bytes can hold."""
-    return size * _COPY[0] // _COPY[1]
 
 
 def content_sizes(
@@ -64,8 +61,7 @@ def content_sizes(
     if len(cut):
         at, size = int(starts[cut[0]]), int(stops[cut[0]] - starts[cut[0]])
         raise cursor.error(Truncated, f"content size of {what}", at=at, expected="a varint", actual=f"{size} bytes")
-    room = (stops - behind) * _COPY[0] // _COPY[1]
-    room = np.minimum(room, _MAX_CONTENT)
+    room = np.minimum((stops - behind) * _COPY // _COPY_BYTES, _MAX_CONTENT)
     large = np.flatnonzero(values > room.astype(np.uint64))
     if len(large):
         i = int(large[0])

@@ -122,7 +122,7 @@ def iter_stored(
     """
     if docs_per_batch < 1 or batch_bytes < 1:
         raise UsageError("a batch holds at least one document and one byte")
-    room = min(batch_bytes, limits.max_blob_bytes // (snappy.most(3) // 3 + 1))
+    room = min(batch_bytes, limits.max_blob_bytes // snappy.EXPANSION)
     start = 0
     while start < footer.num_docs:
         bounds = _bounds(data, footer, start, min(start + docs_per_batch, footer.num_docs))

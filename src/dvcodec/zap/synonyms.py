@@ -47,7 +47,9 @@ _MIN_BITMAP = 8
 _COOKIE_NO_RUNS = 12346
 _ARRAY_MAX = 4096
 _BITSET = 8192
-_NAMES_ROOM = 1 << 16
+_NAME_BYTES = 64
+"""Bytes that a synonym is thought to have, as long as nobody knows."""
+_PIECE = 1 << 20
 _MEMBER_BYTES = 16
 """Bytes that a member takes when read."""
 
@@ -210,8 +212,8 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
     guess = (starts + _COUNT + _KEY)[owner] + ranks * stride[owner]
     even = stride * counts == sizes - _COUNT
     some = np.flatnonzero(even[owner])
-    found = _bitmap_sizes(window, data, guess[some], ends[owner[some]], careful=False)
-    even[owner[some[found != stride[owner[some]] - _KEY]]] = False
+    room = stride[owner[some]] - _KEY
+    even[owner[some[_bitmap_sizes(window, data, guess[some], guess[some] + room, careful=False) != room]]] = False
     right = even[owner]
     begins[right], lengths[right] = guess[right], (stride[owner] - _KEY)[right]
     # The others one bitmap after the other, all lists at the same time.
@@ -262,7 +264,8 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
 def _bitmap_sizes(window: Cursor, data: NDArray[np.uint8], starts: Index, ends: Index, *, careful: bool) -> Index:
     """Return the bytes of bitmaps that begin at `starts` and end at `ends` or before.
 
-    With `careful` those with runs, and wrong ones, are walked, and errors raised; without it they come out as 0.
+    With `careful` those with runs, and wrong ones, are walked, and errors raised; without it they come out as 0, or as
+    too much.
     """
     sizes = np.zeros(len(starts), np.int64)
     counts = _u32(data, starts + 4)
@@ -308,37 +311,44 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
         if size:
             raise data.error("bytes of the synonyms", at, expected=0, actual=size)
         return np.zeros(0, np.int64), ByteStrings.from_list([])
-    tried = size or min(room, 16 * count + _NAMES_ROOM)
-    while True:
-        window = data.window(start, start + tried, "synonyms")
-        begins, lengths = chains.tagged(varints.bytes_of(window), count)
-        if len(begins) == count or tried == room:
-            break
-        tried = min(2 * tried, room)
-    if len(begins) < count:
-        raise window.error(
-            Truncated, "synonyms", at=0, expected=f"{count} synonyms", actual=f"{len(begins)} in {tried} bytes"
-        )
-    end = int(begins[-1] + lengths[-1])
-    if size and end != size:
-        raise window.error(NotCanonical, "bytes of the synonyms", at=0, expected=end, actual=size)
-    heads = np.zeros(count, np.int64)
-    heads[1:] = (begins + lengths)[:-1]
-    ids, _ = varints.read_at(window, heads, "id of a synonym")
+    ids, synonyms, end = _walk_names(data, start, start + room, count)
+    if size and end != start + size:
+        raise data.error("bytes of the synonyms", start, expected=end - start, actual=size)
     order = np.argsort(ids, kind="stable")
-    wrong = np.flatnonzero(ids > _MAX_ID)
-    if len(wrong):
-        i = int(wrong[0])
-        raise window.error(
-            NotCanonical, "id of a synonym", at=int(heads[i]), expected=f"at most {_MAX_ID}", actual=int(ids[i])
-        )
     ids = ids[order]
     wrong = np.flatnonzero(ids[1:] == ids[:-1])
     if len(wrong):
-        raise window.error(
-            NotCanonical, "ids of the synonyms", at=0, expected="every one once", actual=f"{int(ids[wrong[0]])} twice"
-        )
-    return ids.astype(np.int64), ByteStrings.cut(varints.bytes_of(window), begins[order], lengths[order])
+        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{int(ids[wrong[0]])} twice")
+    if len(ids) and int(ids[-1]) > _MAX_ID:
+        raise data.error("id of a synonym", start, expected=f"at most {_MAX_ID}", actual=int(ids[-1]))
+    return ids.astype(np.int64), synonyms.take(order)
+
+
+def _walk_names(data: SegmentData, start: int, stop: int, count: int) -> tuple[NDArray[np.uint64], ByteStrings, int]:
+    """Read `count` synonyms from `start` on, piece by piece; return their ids, them, and where they end."""
+    ids: list[NDArray[np.uint64]] = []
+    synonyms: list[ByteStrings] = []
+    at, left = start, count
+    while left:
+        window = data.window(at, min(at + left * _NAME_BYTES + _ROOM, at + _PIECE, stop), "synonyms")
+        raw = varints.bytes_of(window)
+        begins, lengths = chains.tagged(raw, left)
+        if not len(begins):  # one that is longer than the piece
+            number, size = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
+            at += window.pos
+            if size > stop - at:
+                raise window.error(Truncated, "synonym", expected=f"{size} bytes", actual=f"{stop - at} left")
+            raw = varints.bytes_of(data.window(at, at + size, "synonym"))
+            ids.append(np.array([number], np.uint64))
+            synonyms.append(ByteStrings(np.array([0, size]), raw))
+            at, left = at + size, left - 1
+            continue
+        ends = begins + lengths
+        numbers, _ = varints.read_at(window, np.append(0, ends[:-1]), "id of a synonym")
+        ids.append(numbers)
+        synonyms.append(ByteStrings.cut(raw, begins, lengths))
+        at, left = at + int(ends[-1]), left - len(ends)
+    return np.concatenate(ids), ByteStrings.concat(synonyms), at
 
 
 def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[bytes, int]:

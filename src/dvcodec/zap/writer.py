@@ -193,7 +193,8 @@ def _separated(values: ByteStrings) -> ByteStrings:
 def _norms(version: int, lengths: NDArray[np.uint64]) -> NDArray[np.uint64]:
     if version < NORM_IS_LENGTH_FROM:
         return norms_of_lengths(lengths).view(np.uint32).astype(np.uint64)
-    return np.bitwise_and(lengths, np.uint64(0xFFFFFFFF))
+    kept: NDArray[np.uint64] = lengths & np.uint64(0xFFFFFFFF)
+    return kept
 
 
 def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:

@@ -56,7 +56,7 @@ class _Level(NamedTuple):
     """Value of the key that ends at each node, if one does."""
     counts: Longs
     """Number of nodes below each, in the next level."""
-    keys: NDArray[np.uint8]
+    inputs: NDArray[np.uint8]
     """The byte that leads to each node of the next level."""
 
 
@@ -82,7 +82,7 @@ def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
         if len(live):
             depth = int(items.keys.lengths[live[0]])
             if num_keys <= _FEW or depth >= _DEEP:
-                for block in _one_by_one(walker, items):
+                for block in _one_by_one(walker, items, allowed):
                     allowed -= len(block)
                     if allowed < 0:
                         raise miscounted(states, num_keys, "more")
@@ -103,8 +103,8 @@ def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
         raise miscounted(states, num_keys, found)
 
 
-def _one_by_one(walker: Walker, items: _Items) -> Iterator[KeyBlock]:
-    """Enumerate the keys of a slice without NumPy."""
+def _one_by_one(walker: Walker, items: _Items, allowed: int) -> Iterator[KeyBlock]:
+    """Enumerate the keys of a slice without NumPy. A block that brings more than `allowed` keys comes at once."""
     keys: list[bytes] = []
     values: list[int] = []
     size = 0
@@ -113,8 +113,9 @@ def _one_by_one(walker: Walker, items: _Items) -> Iterator[KeyBlock]:
             keys.append(key)
             values.append(total)
             size += len(key) + _ITEM
-            if size > _ROOM:
+            if size > _ROOM or len(keys) > allowed:
                 yield KeyBlock(ByteStrings.from_list(keys), np.array(values, np.uint64))
+                allowed -= len(keys)
                 keys, values, size = [], [], 0
     if keys:
         yield KeyBlock(ByteStrings.from_list(keys), np.array(values, np.uint64))
@@ -138,7 +139,7 @@ def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | N
         if done + ended + below > allowed:
             return None
         length = depth + len(levels) + 1
-        if room + ended * (length + _ITEM) + below * (length + _ITEM) > _ROOM and (levels or len(live) > 1):
+        if room + (ended + below) * (length + _ITEM) > _ROOM and (levels or len(live) > 1):
             break
         done += ended
         room += ended * (length + _ITEM)
@@ -148,7 +149,7 @@ def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | N
         counts = np.zeros(len(addrs), np.int64)
         counts[live] = heads.counts
         steps = states.transitions(addrs[live], heads)
-        levels.append(_Level(final, ends, counts, steps.keys))
+        levels.append(_Level(final, ends, counts, steps.inputs))
         addrs = steps.targets
         values = np.repeat(values, counts) + steps.outputs
     return _assemble(items, depth, levels, addrs, values) if levels else items
@@ -161,23 +162,22 @@ def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, val
     from the bottom upwards, where they begin from the top downwards, and then each level writes one byte of each item.
     """
     sizes = [np.ones(len(addrs), np.int64)]
+    before, edges = [], []
     for level in reversed(levels):
-        ends = offsets_of(sizes[-1])
-        edges = offsets_of(level.counts)
-        sizes.append(ends[edges[1:]] - ends[edges[:-1]] + level.final)
+        before.append(offsets_of(sizes[-1]))
+        edges.append(offsets_of(level.counts))
+        sizes.append(np.diff(before[-1][edges[-1]]) + level.final)
     sizes.reverse()
     begins = [offsets_of(sizes[0])[:-1]]
     total = int(sizes[0].sum())
-    lengths = np.empty(total, np.int64)
-    out_addrs = np.zeros(total, np.int64)
+    lengths, out_addrs = np.empty(total, np.int64), np.zeros(total, np.int64)
     out_values = np.empty(total, np.uint64)
     for i, level in enumerate(levels):
         ended = begins[i][level.final]
         lengths[ended] = depth + i if i else items.keys.lengths[level.final]
         out_values[ended] = level.values[level.final]
-        before = offsets_of(sizes[i + 1])[:-1]
-        first = before[np.minimum(offsets_of(level.counts)[:-1], max(len(before) - 1, 0))] if len(before) else 0
-        begins.append(np.repeat(begins[i] + level.final - first, level.counts) + before)
+        starts, firsts = before.pop(), edges.pop()[:-1]
+        begins.append(np.repeat(begins[i] + level.final - starts[firsts], level.counts) + starts[:-1])
     lengths[begins[-1]] = depth + len(levels)
     out_values[begins[-1]] = values
     out_addrs[begins[-1]] = addrs
@@ -187,5 +187,5 @@ def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, val
     data[spread(offsets[:-1], stems.lengths)] = stems.data
     for i, level in enumerate(levels):
         at = offsets[spread(begins[i + 1], sizes[i + 1])] + (depth + i)
-        data[at] = np.repeat(level.keys, sizes[i + 1])
+        data[at] = np.repeat(level.inputs, sizes[i + 1])
     return _Items(ByteStrings(offsets, data), out_addrs, out_values)

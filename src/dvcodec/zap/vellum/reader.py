@@ -77,8 +77,8 @@ class Fst:
         """Tell whether the root is the one state from which no way leads to a key: there is none."""
         if not self.root:
             return False
-        final, keys, *_ = self.states.frame(self.root)
-        return not final and not keys
+        final, inputs, *_ = self.states.frame(self.root)
+        return not final and not inputs
 
     def get(self, key: bytes) -> int | None:
         """Return the value of `key`, None if it is not there."""

@@ -12,48 +12,41 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import offsets_of
 
-__all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "Heads", "State", "States", "encode_many", "encode_single"]
+__all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "ONE", "Heads", "State", "States", "encode_many", "encode_single"]
 
 HEADER = 16
 FOOTER = 16
-"""Bytes before and behind the states. No state lies below address `HEADER`."""
+"""Bytes before and behind the states: none lies below address `HEADER`."""
 COMMON = b"\0te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 """The input bytes of the codes 1..63. Code 0 (here a filler) says that the input byte stands below the head."""
-
 ONE = 0x80
 """The bit of a head that marks the two forms of one transition."""
 _NEXT, _FINAL, _LOW = 0x40, 0x40, 0x3F
 _WIDEST = 8
 _STRETCH = 1024
 _HERE = -1
-"""In place of the width T: the target is the state just below."""
+"""In place of the size of a delta: the target is the state just below."""
 
-_CODES = bytearray(256)
-for _code in range(1, len(COMMON)):
-    _CODES[COMMON[_code]] = _code
-_BYTE = tuple(bytes((_byte,)) for _byte in range(256))
-_TAIL = tuple(bytes((ONE | _CODES[_byte],)) if _CODES[_byte] else bytes((_byte, ONE)) for _byte in range(256))
-NEXT = tuple(_tail[:-1] + bytes((_tail[-1] | _NEXT,)) for _tail in _TAIL)
+_CODES = bytes(max(0, COMMON.find(_input, 1)) for _input in range(256))
+_BYTE = tuple(bytes((_input,)) for _input in range(256))
+_TAIL = tuple(bytes((ONE | code,)) if code else bytes((_input, ONE)) for _input, code in enumerate(_CODES))
+NEXT = tuple(_tail[:-1] + _BYTE[_tail[-1] | _NEXT] for _tail in _TAIL)
 """A whole state by its input byte: one transition to the state just below, output 0."""
-
 _COMMON = np.frombuffer(COMMON, np.uint8)
 _MASKS = np.array([(1 << 8 * _size) - 1 for _size in range(_WIDEST + 1)], np.uint64)
 
-_Frame: TypeAlias = tuple[bool, bytes, int, int, int, int]
-"""Final, input bytes, T (or `_HERE`), O, address behind the deltas, address of the lowest byte."""
 Longs: TypeAlias = NDArray[np.int64]
+_Frame: TypeAlias = tuple[bool, bytes, int, int, int, int]
+"""Final, input bytes, size of a delta (or `_HERE`), size of an output, address behind the deltas, lowest address."""
 
 
 class State(NamedTuple):
-    """One state."""
+    """One state: whether a key ends here, its final output (0 if none does); the rest by transition, ascending."""
 
     final: bool
     output: int
-    """Final output; 0 where the state is not final."""
-    keys: bytes
-    """Input bytes of the transitions, ascending."""
+    inputs: bytes
     targets: Sequence[int]
-    """Address of the state that each transition leads to."""
     outputs: Sequence[int]
 
 
@@ -62,27 +55,27 @@ _LEAF = State(True, 0, b"", (), ())
 
 
 class Heads(NamedTuple):
-    """Many states without their transitions: one entry a state. The last six are places in the blob and widths."""
+    """Many states without their transitions; one entry a state.
+
+    The last six tell where the transitions are: address of the first input byte (or of the head, where that holds its
+    code), address behind the deltas, lowest address, sizes, and whether the target is the state just below.
+    """
 
     final: NDArray[np.bool_]
     output: NDArray[np.uint64]
     counts: Longs
-    """Number of transitions."""
-    inputs: Longs
-    """Address of the first input byte; of the head where its code stands for the byte."""
-    deltas: Longs
-    """Address behind the deltas."""
+    first: Longs
+    top: Longs
     bottom: Longs
-    """Address of the lowest byte."""
     delta_size: Longs
     output_size: Longs
-    next: NDArray[np.bool_]
+    here: NDArray[np.bool_]
 
 
 class Transitions(NamedTuple):
-    """The transitions of many states, in their order and ascending within each."""
+    """The transitions of many states, one state's behind another's and ascending within each."""
 
-    keys: NDArray[np.uint8]
+    inputs: NDArray[np.uint8]
     targets: Longs
     outputs: NDArray[np.uint64]
 
@@ -112,17 +105,17 @@ class States:
         """Read what surrounds the transitions of the state at `addr`, and check its extent and its input bytes."""
         view = self.view
         head = view[addr]
-        at = addr if head & _LOW else addr - 1
+        low = head & _LOW
+        at = addr if low else addr - 1
         if head & ONE:
-            keys = _BYTE[COMMON[head & _LOW] if head & _LOW else view[at]]
+            inputs = _BYTE[COMMON[low] if low else view[at]]
             if head & _NEXT:
-                return False, keys, _HERE, 0, at, at
+                return False, inputs, _HERE, 0, at, at
             final, count, top = False, 1, at - 1
         else:
-            final, count = bool(head & _FINAL), head & _LOW
-            if not count:
-                count = view[at]
-                count = 256 if count == 1 else count
+            final, count = bool(head & _FINAL), low or view[at]
+            if not low and count == 1:
+                count = 256
             top = at - 1 - count
         pack = view[at - 1]
         size, output_size = pack >> 4, pack & 15
@@ -130,12 +123,12 @@ class States:
             raise self._fail(at - 1, "pack sizes", f"two of at most {_WIDEST}", f"{size} and {output_size}")
         bottom = top - count * size - (count + final) * output_size
         if bottom < HEADER:
-            raise self._fail(addr, "lowest byte", f"an offset of at least {HEADER}", bottom)
+            raise self._fail(addr, "lowest address", f"at least {HEADER}", bottom)
         if not head & ONE:
-            keys = bytes(view[top : at - 1])[::-1]
-            if bytes(sorted(set(keys))) != keys:
-                raise self._fail(addr, "input bytes", "strictly ascending ones", keys.hex())
-        return final, keys, size, output_size, top, bottom
+            inputs = bytes(view[top : at - 1])[::-1]
+            if bytes(sorted(set(inputs))) != inputs:
+                raise self._fail(addr, "input bytes", "strictly ascending ones", inputs.hex())
+        return final, inputs, size, output_size, top, bottom
 
     def _target(self, addr: int, bottom: int, delta: int) -> int:
         """Return the address that a delta stands for."""
@@ -143,20 +136,20 @@ class States:
             return 0
         target = bottom - delta
         if target < HEADER and target:
-            raise self._fail(addr, "target", f"0 or an offset of at least {HEADER}", target)
+            raise self._fail(addr, "target", f"0 or an address of at least {HEADER}", target)
         return target
 
     def find(self, addr: int, key: int) -> tuple[int, int] | None:
         """Return target and output of the transition of the state at `addr` (not 0) with the input byte `key`."""
-        _, keys, size, output_size, top, bottom = self.frame(addr)
-        i = keys.find(key)
+        _, inputs, size, output_size, top, bottom = self.frame(addr)
+        i = inputs.find(key)
         if i < 0:
             return None
         view, output = self.view, 0
         at = top - (i + 1) * size
         delta = 1 if size == _HERE else int.from_bytes(view[at : at + size], "little")
         if output_size:
-            at = top - len(keys) * size - (i + 1) * output_size
+            at = top - len(inputs) * size - (i + 1) * output_size
             output = int.from_bytes(view[at : at + output_size], "little")
         return self._target(addr, bottom, delta), output
 
@@ -176,17 +169,15 @@ class States:
         """
         if not addr:
             return _LEAF
-        final, keys, size, output_size, top, bottom = self.frame(addr)
+        final, inputs, size, output_size, top, bottom = self.frame(addr)
         if size == _HERE:
-            return State(False, 0, keys, (self._target(addr, bottom, 1),), (0,))
-        count = len(keys)
+            return State(False, 0, inputs, (self._target(addr, bottom, 1),), (0,))
+        count = len(inputs)
         if not count and not final:
             raise self._fail(addr, "number of transitions", "at least 1, or a final state", 0)
         targets = [self._target(addr, bottom, delta) for delta in self._packed(top, count, size)]
-        if not output_size:
-            return State(final, 0, keys, targets, [0] * count)
         outputs = self._packed(top - count * size, count + final, output_size)
-        return State(final, outputs.pop() if final else 0, keys, targets, outputs)
+        return State(final, outputs.pop() if final else 0, inputs, targets, outputs)
 
     def _packed(self, top: int, count: int, size: int) -> list[int]:
         """Read `count` numbers of `size` bytes, the first one below `top`, the next one below that."""
@@ -201,23 +192,20 @@ class States:
         Returns:
             Their input bytes, the state that they lead to, and the sum of their outputs.
         """
-        view, keys, value = self.view, bytearray(), 0
+        view, inputs, value = self.view, bytearray(), 0
         border = addr & -_STRETCH
-        while addr >= border:  # address 0 is in the header, and there is no such form
+        while addr >= border and view[addr] & ONE:  # address 0 is in the header, where no byte has that bit
             head = view[addr]
-            if head < ONE:
-                break
             if head & _NEXT:
                 low = head & _LOW
                 at = addr if low else addr - 1
-                keys.append(COMMON[low] if low else view[at])
+                inputs.append(COMMON[low] if low else view[at])
                 addr = at - 1 if at > HEADER else self._target(addr, at, 1)
             else:
-                _, key, (target,), (output,) = self.parse(addr)[1:]
-                keys += key
+                _, _, step, (addr,), (output,) = self.parse(addr)
+                inputs += step
                 value += output
-                addr = target
-        return bytes(keys), addr, value
+        return bytes(inputs), addr, value
 
     # ---------------------------------------------------------------------- many
 
@@ -226,16 +214,15 @@ class States:
         data = self._bytes
         head = data[addrs]
         low = head & np.uint8(_LOW)
-        at = addrs - (low == 0)
-        side = data[at]
-        pack = data[at - 1]
-        one = head >= ONE
-        flag = (head & np.uint8(_NEXT)) != 0
+        bare = low == 0
+        at = addrs - bare
+        side, pack = data[at], data[at - 1]
+        one, flag = head >= ONE, (head & np.uint8(_NEXT)) != 0
         here, final = one & flag, flag & ~one
         size, output_size = (pack >> 4).astype(np.int64), (pack & 15).astype(np.int64)
         size[here] = output_size[here] = 0
-        counts = np.where(low == 0, side, low).astype(np.int64)
-        counts[(low == 0) & (side == 1)] = 256
+        counts = np.where(bare, side, low).astype(np.int64)
+        counts[bare & (side == 1)] = 256
         counts[one] = 1
         top = at - ~here - np.where(one, 0, counts)
         bottom = top - counts * size - (counts + final) * output_size
@@ -245,36 +232,34 @@ class States:
         output = np.zeros(len(addrs), np.uint64)
         chosen = np.flatnonzero(final)
         output[chosen] = self._words[bottom[chosen]] & _MASKS[output_size[chosen]]
-        inputs = np.where(one, np.where(low == 0, at, addrs), at - 2)
-        return Heads(final, output, counts, inputs, top, bottom, size, output_size, here)
+        first = np.where(one, np.where(bare, at, addrs), at - 2)
+        return Heads(final, output, counts, first, top, bottom, size, output_size, here)
 
     def transitions(self, addrs: Longs, heads: Heads) -> Transitions:
         """Read the transitions of the states whose `heads` these are."""
-        counts = heads.counts
-        offsets = offsets_of(counts)
-        total = int(offsets[-1])
-        owner = np.repeat(np.arange(len(counts)), counts)
-        rank = np.arange(total, dtype=np.int64) - offsets[owner]
-        keys = self._bytes[heads.inputs[owner] - rank]
-        is_head = (heads.inputs == addrs)[owner]
-        keys[is_head] = _COMMON[keys[is_head] & np.uint8(_LOW)]
+        offsets = offsets_of(heads.counts)
+        owner = np.repeat(np.arange(len(addrs)), heads.counts)
+        rank = np.arange(int(offsets[-1]), dtype=np.int64) - offsets[owner]
+        inputs = self._bytes[heads.first[owner] - rank]
+        coded = (heads.first == addrs)[owner]
+        inputs[coded] = _COMMON[inputs[coded] & np.uint8(_LOW)]
         rank += 1
         size, output_size = heads.delta_size[owner], heads.output_size[owner]
-        deltas = self._words[heads.deltas[owner] - rank * size] & _MASKS[size]
-        deltas[heads.next[owner]] = 1
+        deltas = self._words[heads.top[owner] - rank * size] & _MASKS[size]
+        deltas[heads.here[owner]] = 1
         bottom = heads.bottom[owner]
         targets = np.where(deltas == 0, 0, bottom - deltas.view(np.int64))
-        outputs = np.zeros(total, np.uint64)
+        outputs = np.zeros(len(owner), np.uint64)
         chosen = np.flatnonzero(output_size)
         if len(chosen):
-            top = (heads.deltas - counts * heads.delta_size)[owner[chosen]]
-            width = output_size[chosen]
-            outputs[chosen] = self._words[top - rank[chosen] * width] & _MASKS[width]
+            top = (heads.top - heads.counts * heads.delta_size)[owner[chosen]]
+            size = output_size[chosen]
+            outputs[chosen] = self._words[top - rank[chosen] * size] & _MASKS[size]
         bad = ((targets < HEADER) & (targets != 0)) | (deltas > bottom.astype(np.uint64))
-        bad[1:] |= (keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])
+        bad[1:] |= (inputs[1:] <= inputs[:-1]) & (owner[1:] == owner[:-1])
         if bad.any():
             self.parse(int(addrs[owner[np.argmax(bad)]]))  # finds the words for it
-        return Transitions(keys, targets, outputs)
+        return Transitions(inputs, targets, outputs)
 
 
 # -------------------------------------------------------------------------- written
@@ -283,34 +268,21 @@ class States:
 def encode_single(key: int, delta: int, output: int) -> bytes:
     """Encode a state that has one transition and is not final; one that leads to the state just below is in `NEXT`."""
     size, output_size = _width(delta) or 1, _width(output)
-    return b"".join(
-        (
-            output.to_bytes(output_size, "little"),
-            delta.to_bytes(size, "little"),
-            _BYTE[size << 4 | output_size],
-            _TAIL[key],
-        )
-    )
+    packed = output.to_bytes(output_size, "little") + delta.to_bytes(size, "little")
+    return packed + _BYTE[size << 4 | output_size] + _TAIL[key]
 
 
-def encode_many(final: bool, output: int, keys: bytes, deltas: Sequence[int], outputs: Sequence[int]) -> bytes:
+def encode_many(final: bool, output: int, inputs: bytes, deltas: Sequence[int], outputs: Sequence[int]) -> bytes:
     """Encode any other state. The three sequences are in the order of the input bytes, which ascend."""
-    count = len(keys)
+    count = len(inputs)
     size = (_width(max(deltas)) or 1) if count else 0
-    output_size = _width(max(output, *outputs)) if count else _width(output)
-    parts = []
-    if output_size:
-        if final:
-            parts.append(output.to_bytes(output_size, "little"))
-        parts += [value.to_bytes(output_size, "little") for value in reversed(outputs)]
+    output_size = _width(max((output, *outputs)))
+    parts = [output.to_bytes(output_size, "little")] if final else []
+    parts += [value.to_bytes(output_size, "little") for value in reversed(outputs)]
     parts += [delta.to_bytes(size, "little") for delta in reversed(deltas)]
-    parts += (keys[::-1], _BYTE[size << 4 | output_size])
     flag = _FINAL if final else 0
-    if 0 < count <= _LOW:
-        parts.append(_BYTE[flag | count])
-    else:
-        parts += (_BYTE[1 if count == 256 else count], _BYTE[flag])
-    return b"".join(parts)
+    head = _BYTE[flag | count] if 0 < count <= _LOW else bytes((1 if count == 256 else count, flag))
+    return b"".join((*parts, inputs[::-1], _BYTE[size << 4 | output_size], head))
 
 
 def _width(value: int) -> int:

@@ -33,14 +33,14 @@ class Walker:
         self._chains: dict[int, tuple[bytes, int, int]] = {}
 
     def seek(self, root: int, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, int]]:
-        """Return the keys from `start` to before `stop` below the state `root`; those before `start` are not visited."""
+        """Return the keys from `start` to before `stop` below `root`, without a visit to those before."""
         turns: list[_Turn] = []
         path, addr, value = bytearray(), root, 0
         for key in start:
             state = self._states.parse(addr)
-            i = bisect_left(state.keys, key)
-            found = state.keys[i : i + 1] == bytes((key,))
-            if i + found < len(state.keys):
+            i = bisect_left(state.inputs, key)
+            found = state.inputs[i : i + 1] == bytes((key,))
+            if i + found < len(state.inputs):
                 turns.append((len(path), state, i + found, value))
             if not found:
                 if not turns:
@@ -54,7 +54,7 @@ class Walker:
     def walk(
         self, path: bytearray, addr: int, value: int, stop: bytes | None = None, turns: list[_Turn] | None = None
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys from the state `addr` on, which `path` leads to, and then those of the `turns`, last one first.
+        """Yield the keys from the state `addr` on, which `path` leads to, then those of the `turns`, last one first.
 
         Turns are kept only where a way is left, so a chain of states takes no more room than its key.
         """
@@ -67,7 +67,7 @@ class Walker:
             state = self._states.parse(addr)
             if state.final:
                 yield bytes(path), value + state.output & _TOP
-            if state.keys:
+            if state.inputs:
                 turns.append((len(path), state, 0, value))
             if not turns:
                 return
@@ -92,10 +92,10 @@ class Walker:
 def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
     """Take the next transition of the last of `turns`; return the state it leads to and the value there."""
     size, state, i, value = turns.pop()
-    if i + 1 < len(state.keys):
+    if i + 1 < len(state.inputs):
         turns.append((size, state, i + 1, value))
     del path[size:]
-    path.append(state.keys[i])
+    path.append(state.inputs[i])
     return state.targets[i], value + state.outputs[i]
 
 

@@ -1,0 +1,213 @@
+"""Columns of a segment for analysis: generators of Arrow record batches (extra ``arrow``).
+
+Every table has a schema in `SCHEMAS`. ``field`` and ``term`` are dictionary-encoded, so that a term costs its bytes
+once, in however many documents it stands. Document numbers are 0-based.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.doc_values import decode_doc_values, split_terms
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.postings import Postings, decode_postings, decode_records, norm_values
+from dvcodec.zap.stored import iter_stored
+
+if TYPE_CHECKING:
+    from dvcodec.zap.segment import Segment
+
+__all__ = ["SCHEMAS", "batches"]
+
+DEFAULT_ROWS = 1 << 16
+_FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
+_TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
+_ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
+
+SCHEMAS = {
+    "terms": pa.schema(
+        [_FIELD, ("term", pa.binary()), ("doc_count", pa.int64()), ("one_hit", pa.bool_()), ("offset", pa.int64())]
+    ),
+    "postings": pa.schema([_FIELD, _TERM, ("doc", pa.int64()), ("freq", pa.uint64()), ("norm", pa.float32())]),
+    "locations": pa.schema(
+        [
+            _FIELD,
+            _TERM,
+            ("doc", pa.int64()),
+            ("source_field", _FIELD[1]),
+            ("position", pa.uint64()),
+            ("start", pa.uint64()),
+            ("end", pa.uint64()),
+            _ARRAY_POSITIONS,
+        ]
+    ),
+    "stored": pa.schema([("doc", pa.int64()), _FIELD, ("type", pa.string()), ("value", pa.binary()), _ARRAY_POSITIONS]),
+    "doc_values": pa.schema([_FIELD, ("doc", pa.int64()), ("value", pa.binary())]),
+}
+"""Table -> its columns.
+
+terms: ``one_hit`` lists stand in the dictionary; ``offset`` is the address of the postings record of the others.
+postings: ``freq`` is 0 and ``norm`` infinite where the field does not count.
+locations: ``source_field`` is where the token came from, ``start`` and ``end`` are bytes of its value.
+stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
+doc_values: one row a term.
+"""
+
+
+def batches(
+    segment: Segment, what: str, fields: Sequence[str] | None = None, *, batch_rows: int = DEFAULT_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Return one table of a segment, batch by batch.
+
+    Args:
+        segment: the segment.
+        what: ``terms``, ``postings``, ``locations``, ``stored`` or ``doc_values``.
+        fields: only these fields; default: all.
+        batch_rows: rows of a batch, at most.
+
+    Raises:
+        UsageError: no such table or field.
+        DecodeError: while it is read, what is not sound.
+    """
+    if what not in SCHEMAS:
+        raise UsageError(f"tables of a segment are {', '.join(SCHEMAS)}, not {what!r}")
+    if batch_rows < 1:
+        raise UsageError(f"a batch has at least one row, not {batch_rows}")
+    chosen = list(segment.fields) if fields is None else [segment.field(name) for name in fields]
+    return _sliced(_TABLES[what](segment, chosen), batch_rows)
+
+
+def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in found:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def _terms(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    for info in chosen:
+        for block in term_blocks(segment.data, info.dictionary, segment.limits):
+            records = decode_records(segment.data, segment.footer, block.values)
+            offsets = pa.array((block.values & np.uint64(2**62 - 1)).astype(np.int64), mask=records.one_hit)
+            yield _batch(
+                "terms",
+                _constant(segment, info, len(block)),
+                _binary(block.keys),
+                pa.array(records.counts),
+                pa.array(records.one_hit),
+                offsets,
+            )
+
+
+def _lists(
+    segment: Segment, chosen: list[FieldInfo], *, locations: bool
+) -> Iterator[tuple[FieldInfo, ByteStrings, Postings]]:
+    """Read the postings of fields, a bounded number of them at a time."""
+    for info in chosen:
+        for block in term_blocks(segment.data, info.dictionary, segment.limits):
+            records = decode_records(segment.data, segment.footer, block.values)
+            for start, stop in records.cuts():
+                part = records[start:stop]
+                found = decode_postings(segment.data, segment.footer, len(segment.fields), part, locations=locations)
+                yield info, block.keys[start:stop], found
+
+
+def _postings(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    for info, terms, found in _lists(segment, chosen, locations=False):
+        yield _batch(
+            "postings",
+            _constant(segment, info, len(found)),
+            _indexed(found.owner, _binary(terms)),
+            pa.array(found.docs),
+            pa.array(found.freqs),
+            pa.array(norm_values(segment.version, found.norms)),
+        )
+
+
+def _locations(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    for info, terms, found in _lists(segment, chosen, locations=True):
+        posting = np.repeat(np.arange(len(found)), found.location_counts)
+        at = found.locations
+        yield _batch(
+            "locations",
+            _constant(segment, info, len(at)),
+            _indexed(found.owner[posting], _binary(terms)),
+            pa.array(found.docs[posting]),
+            _indexed(at.fields, _names(segment)),
+            pa.array(at.positions),
+            pa.array(at.starts),
+            pa.array(at.ends),
+            _numbers(at.array_counts, at.array_positions),
+        )
+
+
+def _stored(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    wanted = np.zeros(len(segment.fields), np.bool_)
+    wanted[[info.id for info in chosen]] = True
+    letters = pa.array([chr(code) for code in range(256)])
+    for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+        batch = _batch(
+            "stored",
+            pa.array(columns.docs),
+            _indexed(columns.fields, _names(segment)),
+            letters.take(pa.array(columns.types)),
+            _binary(columns.values),
+            _numbers(columns.array_counts, columns.array_positions),
+        )
+        yield batch if wanted.all() else batch.filter(pa.array(wanted[columns.fields]))
+
+
+def _doc_values(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    for info in chosen:
+        if info.doc_values is None:
+            continue
+        for chunk in decode_doc_values(
+            segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
+        ):
+            docs, values = split_terms(chunk)
+            yield _batch("doc_values", _constant(segment, info, len(docs)), pa.array(docs), _binary(values))
+
+
+_TABLES: dict[str, Callable[[Segment, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {
+    "terms": _terms,
+    "postings": _postings,
+    "locations": _locations,
+    "stored": _stored,
+    "doc_values": _doc_values,
+}
+
+
+def _batch(table: str, *columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns), schema=SCHEMAS[table])
+
+
+def _names(segment: Segment) -> pa.Array:
+    return pa.array([info.name for info in segment.fields], pa.string())
+
+
+def _constant(segment: Segment, info: FieldInfo, rows: int) -> pa.Array:
+    return _indexed(np.full(rows, info.id), _names(segment))
+
+
+def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), values)
+
+
+def _binary(strings: ByteStrings) -> pa.Array:
+    """Hand over the bytes as they are."""
+    if int(strings.offsets[-1]) >= 1 << 31:
+        return pa.array(strings.to_list(), pa.binary())  # refuses them, by name
+    offsets = pa.py_buffer(strings.offsets.astype(np.int32))
+    return pa.Array.from_buffers(
+        pa.binary(), len(strings), [None, offsets, pa.py_buffer(np.ascontiguousarray(strings.data))]
+    )
+
+
+def _numbers(counts: NDArray[np.int64], values: NDArray[np.uint64]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pa.array(values))

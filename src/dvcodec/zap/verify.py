@@ -1,0 +1,191 @@
+"""Is this segment sound? Every check by name, with its place.
+
+Go's readers compare no checksum and few counts: a damaged segment gives wrong hits, or a panic during a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dvcodec.core.errors import DecodeError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.report import Check, Report, Status
+from dvcodec.io.source import SourceTarget
+from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.fields import ID, FieldInfo
+from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
+from dvcodec.zap.postings import decode_postings, decode_records
+from dvcodec.zap.segment import Segment, open_mapped
+from dvcodec.zap.stored import iter_stored
+
+__all__ = ["FIELD_CHECKS", "SEGMENT_CHECKS", "verify_segment"]
+
+SEGMENT_CHECKS = ("footer", "crc", "fields", "stored", "nested", "ids")
+"""Checks of the whole file, in this order."""
+FIELD_CHECKS = ("dictionary", "postings", "one-hits", "doc-values", "synonyms", "vectors", "options")
+"""Checks of every field, in this order."""
+_KIND = "zap v{}"
+_SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+
+
+def verify_segment(
+    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, progress: Callable[[str], None] = lambda _: None
+) -> Report:
+    """Verify a segment by reading all of it.
+
+    ``footer``: version, counts and addresses. ``crc``: the file's checksum. ``fields``: names and addresses.
+    ``stored``: every document's record. ``nested``: the edge list. ``ids``: every document stands in one list of
+    ``_id``. For every field ``dictionary``: order of the terms and their number; ``postings``: records, bitmaps against
+    the number of documents, chunk tables, frequencies, norms, locations; ``one-hits``: no list that Go takes for
+    empty; ``doc-values``, ``synonyms``, ``vectors``: what they hold; ``options``: none that Go's version 17 fails on.
+    The contents of faiss' indexes are not looked at.
+
+    Args:
+        target: bytes-like, path, URL, seekable binary file, or a `Source`.
+        limits: bounds on what the bytes may ask for.
+        progress: called with the name of each field when it has been checked.
+
+    Returns:
+        A report; damaged bytes are findings, not exceptions. What an earlier finding hides is not applicable.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open_mapped(target) as source:
+        checks: list[Check] = []
+        footer: Footer | None = None
+        segment: Segment | None = None
+        try:
+            footer = decode_footer(source)
+            checks.append(Check.passed("footer", "file", source.size - footer.size))
+            checks.append(_run("crc", "file", lambda: verify_checksum(source, decode_footer(source))))
+            refuse_writer_id(source, footer)
+            segment = Segment.open(source, verify_checksum=False, limits=limits)
+            checks.append(Check.passed("fields", "file", footer.fields_index))
+            checks += _whole(segment)
+            for info in segment.fields:
+                checks += _field(segment, info)
+                progress(info.name)
+        except DecodeError as error:
+            checks.append(Check.from_error("footer" if footer is None else "fields", "file", error))
+        made = {check.name for check in checks}
+        checks += [Check.not_applicable(name, "file") for name in SEGMENT_CHECKS if name not in made]
+        return Report(source.name, None if footer is None else _KIND.format(footer.version), tuple(checks))
+
+
+def _run(name: str, subject: str, check: Callable[[], object], offset: int | None = None) -> Check:
+    try:
+        check()
+    except DecodeError as error:
+        return Check.from_error(name, subject, error)
+    return Check.passed(name, subject, offset)
+
+
+def _drain(found: Iterator[object]) -> None:
+    for _ in found:
+        pass
+
+
+def _whole(segment: Segment) -> Iterator[Check]:
+    data, footer = segment.data, segment.footer
+    yield _run(
+        "stored",
+        "file",
+        lambda: _drain(iter_stored(data, footer, len(segment.fields), limits=segment.limits)),
+        footer.stored_index,
+    )
+    yield _run("nested", "file", lambda: segment.edges)
+    yield _run("ids", "file", lambda: _check_ids(segment))
+
+
+def _check_ids(segment: Segment) -> None:
+    if not segment.num_docs:
+        return
+    seen = np.zeros(segment.num_docs, np.int64)
+    for block in term_blocks(segment.data, segment.field(ID).dictionary, segment.limits):
+        records = decode_records(segment.data, segment.footer, block.values)
+        for start, stop in records.cuts():
+            found = decode_postings(segment.data, segment.footer, len(segment.fields), records[start:stop])
+            seen += np.bincount(found.docs, minlength=segment.num_docs)
+    bad = np.flatnonzero(seen != 1)
+    if len(bad):
+        raise segment.data.error(
+            f"ids of document {int(bad[0])}",
+            segment.field(ID).dictionary or 0,
+            expected="1",
+            actual=int(seen[bad[0]]),
+        )
+
+
+def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
+    subject = f"field {info.name!r}"
+    data, footer = segment.data, segment.footer
+    yield from _lists(segment, info, subject)
+    if info.doc_values is None:
+        yield Check.not_applicable("doc-values", subject)
+    else:
+        block = info.doc_values
+        yield _run(
+            "doc-values",
+            subject,
+            lambda: _drain(decode_doc_values(data, footer, block, info.options, limits=segment.limits)),
+            block[0],
+        )
+    for name, address, read in (
+        ("synonyms", info.synonyms, segment.thesaurus),
+        ("vectors", info.vectors, segment.vectors),
+    ):
+        if address is None:
+            yield Check.not_applicable(name, subject)
+        else:
+            yield _run(name, subject, lambda read=read: read(info.name), address)  # type: ignore[misc]
+    yield _options(info, subject)
+
+
+def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
+    """Read a dictionary, then all its lists."""
+    data, footer = segment.data, segment.footer
+    if info.dictionary is None:
+        yield from (Check.not_applicable(name, subject) for name in FIELD_CHECKS[:3])
+        return
+    failed: dict[str, Check] = {}
+    step = "dictionary"
+    try:
+        for block in term_blocks(data, info.dictionary, segment.limits):
+            step = "postings"
+            records = decode_records(data, footer, block.values)
+            for start, stop in records.cuts():
+                part = records[start:stop]
+                found = decode_postings(data, footer, len(segment.fields), part, locations=True)
+                lost = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
+                if len(lost):
+                    term = block.keys[start + int(lost[0])]
+                    failed["one-hits"] = Check.failed(
+                        "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
+                    )
+            step = "dictionary"
+    except DecodeError as error:
+        failed[step] = Check.from_error(step, subject, error)
+    for name in FIELD_CHECKS[:3]:
+        if name in failed:
+            yield failed[name]
+        elif any(check.status is Status.FAIL for check in failed.values()) and name != "dictionary":
+            yield Check.not_applicable(name, subject)
+        else:
+            yield Check.passed(name, subject, info.dictionary)
+
+
+def _options(info: FieldInfo, subject: str) -> Check:
+    if info.options is None:
+        return Check.not_applicable("options", subject)
+    if info.options & _SKIPS not in (FieldOptions(0), _SKIPS):
+        return Check.failed(
+            "options", subject, None, "options of doc values", "both skips or neither", str(info.options & _SKIPS)
+        )
+    if info.options & FieldOptions.DOC_VALUES and info.doc_values is None:
+        return Check.failed("options", subject, None, "option of doc values", "a block of them", "none")
+    return Check.passed("options", subject)
