@@ -2,8 +2,8 @@
 
 `footer` and `fields` tell where everything is. `stored`, `nested`, `dictionary` (over `vellum`), `postings` and
 `locations` (in `chunks`), `doc_values`, `synonyms` and `vectors` are what a segment holds, decoder and encoder side by
-side. `segment` opens one lazily, `columns` turns it into Arrow; `documents` are what `writer` makes one of, `merge` makes
-one of several, `assemble` knows the order on disk, and `verify` checks all of it.
+side. `segment` opens one lazily, `columns` turns it into Arrow; `documents` are what `writer` makes one of, `merge`
+makes one of several, `assemble` knows the order on disk, and `verify` checks all of it.
 """
 
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Synonyms, Term

@@ -41,15 +41,9 @@ from dvcodec.zap.fields import (
     encode_text,
 )
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
+from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.nested import Edges, encode_edges
-from dvcodec.zap.postings import (
-    LOCATIONS_WITHIN_FREQ,
-    POSTINGS_AT_ONCE,
-    Postings,
-    cut_by_weight,
-    encode_one_hits,
-    encode_postings,
-)
+from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, POSTINGS_AT_ONCE, encode_one_hits, encode_postings
 from dvcodec.zap.stored import StoredColumns, encode_stored, encode_stored_index
 from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 

@@ -18,7 +18,9 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.doc_values import decode_doc_values, split_terms
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.postings import Postings, decode_postings, decode_records, norm_values
+from dvcodec.zap.lists import Postings
+from dvcodec.zap.norms import norm_values
+from dvcodec.zap.postings import decode_postings, decode_records
 from dvcodec.zap.stored import iter_stored
 
 if TYPE_CHECKING:

@@ -85,10 +85,13 @@ class SegmentData:
 
         Raises:
             Truncated: one leaves the bytes in front of the footer.
+            NotCanonical: they have more bytes than there are: they overlap.
         """
         bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
         if len(bad):
             raise self.outside(what, int(starts[bad[0]]), int(sizes[bad[0]]))
+        if int(sizes.sum()) > self.end:
+            raise self.error(f"{what} overlap", int(starts[0]), expected=f"at most {self.end}", actual=int(sizes.sum()))
         window = self.around(starts[sizes > 0], sizes[sizes > 0], what)
         joined = gather(bytes_of(window), starts - window.base, sizes) if sizes.any() else np.zeros(0, np.uint8)
         return Pieces(joined, starts, sizes, self.source.name)

@@ -1,8 +1,8 @@
 """Merging segments: several into one, without the documents that were deleted, in any version.
 
 Source: zapx ``merge.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. With
-one segment it applies deletions, or changes the version. What is written for a version is what zapx of that version writes
-when it merges, apart from the snappy blocks and what Go leaves to chance (see `assemble`).
+one segment it applies deletions, or changes the version. What is written for a version is what zapx of that version
+writes when it merges, apart from the snappy blocks and what Go leaves to chance (see `assemble`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,10 @@ from dvcodec.zap.doc_values import DocValues, decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
+from dvcodec.zap.lists import Postings
 from dvcodec.zap.nested import Edges
-from dvcodec.zap.postings import (
-    ONE_HIT_DOCS,
-    ONE_HIT_NORMS,
-    Postings,
-    convert_norms,
-    decode_postings,
-    decode_records,
-)
+from dvcodec.zap.norms import convert_norms
+from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, decode_postings, decode_records
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import StoredColumns, iter_stored
 from dvcodec.zap.synonyms import Thesaurus

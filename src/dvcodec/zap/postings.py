@@ -24,24 +24,24 @@ from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
+from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.locations import Locations, decode_locations, encode_locations
+from dvcodec.zap.norms import NORM_IS_LENGTH_FROM
 
 __all__ = [
-    "NORM_IS_LENGTH_FROM",
     "ONE_HIT_DOCS",
     "ONE_HIT_NORMS",
-    "Postings",
+    "POSTINGS_AT_ONCE",
     "Records",
     "decode_postings",
     "decode_records",
     "encode_one_hits",
     "encode_postings",
-    "norm_values",
 ]
 
 Values = NDArray[np.uint64]
@@ -49,7 +49,6 @@ Index = NDArray[np.int64]
 ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
 """A 1-hit holds document numbers and norms below these."""
-NORM_IS_LENGTH_FROM = 15
 LOCATIONS_WITHIN_FREQ = 14
 """Up to this version zapx panics at more locations than the frequency."""
 _ALWAYS_BLOCK, _NOT_IS_NONE = 11, 12
@@ -59,84 +58,6 @@ _ONE_HIT = 2
 POSTINGS_AT_ONCE = 1 << 18
 """Postings that are decoded or encoded together."""
 _RECORD_ROOM = 3 * varints.MAX_BYTES
-
-
-def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
-    """Cut a row of things into parts ``[start, stop)`` that weigh at most so much, or are one thing."""
-    bounds = offsets_of(weights)
-    start = 0
-    while start < len(weights):
-        stop = int(np.searchsorted(bounds, bounds[start] + most, side="right")) - 1
-        stop = max(stop, start + 1)
-        yield start, stop
-        start = stop
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Postings:
-    """Postings lists of many terms, one behind the other; in each, documents ascend.
-
-    Attributes:
-        counts: int64[terms], postings of each term.
-        docs: int64[n], document numbers.
-        freqs: uint64[n], how often the term stands there; 0 where the field does not count.
-        norms: uint64[n], as stored: see `norm_values`; 0 where none is.
-        location_counts: int64[n], locations of each posting; all 0 where locations were not asked for.
-        locations: those of all postings.
-    """
-
-    counts: Index
-    docs: Index
-    freqs: Values
-    norms: Values
-    location_counts: Index
-    locations: Locations
-
-    def __len__(self) -> int:
-        return len(self.docs)
-
-    @property
-    def owner(self) -> Index:
-        """int64[n], place of each posting's term."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
-
-    @classmethod
-    def none(cls) -> Postings:
-        """Return no lists."""
-        index, values = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-        return cls(index, index, values, values, index, Locations.none())
-
-    @classmethod
-    def concat(cls, parts: list[Postings]) -> Postings:
-        """Put the lists of several one behind the other."""
-        parts = [cls.none(), *parts]
-        return cls(
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate([part.docs for part in parts]),
-            np.concatenate([part.freqs for part in parts]),
-            np.concatenate([part.norms for part in parts]),
-            np.concatenate([part.location_counts for part in parts]),
-            Locations.concat([part.locations for part in parts]),
-        )
-
-    def take(self, order: Index, counts: Index) -> Postings:
-        """Return the postings at these places, in that order, as lists of `counts`."""
-        located = self.location_counts[order]
-        places = spread(offsets_of(self.location_counts)[:-1][order], located)
-        return Postings(
-            counts,
-            self.docs[order],
-            self.freqs[order],
-            self.norms[order],
-            located,
-            self.locations.take(places) if len(self.locations) else self.locations,
-        )
-
-    def lists(self, part: slice | NDArray[np.bool_]) -> Postings:
-        """Return the lists of some terms: a slice of them, or those where a mask is True."""
-        terms = np.arange(len(self.counts))[part]
-        counts = self.counts[terms]
-        return self.take(spread(offsets_of(self.counts)[:-1][terms], counts), counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,6 +71,8 @@ class Records:
         bitmap_at: int64, address of the bitmap.
         bitmap_size: int64, its bytes.
         counts: int64, postings, as the bitmap's descriptors announce them.
+        chunk_docs: int64, documents of a chunk.
+        chunks: int64, chunks of the freq/norm block, and of the location block if there is one.
         values: uint64, the dictionary values.
     """
 
@@ -159,6 +82,8 @@ class Records:
     bitmap_at: Index
     bitmap_size: Index
     counts: Index
+    chunk_docs: Index
+    chunks: Index
     values: Values
 
     def __len__(self) -> int:
@@ -167,9 +92,9 @@ class Records:
     def __getitem__(self, part: slice | NDArray[Any]) -> Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
 
-    def cuts(self, postings: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
-        """Cut the terms into parts ``[start, stop)`` of at most so many postings, or of one term."""
-        yield from cut_by_weight(self.counts, postings)
+    def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
+        """Cut the terms into parts ``[start, stop)`` of at most so many postings and chunks, or of one term."""
+        yield from cut_by_weight(self.counts + self.chunks, most)
 
 
 def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records:
@@ -190,8 +115,8 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
         doc = int(values[bad[0]]) & ONE_HIT_DOCS - 1
         raise data.error("document of a 1-hit", data.end, expected=f"below {footer.num_docs}", actual=doc)
     general = np.flatnonzero(~one_hit)
-    zeros = [np.zeros(len(values), np.int64) for _ in range(4)]
-    out = Records(one_hit, zeros[0], zeros[1], zeros[2], zeros[3], np.ones(len(values), np.int64), values)
+    blank = [np.zeros(len(values), np.int64) for _ in range(6)]
+    out = Records(one_hit, *blank[:4], np.ones(len(values), np.int64), *blank[4:], values)
     if not len(general):
         return out
     addresses = (values[general] & _ADDRESS).astype(np.int64)
@@ -214,6 +139,7 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
     if len(bad):
         raise data.outside("bitmap", int(at[bad[0]]), int(sizes[bad[0]]))
     bitmap_size = sizes.astype(np.int64)
+    _refuse_overlap(data, "bitmaps", bitmap_size)
     bitmap_window = data.around(at, bitmap_size, "bitmap")
     counts = bitmaps.cardinalities(bitmap_window, at - bitmap_window.base, bitmap_size)
     bad = np.flatnonzero((counts == 0) | (counts > footer.num_docs))
@@ -224,7 +150,17 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
     out.location_at[general] = np.where(absent, np.uint64(0), location_at).astype(np.int64)
     out.location_at[general[absent]] = -1
     out.bitmap_at[general], out.bitmap_size[general], out.counts[general] = at, bitmap_size, counts
+    chunk_docs = chunks.chunk_sizes(footer.version, footer.chunk_mode, footer.num_docs, counts)
+    out.chunk_docs[general] = chunk_docs
+    out.chunks[general] = (footer.num_docs - 1) // chunk_docs + 1
+    _refuse_overlap(data, "chunks", out.chunks)  # each takes a byte at least
     return out
+
+
+def _refuse_overlap(data: SegmentData, what: str, sizes: Index) -> None:
+    """Refuse lists that can only have room where others are: everything that is allocated is bounded by the file."""
+    if int(sizes.sum()) > data.end:
+        raise data.error(f"{what} of a dictionary", 0, expected=f"at most {data.end} bytes", actual=int(sizes.sum()))
 
 
 def decode_postings(
@@ -288,9 +224,8 @@ def _decode_general(
         raise data.error(
             "document number", int(records.bitmap_at[i]), expected=f"below {footer.num_docs}", actual=int(lasts[i])
         )
-    sizes = chunks.chunk_sizes(footer.version, footer.chunk_mode, footer.num_docs, counts)
-    num_chunks = (footer.num_docs - 1) // sizes + 1
-    chunk = np.repeat(offsets_of(num_chunks)[:-1], counts) + docs // np.repeat(sizes, counts)
+    num_chunks = records.chunks
+    chunk = np.repeat(offsets_of(num_chunks)[:-1], counts) + docs // np.repeat(records.chunk_docs, counts)
     per_chunk = np.bincount(chunk, minlength=int(num_chunks.sum()))
     blocks = chunks.read_blocks(data, records.freq_at, num_chunks, "freq/norm")
     freqs, norms = _decode_freqs(footer.version, blocks, per_chunk)
@@ -348,34 +283,6 @@ def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tupl
     norms = np.zeros(len(heads), np.uint64)
     norms[has_norm] = values[heads[has_norm] + 1]
     return values[heads], norms
-
-
-def norm_values(version: int, norms: Values) -> NDArray[np.float32]:
-    """Return norms as zapx reports them: float32(1 / sqrt(field length)); a length of 0 is infinity."""
-    if version < NORM_IS_LENGTH_FROM:
-        return norms.astype(np.uint32).view(np.float32)
-    return norms_of_lengths(norms & np.uint64(0xFFFFFFFF))
-
-
-def norms_of_lengths(lengths: Values) -> NDArray[np.float32]:
-    """Return float32(1 / sqrt(length)), computed in double and rounded."""
-    with np.errstate(divide="ignore"):
-        return (1.0 / np.sqrt(lengths.astype(np.float64))).astype(np.float32)
-
-
-def convert_norms(norms: Values, source: int, target: int) -> Values:
-    """Bring stored norms of one version to another's form.
-
-    A field length survives the way through float32 up to 4 million tokens; above, neighbouring lengths share a norm.
-    """
-    if (source < NORM_IS_LENGTH_FROM) == (target < NORM_IS_LENGTH_FROM):
-        return norms
-    if target < NORM_IS_LENGTH_FROM:
-        return norm_values(source, norms).view(np.uint32).astype(np.uint64)
-    floats = norm_values(source, norms).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lengths = np.rint(1.0 / (floats * floats))
-    return np.where(np.isfinite(lengths) & (lengths < 2**32), lengths, 0).astype(np.uint64)
 
 
 def encode_one_hits(docs: Index, norms: Values) -> Values:

@@ -25,8 +25,10 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.dictionary import decode_dictionary, term_blocks
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
+from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
-from dvcodec.zap.postings import Postings, decode_postings, decode_records, norm_values
+from dvcodec.zap.norms import norm_values
+from dvcodec.zap.postings import decode_postings, decode_records
 from dvcodec.zap.vellum import Fst
 
 if TYPE_CHECKING:

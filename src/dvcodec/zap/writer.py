@@ -23,17 +23,19 @@ from dvcodec.zap.doc_values import TERM_END, DocValues
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
+from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.nested import Edges
-from dvcodec.zap.postings import NORM_IS_LENGTH_FROM, Postings, norms_of_lengths
+from dvcodec.zap.norms import norms_from_lengths
 from dvcodec.zap.stored import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["write_segment"]
 
 Index = NDArray[np.int64]
-_ID_OPTIONS = FieldOptions.INDEXED | FieldOptions.STORED
-_NO_OPTIONS = FieldOptions(0)
+_ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
+_STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
+"""Plain integers: the operators of `FieldOptions` cost a microsecond each, and there are some a value."""
 _SINGLE_SHAPE_BEFORE = 16
 """Up to the version before, a document keeps the last extra doc value of a field only."""
 _DOCS_AT_ONCE = 1 << 14
@@ -121,7 +123,7 @@ class _FieldColumns:
     """What has been read of one field so far: one entry a posting, in document order."""
 
     name: str
-    options: FieldOptions = _NO_OPTIONS
+    options: int = 0
     has_doc_values: bool = False
     composite_doc_values: bool = False
     term_ids: dict[bytes, int] = field(default_factory=dict)
@@ -161,14 +163,16 @@ class _FieldColumns:
             np.bincount(term, minlength=len(names)),
             docs[order],
             np.array(self.freqs, np.uint64)[order],
-            _norms(version, np.array(self.lengths, np.uint64))[groups][order],
+            norms_from_lengths(version, np.array(self.lengths, np.uint64))[groups][order],
             location_counts[order],
             located.take(spread(offsets_of(location_counts)[:-1][order], location_counts[order])),
         )
         terms = ByteStrings.from_list(names)
         kept = self.has_doc_values or (version >= SECTIONS_FROM and self.composite_doc_values)
         doc_values = self._doc_values(version, terms, postings) if kept else None
-        return FieldContent(self.name, self.options, terms, postings, np.zeros(len(names), np.bool_), doc_values)
+        return FieldContent(
+            self.name, FieldOptions(self.options), terms, postings, np.zeros(len(names), np.bool_), doc_values
+        )
 
     def _doc_values(self, version: int, terms: ByteStrings, postings: Postings) -> DocValues:
         """Gather each document's terms, in byte order, each followed by a separator; then its extra value."""
@@ -188,13 +192,6 @@ class _FieldColumns:
 def _separated(values: ByteStrings) -> ByteStrings:
     marks = np.full(len(values), TERM_END, np.uint8)
     return interleave([values, ByteStrings(np.arange(len(values) + 1), marks)])
-
-
-def _norms(version: int, lengths: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    if version < NORM_IS_LENGTH_FROM:
-        return norms_of_lengths(lengths).view(np.uint32).astype(np.uint64)
-    kept: NDArray[np.uint64] = lengths & np.uint64(0xFFFFFFFF)
-    return kept
 
 
 def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:
@@ -223,8 +220,9 @@ def _add(document: Document, number: int, columns: list[_FieldColumns], ids: dic
     for composite, instances in ((True, document.composites), (False, document.fields)):
         for instance in instances:
             column = columns[ids[instance.name]]
-            column.options |= instance.options
-            if instance.options & FieldOptions.DOC_VALUES:
+            options = int(instance.options)
+            column.options |= options
+            if options & _DOC_VALUES:
                 column.composite_doc_values |= composite
                 column.has_doc_values |= not composite
             if instance.doc_value_extra is not None:
@@ -260,7 +258,7 @@ def _stored(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns
         fields: list[int] = []
         instances: list[Field] = []
         for number, document in enumerate(flat[start : start + _DOCS_AT_ONCE], start):
-            kept = [instance for instance in document.fields if instance.options & FieldOptions.STORED]
+            kept = [instance for instance in document.fields if int(instance.options) & _STORED]
             kept.sort(key=lambda instance: ids[instance.name])  # by field; of one field as they came
             instances.append(Field(ID, document.id))
             instances.extend(kept)
