@@ -65,9 +65,10 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev ## beside pyroaring, pyiceberg and pylance
+bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx
 	$(BIN)/python bench/vectors.py
 	$(BIN)/python bench/row_ids.py
+	$(BIN)/python bench/segments.py
 
 docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/make_api.py

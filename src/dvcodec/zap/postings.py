@@ -115,8 +115,8 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
         doc = int(values[bad[0]]) & ONE_HIT_DOCS - 1
         raise data.error("document of a 1-hit", data.end, expected=f"below {footer.num_docs}", actual=doc)
     general = np.flatnonzero(~one_hit)
-    blank = [np.zeros(len(values), np.int64) for _ in range(6)]
-    out = Records(one_hit, *blank[:4], np.ones(len(values), np.int64), *blank[4:], values)
+    a, b, c, d, e, f = (np.zeros(len(values), np.int64) for _ in range(6))
+    out = Records(one_hit, a, b, c, d, np.ones(len(values), np.int64), e, f, values)
     if not len(general):
         return out
     addresses = (values[general] & _ADDRESS).astype(np.int64)
