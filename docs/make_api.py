@@ -15,6 +15,7 @@ MODULES = (
     "dvcodec.puffin",
     "dvcodec.paimon",
     "dvcodec.lance",
+    "dvcodec.zap",
     "dvcodec.arrow",
 )
 HEAD = """# API

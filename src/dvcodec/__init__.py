@@ -1,8 +1,8 @@
-"""Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: read, write, verify, convert and apply.
+"""Deletion vectors of Iceberg, Delta Lake, Paimon and Lance, and bleve's segments: read, write, verify, convert, apply.
 
 The value is `RowSet`, an immutable set of 0-based physical row positions. One module per format (`iceberg`, `delta`,
 `paimon`, `lance`, and the container `puffin`) decodes to it and encodes from it; `sniff`, `verify`, `convert`, `diff`,
-`merge` and `describe` work over all of them; `arrow` applies row sets to rows.
+`merge` and `describe` work over all of them; `arrow` applies row sets to rows. `zap` is search segments.
 
 >>> import dvcodec
 >>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, iceberg, lance, paimon, puffin
+    from dvcodec import arrow, delta, iceberg, lance, paimon, puffin, zap
     from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
@@ -80,11 +80,12 @@ __all__ = [
     "read_rows",
     "sniff",
     "verify",
+    "zap",
 ]
 
 # Names are imported when first used: a command line that prints its help, or a program that needs one format,
 # does not wait for NumPy and all the others.
-_MODULES = ("arrow", "delta", "iceberg", "lance", "paimon", "puffin")
+_MODULES = ("arrow", "delta", "iceberg", "lance", "paimon", "puffin", "zap")
 _HOMES = {
     "core.errors": (
         "BadMagic",

@@ -2,10 +2,11 @@
 
 `footer` and `fields` tell where everything is. `stored`, `nested`, `dictionary` (over `vellum`), `postings` and
 `locations` (in `chunks`), `doc_values`, `synonyms` and `vectors` are what a segment holds, decoder and encoder side by
-side. `segment` opens one lazily, `columns` turns it into Arrow; `documents` are what `writer` makes one of, `merge`
-makes one of several, `assemble` knows the order on disk, and `verify` checks all of it.
+side. `segment` opens one lazily, `columns` turns it into Arrow. `documents` (or `analysis`) are what `writer` makes
+one of, `merge` makes one of several, `assemble` knows the order on disk, and `verify` checks all of it.
 """
 
+from dvcodec.zap.analysis import composite_field, keyword_field, number_field, text_field
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Synonyms, Term
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
@@ -36,7 +37,11 @@ __all__ = [
     "TermPostings",
     "Thesaurus",
     "VectorSection",
+    "composite_field",
+    "keyword_field",
     "merge_segments",
+    "number_field",
+    "text_field",
     "verify_segment",
     "write_segment",
 ]

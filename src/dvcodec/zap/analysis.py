@@ -1,0 +1,100 @@
+"""Simple analysis: fields of a document from plain values, with the terms that bleve's default mapping gives numbers.
+
+Source: bleve ``document/field_numeric.go``, ``numeric/prefix_coded.go``, ``numeric/float.go``. This is enough to write
+an index whose fields are words, keywords and numbers; languages, stop words and stemming are a real analyser's: make
+`Field` from its tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Sequence
+
+from dvcodec.zap.documents import Field, FieldOptions, Location, Term
+
+__all__ = ["composite_field", "keyword_field", "number_field", "text_field"]
+
+_INDEXED = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
+_LOCATED = _INDEXED | FieldOptions.TERM_VECTORS
+_WORD = re.compile(r"\w+")
+_PRECISION_STEP = 4
+_BITS = 64
+_GROUP = 7
+_SHIFT_MARK = 0x20
+"""The first byte of a number's term is this and the number of bits that are left off."""
+
+
+def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_positions: Sequence[int] = ()) -> Field:
+    """Make a field of words: runs of letters, digits and underscores, in lower case, with their places.
+
+    >>> [(term.term, term.frequency) for term in text_field("title", "To be or not to be").terms]
+    [(b'to', 2), (b'be', 2), (b'or', 1), (b'not', 1)]
+    """
+    arrays = tuple(array_positions)
+    places: dict[bytes, list[Location]] = {}
+    done, offset, length = 0, 0, 0
+    for word in _WORD.finditer(text):
+        start = offset + len(text[done : word.start()].encode())
+        done, offset = word.end(), start + len(word.group().encode())
+        length += 1
+        places.setdefault(word.group().lower().encode(), []).append(
+            Location(length, start, offset, array_positions=arrays)
+        )
+    located = bool(options & FieldOptions.TERM_VECTORS)
+    counted = not options & FieldOptions.SKIP_FREQ_NORM
+    terms = tuple(
+        Term(term, len(found) if counted else 0, tuple(found) if located else ()) for term, found in places.items()
+    )
+    return Field(name, text.encode(), "t", options, terms, length if counted else 0, arrays)
+
+
+def keyword_field(
+    name: str, value: str | bytes, *, options: FieldOptions = _INDEXED, array_positions: Sequence[int] = ()
+) -> Field:
+    """Make a field of one term, the value itself."""
+    data = value.encode() if isinstance(value, str) else value
+    arrays = tuple(array_positions)
+    located = options & FieldOptions.TERM_VECTORS
+    locations = (Location(1, 0, len(data), array_positions=arrays),) if located else ()
+    return Field(name, data, "t", options, (Term(data, 1, locations),), 1, arrays)
+
+
+def number_field(
+    name: str, value: float, *, options: FieldOptions = _INDEXED, array_positions: Sequence[int] = ()
+) -> Field:
+    """Make a field of a number, as a 64-bit float: 16 terms; bleve's range queries use the coarsest that fit."""
+    (bits,) = struct.unpack(">q", struct.pack(">d", value))
+    sortable = bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
+    terms = tuple(Term(_prefix_coded(sortable, shift)) for shift in range(0, _BITS, _PRECISION_STEP))
+    return Field(name, terms[0].term, "n", options, terms, len(terms), tuple(array_positions))
+
+
+def _prefix_coded(value: int, shift: int) -> bytes:
+    """Code a signed 64-bit number without its lowest bits so that terms sort as numbers do."""
+    rest = (value + (1 << (_BITS - 1))) >> shift
+    groups = (_BITS - 1 - shift) // _GROUP + 1
+    return bytes([_SHIFT_MARK + shift, *(rest >> _GROUP * k & 0x7F for k in reversed(range(groups)))])
+
+
+def composite_field(
+    fields: Iterable[Field],
+    *,
+    name: str = "_all",
+    options: FieldOptions = FieldOptions.INDEXED | FieldOptions.TERM_VECTORS,
+) -> Field:
+    """Make a field of the terms of others, for `Document.composites`; its locations name the field they come from."""
+    frequencies: dict[bytes, int] = {}
+    places: dict[bytes, tuple[Location, ...]] = {}
+    length = 0
+    for field in fields:
+        length += field.length
+        for term in field.terms:
+            moved = tuple(
+                Location(at.position, at.start, at.end, at.field or field.name, at.array_positions)
+                for at in term.locations
+            )
+            frequencies[term.term] = frequencies.get(term.term, 0) + term.frequency
+            places[term.term] = places.get(term.term, ()) + moved
+    terms = tuple(Term(term, count, places[term]) for term, count in frequencies.items())
+    return Field(name, b"", "c", options, terms, length)
