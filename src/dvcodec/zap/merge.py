@@ -28,15 +28,15 @@ from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
-from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, decode_postings, decode_records
+from dvcodec.zap.postings import decode_postings, decode_records
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import StoredColumns, iter_stored
 from dvcodec.zap.synonyms import Thesaurus
+from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 
 __all__ = ["merge_segments"]
 
 Index = NDArray[np.int64]
-DROPPED = -1
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
 
@@ -225,7 +225,7 @@ class _Merge:
     def field(self, name: str) -> FieldContent:
         """Make what the segment holds of a field."""
         read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
-        terms, postings, one_hits = _unite(read)
+        terms, postings, one_hits = unite_lists(read)
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
         options = self.options[name]
         if options is None:
@@ -235,7 +235,7 @@ class _Merge:
             options |= FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
 
-    def _read(self, name: str) -> Iterator[_Lists]:
+    def _read(self, name: str) -> Iterator[SegmentLists]:
         """Read the lists of a field from every segment that has a dictionary for it."""
         for place, one in enumerate(self.inputs):
             info = self.infos[place].get(name)
@@ -251,9 +251,9 @@ class _Merge:
                     )
                     parts.append(_renumber(found, one, self.field_ids[place], self.version))
                 terms.append(block.keys)
-            yield _Lists(place, ByteStrings.concat(terms), Postings.concat(parts))
+            yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
 
-    def _doc_values(self, name: str, read: list[_Lists]) -> DocValues | None:
+    def _doc_values(self, name: str, read: list[SegmentLists]) -> DocValues | None:
         """Gather doc values from the segments that have a dictionary for the field and a block of them."""
         found: list[DocValues] = []
         any_block = False
@@ -283,16 +283,7 @@ class _Merge:
             thesaurus = one.segment.thesaurus(name)
             if thesaurus is not None:
                 parts.append((thesaurus, one.numbers))
-        return _unite_thesauri(parts) if parts else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Lists:
-    """The terms of one segment, and what is left of their lists: some may be empty."""
-
-    place: int
-    terms: ByteStrings
-    postings: Postings
+        return unite_thesauri(parts) if parts else None
 
 
 def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:
@@ -313,59 +304,6 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
     )
 
 
-def _unite(read: list[_Lists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
-    """Unite the lists of each term, leaving out the terms that are left without a document."""
-    if len(read) == 1:
-        terms, postings = read[0].terms, read[0].postings
-        last = np.zeros(len(terms), np.int64)
-        origin = np.zeros(len(postings), np.int64)
-    else:
-        terms, ranks = _rank([lists.terms for lists in read])
-        last = np.zeros(len(terms), np.int64)
-        for lists, rank in zip(read, ranks, strict=True):
-            last[rank] = lists.place
-        joined = Postings.concat([lists.postings for lists in read])
-        term = np.concatenate(
-            [np.zeros(0, np.int64)]
-            + [np.repeat(rank, lists.postings.counts) for lists, rank in zip(read, ranks, strict=True)]
-        )
-        origin = np.concatenate([np.zeros(0, np.int64)] + [np.full(len(lists.postings), lists.place) for lists in read])
-        # Documents ascend from segment to segment, so a stable sort by term leaves them ascending in each list.
-        order = np.argsort(term, kind="stable")
-        postings = joined.take(order, np.bincount(term, minlength=len(terms)))
-        origin = origin[order]
-    some = postings.counts > 0
-    if not some.all():
-        terms, last = terms.take(np.flatnonzero(some)), last[some]
-        postings = replace(postings, counts=postings.counts[some])
-    return terms, postings, _one_hits(postings, origin, last)
-
-
-def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
-    """Unite columns of distinct strings: the union in byte order, and for each the places of its strings there."""
-    lists = [column.to_list() for column in columns]
-    union = sorted(set().union(*lists))
-    places = {term: i for i, term in enumerate(union)}
-    return ByteStrings.from_list(union), [
-        np.fromiter(map(places.__getitem__, terms), np.int64, len(terms)) for terms in lists
-    ]
-
-
-def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool_]:
-    """Find the lists that zapx puts into the dictionary.
-
-    It remembers the posting it saw last, so that of a document is one only if the last segment that has the term
-    contributed it. A norm of 0 is left out: readers take that for an empty list.
-    """
-    single = np.flatnonzero(postings.counts == 1)
-    at = offsets_of(postings.counts)[:-1][single]
-    chosen = (postings.freqs[at] == 1) & (postings.location_counts[at] == 0) & (postings.docs[at] < ONE_HIT_DOCS)
-    chosen &= (postings.norms[at] > 0) & (postings.norms[at] < ONE_HIT_NORMS) & (origin[at] == last[single])
-    found = np.zeros(len(postings.counts), np.bool_)
-    found[single[chosen]] = True
-    return found
-
-
 def _guess_options(postings: Postings) -> FieldOptions:
     """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
@@ -374,33 +312,3 @@ def _guess_options(postings: Postings) -> FieldOptions:
     if len(postings) and not postings.freqs.any():
         options |= FieldOptions.SKIP_FREQ_NORM
     return options
-
-
-def _unite_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
-    """Unite thesauri; ids of synonyms are given in the order in which the terms, then the segments, name them."""
-    terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
-    names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])
-    columns = []
-    for place, ((thesaurus, numbers), rank, name_rank) in enumerate(zip(parts, ranks, name_ranks, strict=True)):
-        docs = numbers[thesaurus.docs]
-        name = name_rank[np.searchsorted(thesaurus.ids, thesaurus.synonym_ids)]
-        members = np.stack([np.repeat(rank, thesaurus.counts), np.full(len(docs), place), name, docs])
-        columns.append(members[:, docs != DROPPED])
-    term, place, name, docs = np.concatenate(columns, axis=1)
-    if not len(docs):
-        return None
-    order = np.lexsort((place, term))
-    _, first = np.unique(name[order], return_index=True)
-    seen = name[order][np.sort(first)]
-    new_ids = np.empty(len(names), np.int64)
-    new_ids[seen] = np.arange(len(seen))
-    order = np.lexsort((docs, new_ids[name], term))
-    counts = np.bincount(term, minlength=len(terms))
-    return Thesaurus(
-        terms.take(np.flatnonzero(counts)),
-        counts[counts > 0],
-        new_ids[name][order],
-        docs[order],
-        np.arange(len(seen)),
-        names.take(seen),
-    )

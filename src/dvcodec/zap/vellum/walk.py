@@ -60,12 +60,14 @@ class Walker:
         """
         turns = [] if turns is None else turns
         while True:
-            addr, value = self._follow(path, addr, value)
             # All that is still to come begins with `path` or is above.
             if stop is not None and path >= stop:
                 return
+            addr, value = self._follow(path, addr, value)
             state = self._states.parse(addr)
             if state.final:
+                if stop is not None and path >= stop:
+                    return
                 yield bytes(path), value + state.output & _TOP
             if state.inputs:
                 turns.append((len(path), state, 0, value))

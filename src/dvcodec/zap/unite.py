@@ -1,0 +1,114 @@
+"""Uniting what several segments hold of a field: terms, postings lists, synonyms.
+
+Source: zapx ``merge.go``, ``enumerator.go``, ``section_synonym_index.go``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.zap.lists import Postings
+from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS
+from dvcodec.zap.synonyms import Thesaurus
+
+__all__ = ["DROPPED", "SegmentLists", "unite_lists", "unite_thesauri"]
+
+Index = NDArray[np.int64]
+DROPPED = -1
+"""The new number of a document that is left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentLists:
+    """The terms of one segment, and what is left of their lists: some may be empty."""
+
+    place: int
+    terms: ByteStrings
+    postings: Postings
+
+
+def unite_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
+    """Unite the lists of each term, leaving out the terms that are left without a document."""
+    if len(read) == 1:
+        terms, postings = read[0].terms, read[0].postings
+        last = np.zeros(len(terms), np.int64)
+        origin = np.zeros(len(postings), np.int64)
+    else:
+        terms, ranks = _rank([lists.terms for lists in read])
+        last = np.zeros(len(terms), np.int64)
+        for lists, rank in zip(read, ranks, strict=True):
+            last[rank] = lists.place
+        joined = Postings.concat([lists.postings for lists in read])
+        term = np.concatenate(
+            [np.zeros(0, np.int64)]
+            + [np.repeat(rank, lists.postings.counts) for lists, rank in zip(read, ranks, strict=True)]
+        )
+        origin = np.concatenate([np.zeros(0, np.int64)] + [np.full(len(lists.postings), lists.place) for lists in read])
+        # Documents ascend from segment to segment, so a stable sort by term leaves them ascending in each list.
+        order = np.argsort(term, kind="stable")
+        postings = joined.take(order, np.bincount(term, minlength=len(terms)))
+        origin = origin[order]
+    some = postings.counts > 0
+    if not some.all():
+        terms, last = terms.take(np.flatnonzero(some)), last[some]
+        postings = replace(postings, counts=postings.counts[some])
+    return terms, postings, _one_hits(postings, origin, last)
+
+
+def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
+    """Unite columns of distinct strings: the union in byte order, and for each the places of its strings there."""
+    lists = [column.to_list() for column in columns]
+    union = sorted(set().union(*lists))
+    places = {term: i for i, term in enumerate(union)}
+    return ByteStrings.from_list(union), [
+        np.fromiter(map(places.__getitem__, terms), np.int64, len(terms)) for terms in lists
+    ]
+
+
+def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool_]:
+    """Find the lists that zapx puts into the dictionary.
+
+    It remembers the posting it saw last, so that of a document is one only if the last segment that has the term
+    contributed it. A norm of 0 is left out: readers take that for an empty list.
+    """
+    single = np.flatnonzero(postings.counts == 1)
+    at = offsets_of(postings.counts)[:-1][single]
+    chosen = (postings.freqs[at] == 1) & (postings.location_counts[at] == 0) & (postings.docs[at] < ONE_HIT_DOCS)
+    chosen &= (postings.norms[at] > 0) & (postings.norms[at] < ONE_HIT_NORMS) & (origin[at] == last[single])
+    found = np.zeros(len(postings.counts), np.bool_)
+    found[single[chosen]] = True
+    return found
+
+
+def unite_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
+    """Unite thesauri; ids of synonyms are given in the order in which the terms, then the segments, name them."""
+    terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
+    names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])
+    columns = []
+    for place, ((thesaurus, numbers), rank, name_rank) in enumerate(zip(parts, ranks, name_ranks, strict=True)):
+        docs = numbers[thesaurus.docs]
+        name = name_rank[np.searchsorted(thesaurus.ids, thesaurus.synonym_ids)]
+        members = np.stack([np.repeat(rank, thesaurus.counts), np.full(len(docs), place), name, docs])
+        columns.append(members[:, docs != DROPPED])
+    term, place, name, docs = np.concatenate(columns, axis=1)
+    if not len(docs):
+        return None
+    order = np.lexsort((place, term))
+    _, first = np.unique(name[order], return_index=True)
+    seen = name[order][np.sort(first)]
+    new_ids = np.empty(len(names), np.int64)
+    new_ids[seen] = np.arange(len(seen))
+    order = np.lexsort((docs, new_ids[name], term))
+    counts = np.bincount(term, minlength=len(terms))
+    return Thesaurus(
+        terms.take(np.flatnonzero(counts)),
+        counts[counts > 0],
+        new_ids[name][order],
+        docs[order],
+        np.arange(len(seen)),
+        names.take(seen),
+    )
