@@ -9,7 +9,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, open_source
-from dvcodec.ops.sniff import read_vector, sniff_source
+from dvcodec.ops.sniff import read_vector, refuse_segment, sniff_source
 
 __all__ = ["Diff", "diff", "merge", "read_rows"]
 
@@ -58,7 +58,7 @@ def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[
             different files (`delta.read_deletion_vectors` gives them by offset).
     """
     with open_source(target) as source:
-        container = sniff_source(source, limits=limits)
+        container = refuse_segment(sniff_source(source, limits=limits))
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:
             raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")

@@ -23,7 +23,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
-from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
+from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
 
 __all__ = ["TARGETS", "Target", "convert", "portable_frame", "write"]
 
@@ -46,7 +46,7 @@ def convert(
     Every vector is verified on the way: length, CRC, magic, structure, and cardinality where the source states it.
 
     Args:
-        source: any container that `sniff` knows.
+        source: any container that `sniff` knows, apart from search segments.
         to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
         sink: path, URL or writable file; written whole or not at all.
@@ -65,7 +65,7 @@ def convert(
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
     with open_source(source) as opened:
-        container = sniff_source(opened, limits=limits)
+        container = refuse_segment(sniff_source(opened, limits=limits))
         refs = _named(container, data_files)
         if to == "puffin":
             nameless = next((ref for ref in refs if ref.data_file is None), None)

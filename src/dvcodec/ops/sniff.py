@@ -11,7 +11,7 @@ from enum import Enum
 from dvcodec.core import frame, roaring, roaring64, vector
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import DecodeError, Unsupported
+from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import VectorView
@@ -25,8 +25,21 @@ from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
 from dvcodec.puffin.footer import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.fields import ID, decode_fields
+from dvcodec.zap.footer import decode_footer as decode_zap_footer
 
-__all__ = ["ALLOWED", "Container", "ContainerKind", "VectorRef", "decode_at", "read_vector", "sniff", "sniff_source"]
+__all__ = [
+    "ALLOWED",
+    "Container",
+    "ContainerKind",
+    "VectorRef",
+    "decode_at",
+    "read_vector",
+    "refuse_segment",
+    "sniff",
+    "sniff_source",
+]
 
 
 class ContainerKind(str, Enum):
@@ -46,6 +59,8 @@ class ContainerKind(str, Enum):
     """A bare 32-bit portable bitmap (Lance ``.bin``)."""
     LANCE_ARROW = "lance-arrow"
     """A Lance deletion file of the Arrow kind (Lance ``.arrow``, extra ``arrow``)."""
+    ZAP = "zap"
+    """A search segment of bleve, which holds no deletion vectors: see `dvcodec.zap`."""
 
 
 ALLOWED = {
@@ -117,6 +132,7 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
     """`sniff` for a source that is already open."""
     head = bytes(source.read(0, min(source.size, 16)))
     footer = None
+    vectors: tuple[VectorRef, ...] = ()
     if head[:4] == PUFFIN_MAGIC or _ends_with_magic(source):
         kind = ContainerKind.PUFFIN
         footer = decode_footer(source, limits=limits)
@@ -124,6 +140,8 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
             VectorRef(kind, blob.offset, blob.length, _promised(blob), blob.properties.get(REFERENCED_DATA_FILE), blob)
             for blob in vector_blobs(footer, source.name)
         )
+    elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
+        kind = ContainerKind.ZAP  # before what a few bytes are enough for: a segment begins with any
     elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
@@ -136,8 +154,9 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PAIMON if has_32_bit else ContainerKind.DELTA
         vectors = tuple(VectorRef(kind, offset, size) for offset, size, _ in frames)
     else:
-        kind = ContainerKind.LANCE_ARROW if _is_lance_arrow(source, head) else _bare_bitmap(source, head, limits)
-        vectors = (VectorRef(kind, 0, source.size),)
+        kind = ContainerKind.LANCE_ARROW if _is_lance_arrow(source, head) else _weakest(source, head, limits)
+        if kind is not ContainerKind.ZAP:
+            vectors = (VectorRef(kind, 0, source.size),)
     return Container(kind, source.name, source.size, vectors, footer)
 
 
@@ -167,7 +186,55 @@ def _is_lance_arrow(source: Source, head: bytes) -> bool:
     return DELETIONS_COLUMN.encode() in bytes(source.read(0, min(source.size, _ARROW_SCHEMA)))
 
 
-def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind:
+def _is_segment(source: Source) -> bool:
+    """Whether this ends like a zap segment, and its fields can be read."""
+    try:
+        footer = decode_zap_footer(source)
+        fields = decode_fields(SegmentData(source, source.size - footer.size), footer)
+    except DecodeError:
+        return False
+    return bool(fields) and fields[0].name == ID
+
+
+def refuse_segment(container: Container) -> Container:
+    """Return the container, unless it is a search segment: for who wants vectors.
+
+    Raises:
+        Unsupported: it is one.
+    """
+    if container.kind is ContainerKind.ZAP:
+        raise Unsupported(
+            "a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+            source=container.source,
+        )
+    return container
+
+
+def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
+    """Tell what has no magic: a bare bitmap, or a segment with nothing sound but its footer.
+
+    Raises:
+        Unsupported: neither.
+        NotCanonical: a segment with a footer that cannot be.
+    """
+    kind = _bare_bitmap(source, head, limits)
+    if kind is not None:
+        return kind
+    try:
+        decode_zap_footer(source)
+    except (BadMagic, Truncated):
+        raise Unsupported(
+            "container",
+            source=source.name,
+            offset=0,
+            expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring bitmap, "
+            "or a zap segment",
+            actual=head[:12].hex(" ") or "no bytes",
+        ) from None
+    return ContainerKind.ZAP
+
+
+def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind | None:
     """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
     if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
@@ -179,13 +246,7 @@ def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind:
             pass
         else:
             return ContainerKind.ROARING64
-    raise Unsupported(
-        "container",
-        source=source.name,
-        offset=0,
-        expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, or a roaring bitmap",
-        actual=head[:12].hex(" ") or "no bytes",
-    )
+    return None
 
 
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:

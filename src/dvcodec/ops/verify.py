@@ -3,6 +3,7 @@
 Checks of every vector, in this order: ``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``.
 Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. A check that fails
 does not hide the next one where the bytes still allow it: a bad CRC is reported, and the structure is looked at.
+Search segments have checks of their own: see `zap.verify_segment`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, open_source, read_window
 from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, sniff_source
+from dvcodec.zap.verify import verify_segment
 
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
@@ -76,6 +78,12 @@ def verify_source(
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
     for ref in refs:
         checks += _verify_vector(source, container, ref, cardinality, row_count, limits)
+    if container.kind is ContainerKind.ZAP:
+        report = verify_segment(source, limits=limits)
+        promised = {"cardinality": cardinality, "rows": row_count}
+        checks += report.checks
+        checks += [Check.not_applicable(name, "file") for name, value in promised.items() if value is not None]
+        return Report(source.name, report.kind, tuple(checks))
     return Report(source.name, container.kind.value, tuple(checks))
 
 

@@ -34,6 +34,8 @@ TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
 """Types of sections; the last one since zapx 17.2, with nothing in the file to say so."""
 _ROOM = 1 << 12
 """Bytes that a field record is first looked for in."""
+_SHORT = 40
+"""Characters of a name that an error repeats."""
 _MIN_BLOCK = 17
 """Bytes of the shortest doc value block."""
 
@@ -80,18 +82,26 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     if count > MAX_FIELDS:
         raise index.error(NotCanonical, "number of fields", expected=f"at most {MAX_FIELDS}", actual=count)
     addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()
-    if sections:
-        fields = tuple(_decode_sections(data, footer, i, at) for i, at in enumerate(addresses))
-    else:
-        blocks = _decode_table(data, footer, count)
-        fields = tuple(_decode_record(data, i, at, blocks[i]) for i, at in enumerate(addresses))
-    names = [field.name for field in fields]
-    if footer.num_docs and names[:1] != [ID]:
-        raise index.error(NotCanonical, "first field", at=0, expected=ID, actual=names[0] if names else "no field")
-    if len(set(names)) != len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{twice!r} twice")
-    return fields
+    blocks = [None] * count if sections else _decode_table(data, footer, count)
+    fields: dict[str, FieldInfo] = {}
+    room = data.end
+    for i, at in enumerate(addresses):
+        field = _decode_sections(data, footer, i, at) if sections else _decode_record(data, i, at, blocks[i])
+        if field.name in fields:
+            raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{_short(field)} twice")
+        fields[field.name] = field
+        room -= len(field.name)
+        if room < 0:  # records that share bytes would make much of little
+            raise data.error("field records overlap", at, expected=f"names of {data.end} bytes at most")
+    first = next(iter(fields.values()), None)
+    if footer.num_docs and (first is None or first.name != ID):
+        actual = "no field" if first is None else _short(first)
+        raise index.error(NotCanonical, "first field", at=0, expected=ID, actual=actual)
+    return tuple(fields.values())
+
+
+def _short(field: FieldInfo) -> str:
+    return repr(field.name[:_SHORT])
 
 
 def _read_name(data: SegmentData, cursor: Cursor, at: int) -> tuple[str, Cursor]:

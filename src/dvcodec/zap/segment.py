@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.blocks import BlockSource
 from dvcodec.io.source import Source, SourceTarget, open_source
 from dvcodec.io.target import local_path
 from dvcodec.zap import doc_values, nested, stored, synonyms, vectors
@@ -271,7 +272,7 @@ _verify_checksum = verify_checksum
 
 @contextmanager
 def open_mapped(target: SourceTarget) -> Iterator[Source]:
-    """Open what `open_source` opens, a local file by mapping it into memory."""
+    """Open what `open_source` opens: a local file by mapping it into memory, what is far away by blocks."""
     if isinstance(target, (str, os.PathLike)) and (local := local_path(target)) is not None:
         with local.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -279,5 +280,6 @@ def open_mapped(target: SourceTarget) -> Iterator[Source]:
         with open_source(target, name=str(local)) as source:
             yield source
     else:
+        in_memory = isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray))
         with open_source(target) as source:
-            yield source
+            yield source if in_memory else BlockSource(source)

@@ -1,0 +1,46 @@
+"""Reading far away: what lies close together is fetched together, and once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from dvcodec.io.source import Source
+
+__all__ = ["BlockSource"]
+
+BLOCK_BYTES = 1 << 16
+MAX_BLOCKS = 256
+"""Blocks that are kept, 16 MiB; the ones used last."""
+
+
+class BlockSource:
+    """A source in front of another that answers small reads from blocks; large ones go through as they are.
+
+    Many small structures that point at each other (fields, dictionaries, lists) are otherwise a request each.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self.size = source.size
+        self._source = source
+        self._blocks: OrderedDict[int, memoryview] = OrderedDict()
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return `size` bytes from `offset`, or raise `Truncated`."""
+        first, last = offset // BLOCK_BYTES, (offset + size - 1) // BLOCK_BYTES
+        if offset < 0 or size <= 0 or offset + size > self.size or last > first + 1:
+            return self._source.read(offset, size)
+        start = first * BLOCK_BYTES
+        if first == last:
+            return self._block(first)[offset - start : offset - start + size]
+        return memoryview((bytes(self._block(first)) + bytes(self._block(last)))[offset - start :][:size])
+
+    def _block(self, number: int) -> memoryview:
+        if number in self._blocks:
+            self._blocks.move_to_end(number)
+        else:
+            start = number * BLOCK_BYTES
+            self._blocks[number] = self._source.read(start, min(BLOCK_BYTES, self.size - start))
+            if len(self._blocks) > MAX_BLOCKS:
+                self._blocks.popitem(last=False)
+        return self._blocks[number]
