@@ -82,7 +82,7 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     if count > MAX_FIELDS:
         raise index.error(NotCanonical, "number of fields", expected=f"at most {MAX_FIELDS}", actual=count)
     addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()
-    blocks = [None] * count if sections else _decode_table(data, footer, count)
+    blocks: list[tuple[int, int] | None] = [None] * count if sections else _decode_table(data, footer, count)
     fields: dict[str, FieldInfo] = {}
     room = data.end
     for i, at in enumerate(addresses):

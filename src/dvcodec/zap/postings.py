@@ -146,6 +146,7 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
     if len(bad):
         i = int(bad[0])
         raise data.error("postings of a term", int(at[i]), expected=f"1 to {footer.num_docs}", actual=int(counts[i]))
+    _refuse_overlap(data, "postings", counts)  # the frequency of each takes a byte at least
     out.freq_at[general] = freq_at.astype(np.int64)
     out.location_at[general] = np.where(absent, np.uint64(0), location_at).astype(np.int64)
     out.location_at[general[absent]] = -1
