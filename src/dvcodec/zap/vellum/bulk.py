@@ -22,13 +22,14 @@ from dvcodec.zap.vellum.walk import Walker
 __all__ = ["blocks", "miscounted"]
 
 _ROOM = 1 << 22
-"""Bytes of keys, with `_ITEM` for each, that are kept together. A slice may pass it by what one item grows to."""
+"""Bytes of the keys of one slice, with `_ITEM` more for each. Only what a single item grows to may pass it."""
 _ITEM = 16
 _PIECES = 16
 _FEW = 256
 """So many keys are sooner walked one by one."""
 _DEEP = 256
-"""Keys that are longer than this many bytes are walked one by one: few at once would be at every level."""
+"""Keys of more bytes than this are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a
+million states has a million levels."""
 
 Longs = NDArray[np.int64]
 
