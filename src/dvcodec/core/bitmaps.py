@@ -144,7 +144,9 @@ def _expand_plain(
     bounds = offsets_of(total)
     descents = np.flatnonzero(values[1:] <= values[:-1]) + 1
     if len(descents):
-        broken = np.setdiff1d(descents, bounds)  # between two bitmaps the values may descend
+        inside = np.ones(len(values) + 1, np.bool_)
+        inside[bounds] = False  # between two bitmaps the values may descend
+        broken = descents[inside[descents]]
         if len(broken):
             bad = np.unique(np.searchsorted(bounds, broken, side="right") - 1)
             chosen = np.ones(len(total), np.bool_)

@@ -28,7 +28,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.io.sink import Sink
 from dvcodec.zap import chunks
 from dvcodec.zap.dictionary import encode_dictionary
-from dvcodec.zap.doc_values import DocValues, encode_doc_values
+from dvcodec.zap.doc_values import SKIPS, DocValues, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import (
     MAX_FIELDS,
@@ -50,7 +50,6 @@ from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 __all__ = ["FieldContent", "check_version", "write_content"]
 
 NESTED_FROM = WRITER_ID_FROM
-_SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,7 +236,7 @@ def _check(version: int, content: FieldContent) -> None:
             f"field {content.name!r}: more locations than the frequency, on which readers of version {version} panic"
         )
     if version >= WRITER_ID_FROM:
-        if content.options & _SKIPS not in (FieldOptions(0), _SKIPS):
+        if content.options & SKIPS not in (FieldOptions(0), SKIPS):
             raise UsageError(
                 f"field {content.name!r}: doc values without compression but with chunks, or the other way round, "
                 "are misread by every reader of version 17: set both options or neither"

@@ -24,7 +24,7 @@ from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import gather, offsets_of, spread
 from dvcodec.zap.data import Pieces
 
-__all__ = ["counted", "sized", "spans", "tagged"]
+__all__ = ["counted", "follow", "sized", "spans", "tagged"]
 
 Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
@@ -62,7 +62,7 @@ def counted(
     inside = (room >= 0) & (more <= np.maximum(room, 0).astype(np.uint64))
     step = np.zeros(len(place), np.int64)
     step[inside] = more[inside].astype(np.int64) + head
-    found, bad = _follow(step, ends)
+    found, bad = follow(step, ends)
     others = np.concatenate([begins, place[found]])
     order = np.argsort(others, kind="stable")
     owners = np.concatenate([owner, odd[np.searchsorted(ends, found, side="right") - 1]])
@@ -129,11 +129,11 @@ def sized(
     hit = local >= 0
     step = np.zeros(len(place), np.int64)
     step[inside[hit]] = local[hit] + 1 - inside[hit]
-    found, bad = _follow(step, ends)
+    found, bad = follow(step, ends)
     return place[found], np.searchsorted(ends, found, side="right") - 1, bad
 
 
-def _follow(step: Index, ends: Index) -> tuple[Index, int]:
+def follow(step: Index, ends: Index) -> tuple[Index, int]:
     """Follow chains through places 0, 1, .. from the first place of each span.
 
     Args:
@@ -237,6 +237,6 @@ def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
     follows = np.searchsorted(ends, (begins + sizes)[sound])
     inside = np.flatnonzero(sound)
     step[inside] = np.minimum(follows, len(places)) - inside
-    found, _ = _follow(step, np.array([0, len(places)]))
+    found, _ = follow(step, np.array([0, len(places)]))
     found = found[sound[found]][:count]
     return begins[found], sizes[found]

@@ -34,6 +34,7 @@ from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import Footer
 
 __all__ = [
+    "SKIPS",
     "TERM_END",
     "DocValueBlock",
     "DocValues",
@@ -52,7 +53,8 @@ _FACTOR_VERSION = 11
 _OPTIONS_FROM = 17
 _TRAILER = 16
 _EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
-_BOTH = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+"""Options that go together: zapx misreads its own files with one of them."""
 _BATCH_BYTES = 1 << 22
 _BATCH_CHUNKS = 1 << 16
 
@@ -380,7 +382,7 @@ def encode_doc_values(
     docs = np.asarray(docs, np.int64)
     chunk_docs, compressed, listed = _layout(version, chunk_mode, options)
     if compressed != listed:
-        raise UsageError(f"doc values: {_BOTH!r} go together, or readers go wrong")
+        raise UsageError(f"doc values: {SKIPS!r} go together, or readers go wrong")
     if num_docs < 1 or chunk_docs < 1:
         raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
     if len(docs) != len(values):

@@ -21,7 +21,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io.sink import SinkTarget, open_sink
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
 from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.doc_values import DocValues, decode_doc_values
+from dvcodec.zap.doc_values import SKIPS, DocValues, decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
@@ -231,6 +231,8 @@ class _Merge:
         if options is None:
             options = _guess_options(postings)
         options &= ~FieldOptions.DOC_VALUES
+        if options & SKIPS != SKIPS:  # one alone is misread by every reader
+            options &= ~SKIPS
         if doc_values is not None:
             options |= FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))

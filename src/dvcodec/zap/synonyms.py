@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
+from dvcodec.core.build import COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -44,9 +46,6 @@ _COUNT = 8
 """Bytes in front of a roaring64's bitmaps."""
 _KEY = 4
 _MIN_BITMAP = 8
-_COOKIE_NO_RUNS = 12346
-_ARRAY_MAX = 4096
-_BITSET = 8192
 _NAME_BYTES = 64
 """Bytes that a synonym is thought to have, as long as nobody knows."""
 _PIECE = 1 << 20
@@ -206,47 +205,23 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
     owner = np.repeat(np.arange(len(starts)), counts)
     firsts = offsets_of(counts)[:-1]
     begins, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
-    # Bitmaps of one list are of one size where each synonym has one document: guessed, and verified.
-    stride = (sizes - _COUNT) // np.maximum(counts, 1)
-    ranks = np.arange(len(owner), dtype=np.int64) - firsts[owner]
-    guess = (starts + _COUNT + _KEY)[owner] + ranks * stride[owner]
-    even = stride * counts == sizes - _COUNT
-    some = np.flatnonzero(even[owner])
-    room = stride[owner[some]] - _KEY
-    even[owner[some[_bitmap_sizes(window, data, guess[some], guess[some] + room, careful=False) != room]]] = False
-    right = even[owner]
-    begins[right], lengths[right] = guess[right], (stride[owner] - _KEY)[right]
-    # The others one bitmap after the other, all lists at the same time.
-    at = starts + _COUNT
-    active = np.flatnonzero(~even & (counts > 0))
-    rank = 0
-    while len(active):
-        short = active[ends[active] - at[active] < _KEY + _MIN_BITMAP]
-        if len(short):
-            i = int(short[0])
-            raise window.error(
-                Truncated,
-                "synonym list",
-                at=int(at[i]),
-                expected=f"{int(counts[i]) - rank} bitmaps more",
-                actual=f"{int(ends[i] - at[i])} bytes",
-            )
-        place = firsts[active] + rank
-        begins[place] = at[active] + _KEY
-        lengths[place] = _bitmap_sizes(window, data, begins[place], ends[active], careful=True)
-        at[active] = begins[place] + lengths[place]
-        rank += 1
-        active = active[counts[active] > rank]
-    left = np.flatnonzero(~even & (at != ends))
-    if len(left):
-        i = int(left[0])
-        raise window.error(
-            NotCanonical,
-            "bytes after the end of a synonym list",
-            at=int(at[i]),
-            expected=0,
-            actual=int(ends[i] - at[i]),
-        )
+    order = np.argsort(starts, kind="stable")
+    found, found_sizes, found_owner = _find_plain(data, starts[order], ends[order])
+    found_counts = np.bincount(found_owner, minlength=len(starts))
+    plain = found_counts == counts[order]
+    keep = plain[found_owner]
+    ranks = np.arange(len(found), dtype=np.int64) - offsets_of(found_counts)[found_owner]
+    place = (firsts[order][found_owner] + ranks)[keep]
+    begins[place], lengths[place] = found[keep], found_sizes[keep]
+    for i in order[~plain | ((counts[order] == 0) & (sizes[order] > _COUNT))].tolist():
+        one = Cursor(window.view[: ends[i]], source=window.source, base=window.base)
+        one.pos = int(starts[i]) + _COUNT
+        for k in range(int(firsts[i]), int(firsts[i] + counts[i])):
+            one.u32le("synonym of a term")
+            begins[k] = one.pos
+            walk(one)
+            lengths[k] = one.pos - begins[k]
+        one.expect_end("a synonym list")
     keys = _u32(data, begins - _KEY)
     wrong = np.flatnonzero((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])) + 1
     if len(wrong):
@@ -261,28 +236,48 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
     return owner, keys, begins, lengths
 
 
-def _bitmap_sizes(window: Cursor, data: NDArray[np.uint8], starts: Index, ends: Index, *, careful: bool) -> Index:
-    """Return the bytes of bitmaps that begin at `starts` and end at `ends` or before.
+def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[Index, Index, Index]:
+    """Find the bitmaps of those roaring64 in which none has runs, and offset tables are right.
 
-    With `careful` those with runs, and wrong ones, are walked, and errors raised; without it they come out as 0, or as
-    too much.
+    Args:
+        data: the window.
+        starts: int64[n], position of each roaring64, ascending.
+        ends: int64[n], position behind each; none overlaps the next.
+
+    Returns:
+        int64[m] each: where a bitmap begins, its bytes, and its roaring64. They fill it exactly, or there are none of
+        it. Nothing more is sure about them.
     """
-    sizes = np.zeros(len(starts), np.int64)
-    counts = _u32(data, starts + 4)
-    plain = (_u32(data, starts) == _COOKIE_NO_RUNS) & (counts <= (ends - starts - 8) // 8)
-    chosen = np.flatnonzero(plain)
-    counts = counts[chosen]
-    cards = (_u32(data, spread(starts[chosen] + 8, 4 * counts)[::4]) >> 16) + 1
-    payload = offsets_of(np.where(cards <= _ARRAY_MAX, 2 * cards, _BITSET))
-    bounds = offsets_of(counts)
-    sizes[chosen] = 8 + 8 * counts + payload[bounds[1:]] - payload[bounds[:-1]]
-    if careful:
-        others = np.flatnonzero(~plain | (sizes > ends - starts))
-        for i in others.tolist():
-            one = Cursor(window.view[starts[i] : ends[i]], source=window.source, base=window.base + int(starts[i]))
-            walk(one)
-            sizes[i] = one.pos
-    return sizes
+    # A place is a cookie; the key of the next bitmap stands where this one's last container ends.
+    cookie = COOKIE_NO_RUNS.to_bytes(4, "little")
+    room = max(len(data) - 16, 0)
+    places = np.flatnonzero(data[:room] == cookie[0])
+    for k in range(1, 4):
+        places = places[data[places + k] == cookie[k]]
+    low = np.searchsorted(places, starts + _COUNT + _KEY)
+    high = np.maximum(np.searchsorted(places, ends), low)
+    bounds = offsets_of(high - low)
+    places = places[spread(low, high - low)]
+    owner = np.repeat(np.arange(len(starts)), high - low)
+    left = ends[owner] - places
+    counts = _u32(data, places + 4)
+    fits = np.flatnonzero((counts > 0) & (8 + 8 * counts <= left))
+    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset stands behind as many again
+    cards = (_u32(data, last) >> 16) + 1
+    sizes = np.zeros(len(places), np.int64)
+    sizes[fits] = _u32(data, last + 4 * counts[fits]) + np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    follows = np.searchsorted(places, places + sizes + _KEY)
+    behind = places[np.minimum(follows, len(places) - 1)] if len(places) else places
+    step = np.where((sizes < left) & (behind == places + sizes + _KEY), follows - np.arange(len(places)), 0)
+    step = np.where(sizes == left, bounds[owner + 1] - np.arange(len(places)), step)
+    some = high > low
+    step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
+    step[sizes == 0] = 0
+    found, _ = chains.follow(step, bounds)
+    broken = np.zeros(len(starts), np.bool_)
+    broken[owner[found[step[found] == 0]]] = True
+    found = found[~broken[owner[found]]]
+    return places[found], sizes[found], owner[found]
 
 
 def _u32(data: NDArray[np.uint8], at: Index) -> Index:

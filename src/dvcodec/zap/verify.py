@@ -14,7 +14,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.doc_values import SKIPS, decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
@@ -29,7 +29,6 @@ SEGMENT_CHECKS = ("footer", "crc", "fields", "stored", "nested", "ids")
 FIELD_CHECKS = ("dictionary", "postings", "one-hits", "doc-values", "synonyms", "vectors", "options")
 """Checks of every field, in this order."""
 _KIND = "zap v{}"
-_SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 
 
 def verify_segment(
@@ -182,9 +181,9 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
 def _options(info: FieldInfo, subject: str) -> Check:
     if info.options is None:
         return Check.not_applicable("options", subject)
-    if info.options & _SKIPS not in (FieldOptions(0), _SKIPS):
+    if info.options & SKIPS not in (FieldOptions(0), SKIPS):
         return Check.failed(
-            "options", subject, None, "options of doc values", "both skips or neither", str(info.options & _SKIPS)
+            "options", subject, None, "options of doc values", "both skips or neither", str(info.options & SKIPS)
         )
     if info.options & FieldOptions.DOC_VALUES and info.doc_values is None:
         return Check.failed("options", subject, None, "option of doc values", "a block of them", "none")

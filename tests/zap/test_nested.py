@@ -1,0 +1,114 @@
+"""The edge list of nested documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
+from dvcodec.zap.nested import Edges, decode_edges, encode_edges
+from zap.pieces import Sample, footer, plain, sample, segment, survives, uv
+
+__all__ = ["sample"]
+
+INDEX = 5
+"""Address of the stored index of the crafted segments."""
+TOP = 2**64 - 1
+
+
+def edges_of(pairs: list[tuple[int, int]]) -> Edges:
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    return Edges(rows[:, 0], rows[:, 1])
+
+
+def decode(listed: bytes, num_docs: int, tail: bytes = b"") -> Edges:
+    raw = bytes(INDEX + 8 * num_docs) + listed + tail
+    return decode_edges(segment(raw), footer(17, num_docs, INDEX))
+
+
+def test_real_files(sample: Sample) -> None:
+    """None of them has nested documents: in version 17 they say so."""
+    edges = decode_edges(sample.data, sample.footer)
+    assert len(edges) == 0
+    if sample.footer.version == 17:
+        behind = sample.footer.stored_index + 8 * sample.footer.num_docs
+        assert sample.raw[behind : behind + 1] == encode_edges(edges) == b"\0"
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Any parent in front of the child, in any order."""
+    children = draw(st.sets(st.integers(1, 300), max_size=20))
+    return draw(st.permutations([(child, draw(st.integers(0, child - 1))) for child in sorted(children)]))
+
+
+@given(trees(), st.binary(max_size=3))
+def test_both_ways(pairs: list[tuple[int, int]], tail: bytes) -> None:
+    listed = uv(len(pairs)) + b"".join(uv(*pair) for pair in pairs)
+    found = decode(listed, 301, tail)
+    assert plain(found) == plain(edges_of(sorted(pairs)))
+    assert encode_edges(edges_of(pairs)) == uv(len(pairs)) + b"".join(uv(*pair) for pair in sorted(pairs))
+    assert plain(decode(encode_edges(found), 301)) == plain(found)
+
+
+@pytest.mark.parametrize(
+    ("listed", "kind", "what"),
+    [
+        (b"", Truncated, "number of edges"),
+        (b"\x80", Truncated, "number of edges"),
+        (b"\x80" * 10 + b"\x01", NotCanonical, "number of edges"),
+        (uv(4), NotCanonical, "number of edges"),
+        (uv(TOP), NotCanonical, "number of edges"),
+        (uv(1), Truncated, "edge list"),
+        (uv(2, 1, 0, 2), Truncated, "edge list"),
+        (uv(1, 1) + b"\x80", Truncated, "edge list"),
+        (uv(1, 1) + b"\xff" * 9 + b"\x02", NotCanonical, "edge list"),
+        (uv(1, 4, 0), NotCanonical, "nested document"),
+        (uv(1, TOP, 0), NotCanonical, "nested document"),
+        (uv(1, 2, 2), NotCanonical, "parent of a nested document"),
+        (uv(1, 2, 3), NotCanonical, "parent of a nested document"),
+        (uv(1, 0, 0), NotCanonical, "parent of a nested document"),
+        (uv(1, 2, TOP), NotCanonical, "parent of a nested document"),
+        (uv(2, 2, 1, 2, 0), NotCanonical, "nested document"),
+        (uv(3, 3, 1, 2, 0, 3, 2), NotCanonical, "nested document"),
+    ],
+)
+def test_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
+    with pytest.raises(kind, match=what) as caught:
+        decode(listed, 4)
+    assert (caught.value.offset or 0) >= INDEX + 8 * 4
+
+
+@pytest.mark.parametrize("version", range(11, 17))
+def test_older_versions_have_none(version: int) -> None:
+    assert len(decode_edges(segment(bytes(8) + b"\xff"), footer(version, 1, 0))) == 0
+    assert len(decode_edges(segment(bytes(9) + b"\xff"), footer(version, 1, 1))) == 0
+
+
+def test_a_segment_without_documents() -> None:
+    """A merge that keeps nothing has its stored index at 0, and no list."""
+    assert len(decode_edges(segment(b"\xff"), footer(17, 0, 0))) == 0
+    assert len(decode_edges(segment(b"\x00\x00"), footer(17, 0, 1))) == 0
+    with pytest.raises(NotCanonical, match="number of edges"):
+        decode_edges(segment(b"\x00\x01\x01\x00"), footer(17, 0, 1))
+
+
+@pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 2)], [(1, -1)], [(2, 0), (2, 1)], [(2, 1), (1, 0), (2, 0)]])
+def test_trees_that_cannot_be_written(pairs: list[tuple[int, int]]) -> None:
+    with pytest.raises(UsageError, match="nested documents"):
+        encode_edges(edges_of(pairs))
+
+
+def test_damage() -> None:
+    pairs = [(200, 130), (1, 0), (3, 1), (129, 128)]
+    raw = bytes(INDEX + 8 * 250) + uv(len(pairs)) + b"".join(uv(*pair) for pair in pairs)
+    foot = footer(17, 250, INDEX)
+    survives(
+        lambda bad: decode_edges(segment(bad), foot),
+        lambda edges: decode(encode_edges(edges), 250),
+        raw,
+        INDEX + 8 * 250,
+        len(raw),
+    )
