@@ -13,7 +13,19 @@ import pytest
 import typer
 
 import dvcodec
-from cli_runner import COMMANDS, PROGRAM, VECTORS, A, delta_file, flipped, in_terminal, puffin_file, run, spawn
+from cli_runner import (
+    COMMANDS,
+    PROGRAM,
+    VECTORS,
+    ZAP_COMMANDS,
+    A,
+    delta_file,
+    flipped,
+    in_terminal,
+    puffin_file,
+    run,
+    spawn,
+)
 from dvcodec import RowSet, iceberg
 from dvcodec.cli.app import app
 
@@ -58,8 +70,28 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_no_command_is_without_a_test_here() -> None:
-    registered = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    assert registered == set(COMMANDS)
+    def names(of: typer.Typer) -> set[str]:
+        return {str(command.name or getattr(command.callback, "__name__", "")) for command in of.registered_commands}
+
+    assert run("--help").code == 0  # which loads them
+    (group,) = app.registered_groups
+    assert names(app) | {str(group.name)} == set(COMMANDS)
+    assert group.typer_instance is not None
+    assert names(group.typer_instance) == set(ZAP_COMMANDS)
+
+
+@pytest.mark.parametrize("command", ZAP_COMMANDS)
+def test_every_command_on_segments_has_help(command: str) -> None:
+    result = run("zap", command, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert f"Usage: dvcodec zap {command}" in result.out
+
+
+def test_zap_without_a_command_shows_its_help_and_is_wrong_usage() -> None:
+    result = run("zap")
+    assert (result.code, result.err) == (2, "")
+    assert result.raw == run("zap", "--help").raw
+    assert all(f" {command} " in result.out for command in ZAP_COMMANDS)
 
 
 def test_installed_program(puffin: Path) -> None:
@@ -137,7 +169,7 @@ WRONG = {
     "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
     "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),
     "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: one file is needed here"),
-    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: one file is needed here, this is 3 in a"),
+    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: one file is needed here, this is 4 in a"),
     "rewrite nothing": (["rewrite-paths", "good", "-o", "x"], "give --from and --to, or one or more --map OLD=NEW"),
     "rewrite half": (["rewrite-paths", "good", "-o", "x", "--from", "s3"], "give --from and --to, or one or more"),
     "rewrite twice": (
@@ -162,6 +194,8 @@ WRONG = {
     "merge of vectors without names": (["merge", "bin", "-o", "x"], "choose one by its offset, as in bin@1"),
     "behind the end": (["positions", "good@9999"], "good at byte 9999: byte range: expected a vector, found 0 left of"),
     "reaches behind the end": (["positions", "bin@1:9999"], "bin at byte 1: byte range: expected 9999 bytes, found"),
+    "convert what is cut": (["convert", "cut", "-o", "x", "--to", "delta"], "cut: Puffin file: expected at least 20"),
+    "diff of a frame that is cut": (["diff", "bin@1:9999", "good"], "bin at byte 1: byte range: expected 9999 bytes"),
     "no such host": (["inspect", "file://far/x"], "file://far/x: a file URL must not name a host"),
     "no such protocol": (["inspect", "nope://x"], "nope://x: Protocol not known: nope"),
     "no such object": (["inspect", "memory://dvcodec/none"], "memory://dvcodec/none: No such file or directory"),
@@ -176,6 +210,7 @@ def test_what_is_wrong_is_told_on_one_line(
     good = puffin_file(tmp_path / "good")
     flipped(good, 30, to=tmp_path / "bad")
     delta_file(tmp_path / "bin")
+    (tmp_path / "cut").write_bytes(b"PFA1")
     for folder in ("empty", "others"):
         (tmp_path / folder).mkdir()
     for name in ("a.txt", "b.txt"):

@@ -26,6 +26,7 @@ from dvcodec.cli.render import (
     plain,
     print_json,
     say,
+    share_bar,
     share_text,
     track,
 )
@@ -236,6 +237,31 @@ def test_table_never_breaks_a_value(width: int, rows: list[tuple[str, int]]) -> 
     for name, count in rows:
         assert number(count) in words
         assert not name or name in words
+
+
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+@pytest.mark.parametrize(
+    ("parts", "width", "bar"),
+    [
+        ([(1, "a", "red"), (1, "b", "")], 8, "aaaabbbb"),
+        ([(999_999, "a", ""), (1, "b", "")], 8, "aaaaaaaa"),
+        ([(1, "a", ""), (1, "b", ""), (2, "a", "")], 4, "abaa"),
+        ([(1, "a", ""), (0, "b", ""), (1, "c", "")], 3, "aac"),
+        ([(3, "a", "")], 5, "aaaaa"),
+        ([(0, "a", "")], 5, ""),
+        ([], 5, ""),
+    ],
+)
+def test_share_bar(parts: list[tuple[int, str, str]], width: int, bar: str) -> None:
+    assert share_bar(parts, width).plain == bar
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**40), st.sampled_from("abc"), st.just("")), min_size=1), st.integers(1, 80))
+def test_share_bar_is_as_wide_as_asked_for(parts: list[tuple[int, str, str]], width: int) -> None:
+    total = sum(size for size, *_ in parts)
+    assert len(share_bar(parts, width)) == (width if total else 0)
 
 
 # ---------------------------------------------------------------------------------------------------- progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zlib
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import Check, ContainerKind, Limits, Report, Status, iceberg, verify
+from dvcodec import Check, ContainerKind, Limits, Report, Status, iceberg, verify, zap
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.verify import VECTOR_CHECKS, verify_source
@@ -395,3 +396,34 @@ def test_rows_of_a_sound_report_are_readable() -> None:
         damaged = flipped(PUFFIN, bit)
         if verify(damaged).ok:
             assert list(iceberg.read_deletion_vectors(damaged).values()) in ([A], [])
+
+
+# ---------------------------------------------------------------------- search segments
+
+
+def segment() -> bytes:
+    out = io.BytesIO()
+    zap.write_segment(out, [zap.Document(b"a", (zap.text_field("title", "some words"),))], 15)
+    return out.getvalue()
+
+
+def test_segment_gets_the_checks_of_segments() -> None:
+    data = segment()
+    report = verify(data)
+    own = zap.verify_segment(data)
+    assert report.ok
+    assert (report.source, report.kind) == ("<bytes>", "zap v15")
+    assert report.checks == (Check("container", PASS, "file", 0), *own.checks)
+
+
+def test_damaged_segment() -> None:
+    data = segment()
+    assert failed(verify(flipped(data, 8 * 3))) == failed(zap.verify_segment(flipped(data, 8 * 3)))
+    assert "crc" in failed(verify(flipped(data, 8 * 3)))
+    assert failed(verify(data[:-1])) == ["container"]
+
+
+def test_promises_about_vectors_do_not_apply_to_a_segment() -> None:
+    found = statuses(verify(segment(), cardinality=3, row_count=5))
+    assert (found["cardinality"], found["rows"]) == (NOT_APPLICABLE, NOT_APPLICABLE)
+    assert failed(verify(segment(), data_file="x")) == ["data-file"]

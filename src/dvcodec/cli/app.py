@@ -5,21 +5,34 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from dvcodec._version import __version__
 from dvcodec.cli.render import complain, counted, track
 from dvcodec.cli.targets import Opened, Target, expand, open_target
-from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
 
 __all__ = ["DataFile", "DataFiles", "Json", "Name", "Names", "Output", "Rows", "To", "Tour", "app", "label", "opened"]
 
+
+class _Group(TyperGroup):
+    """Lets `Truncated` through, which is an `EOFError`: typer takes that for the end of standard input, and aborts."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as err:
+            raise DvcodecError(str(err)) from err
+
+
 app = typer.Typer(
     name="dvcodec",
+    cls=_Group,
     help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: look inside, verify, convert, merge.",
     epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
     add_completion=False,
@@ -68,18 +81,20 @@ class Tour:
         names: what the user typed.
         what: what is done, for the progress bar.
         silent: whether nothing is printed before the end.
+        wanted: what is looked for in folders.
 
     Attributes:
         targets: what is gone through.
-        passed_over: files of folders without vectors: to be counted by the command.
+        passed_over: files of folders without what is looked for: to be counted by the command.
         failed: targets and vectors that could not be read.
     """
 
-    def __init__(self, names: list[str], what: str, *, silent: bool) -> None:
+    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = "deletion vectors") -> None:
         self.targets = expand(names)
         self.passed_over = 0
         self.failed = 0
         self._what = what
+        self._wanted = wanted
         self._silent = silent
 
     def __iter__(self) -> Iterator[Target]:
@@ -103,15 +118,15 @@ class Tour:
         return self.passed_over == len(self.targets)
 
     def tell_passed_over(self) -> None:
-        """Say how many files of folders hold no vectors.
+        """Say how many files of folders hold nothing of what is looked for.
 
         Raises:
             UsageError: all of them: the user meant another folder.
         """
         if self.found_nothing:
-            raise UsageError(f"no deletion vectors in {counted(self.passed_over, 'file')}")
+            raise UsageError(f"no {self._wanted} in {counted(self.passed_over, 'file')}")
         if self.passed_over:
-            complain(f"{counted(self.passed_over, 'other file')} without deletion vectors")
+            complain(f"{counted(self.passed_over, 'other file')} without {self._wanted}")
 
     def finish(self, code: int = 0) -> NoReturn:
         """End the command with exit code 2 if something could not be read, else with `code`."""

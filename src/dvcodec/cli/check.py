@@ -31,7 +31,7 @@ def verify(
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check files: length, CRC, magic, structure, cardinality, and the rules for Puffin metadata."""
+    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment."""
     reports: list[Report] = []
     tour = Tour(targets, "verifying", silent=as_json)
     for target in tour:
@@ -52,7 +52,7 @@ def verify(
 
 
 def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report | None:
-    if target.found and not _holds_vectors(target):
+    if target.found and not _is_container(target):
         return None
     try:
         with open_source_of(target) as source:
@@ -68,10 +68,10 @@ def _moved(report: Report, base: int) -> Report:
     return Report(f"{report.source}@{base}", report.kind, tuple(checks))
 
 
-def _holds_vectors(target: Target) -> bool:
+def _is_container(target: Target) -> bool:
     """Whether a file of a folder is a container at all; a damaged one is."""
     try:
-        with open_target(target) as found:
+        with open_target(target, segments=True) as found:
             return found is not None
     except DecodeError:
         return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -23,10 +24,11 @@ from dvcodec.cli.render import (
     share_text,
 )
 from dvcodec.cli.targets import Opened, open_target
+from dvcodec.cli.zap.inspect import inspect_segment
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.ops.sniff import VectorRef
+from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, describe
 
 _JSON_ROWS = 20_000_000
@@ -37,13 +39,16 @@ _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 
 @app.command()
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Show what is in a file: container, footer, vectors, and where the deleted rows lie."""
+    """Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment."""
     results: list[dict[str, Any]] = []
     tour = Tour(targets, "inspecting", silent=as_json)
     for target in tour:
-        with tour.turn(), open_target(target) as found:
+        with tour.turn(), open_target(target, segments=True) as found:
             if found is None:
                 tour.passed_over += 1
+                continue
+            if found.container.kind is ContainerKind.ZAP:
+                results += _segment(found, tour, as_json)
                 continue
             vectors: list[_Seen] = []
             for ref in found.container.vectors:
@@ -61,6 +66,17 @@ def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
     if as_json:
         print_json(results)
     tour.finish()
+
+
+def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:
+    @contextmanager
+    def turn() -> Iterator[None]:
+        with tour.turn(), opened.errors_of_file():
+            yield
+
+    with opened.errors_of_file():
+        found = inspect_segment(opened.named, turn=turn, as_json=as_json)
+    return [] if found is None else [found]
 
 
 def _inspect_json(opened: Opened, vectors: list[_Seen]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, TypeVar
 
@@ -26,7 +27,9 @@ __all__ = [
     "number",
     "plain",
     "print_json",
+    "progress",
     "say",
+    "share_bar",
     "share_text",
     "speak_any_encoding",
     "track",
@@ -35,6 +38,7 @@ __all__ = [
 T = TypeVar("T")
 
 STRIP_WIDTH = 32
+BAR_WIDTH = 64
 NOTHING = "–"  # noqa: RUF001
 _BARS = "▁▂▃▄▅▆▇█"
 _NONE_HERE = "·"
@@ -142,6 +146,24 @@ def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP
     return strip
 
 
+def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:
+    """Draw how parts of different sizes lie one behind the other: in each slice the letter of the part in its middle.
+
+    Args:
+        parts: size, letter and style of each.
+        width: slices.
+    """
+    bar = Text()
+    total = sum(size for size, *_ in parts)
+    stop = drawn = 0
+    for size, letter, style in parts:
+        stop += size
+        until = (stop * width * 2 + total) // (2 * total) if total else 0
+        bar.append(letter * (until - drawn), style)
+        drawn = until
+    return bar
+
+
 class Table:
     """Rows for people: side by side where there is room, else one after the other with every value named.
 
@@ -202,10 +224,20 @@ def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
         what: what is done to them.
         silent: whether nothing is printed meanwhile, so that the bar cannot get between the lines.
     """
-    if len(items) < 2 or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
-        yield from items
+    with progress(len(items), what, silent=silent) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+@contextmanager
+def progress(steps: int, what: str, *, silent: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar as `track` does; call what this yields after each step."""
+    if steps < 2 or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
+        yield lambda: None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # redirect_stdout would send the output to the terminal of standard error
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        yield from progress.track(items)
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task("", total=steps)
+        yield lambda: bar.advance(task)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_url, open_source, read_window
-from dvcodec.ops.sniff import Container, VectorRef, read_vector, sniff_source
+from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
 
 __all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
 
@@ -49,10 +49,16 @@ class Opened:
     Attributes:
         source: the whole file.
         container: what it is, or what the part of it is that was named; offsets are those in the file.
+        named: the bytes that were named: the whole file, or a part of it.
     """
 
     source: Source
     container: Container
+    named: Source
+
+    def errors_of_file(self) -> AbstractContextManager[None]:
+        """Turn the offsets of errors about `named` into those of the file."""
+        return self.named.errors_of_file() if isinstance(self.named, Part) else nullcontext()
 
     def read(self, ref: VectorRef) -> Vector:
         """Read and walk one vector."""
@@ -190,35 +196,45 @@ def _open_file(target: Target) -> Iterator[Source]:
 @contextmanager
 def open_source_of(target: Target) -> Iterator[Source]:
     """Open the bytes of a target; errors have the offsets of the file, also where it is a part of one."""
-    with _open_file(target) as file:
-        if target.offset is None:
-            yield file
-        else:
-            part = _part(file, target)
-            with part.errors_of_file():
-                yield part
+    with _open_file(target) as file, _cut(file, target) as named:
+        yield named
 
 
 @contextmanager
-def open_target(target: Target) -> Iterator[Opened | None]:
-    """Open a target and tell what it is; None for a file of a folder that is no container of vectors."""
+def _cut(file: Source, target: Target) -> Iterator[Source]:
+    """Cut out of an open file what the target names; errors have the offsets of the file."""
+    if target.offset is None:
+        yield file
+    else:
+        part = _part(file, target)
+        with part.errors_of_file():
+            yield part
+
+
+@contextmanager
+def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
+    """Open a target and tell what it is; None for a file of a folder that is not what the command is for.
+
+    Args:
+        target: what the user named.
+        segments: whether the command is for search segments too.
+    """
     with _open_file(target) as file:
         try:
-            container = _sniff(file, target)
+            with _cut(file, target) as named:
+                container = sniff_source(named)
+            if not segments:
+                refuse_segment(container)
         except Unsupported:
             if not target.found:
                 raise
-            container = None
-        yield None if container is None else Opened(file, container)
-
-
-def _sniff(file: Source, target: Target) -> Container:
-    if target.offset is None:
-        return sniff_source(file)
-    part = _part(file, target)
-    with part.errors_of_file():
-        container = sniff_source(part)
-    return replace(container, vectors=tuple(_moved(ref, part.base) for ref in container.vectors))
+            yield None
+            return
+        if not isinstance(named, Part):
+            yield Opened(file, container, named)
+        else:
+            moved = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
+            yield Opened(file, moved, named)
 
 
 def _moved(ref: VectorRef, base: int) -> VectorRef:

@@ -1,0 +1,6 @@
+"""`dvcodec zap`: commands on search segments."""
+
+from importlib import import_module
+
+for commands in ("footer", "terms", "documents", "merge"):  # the order of the help page
+    import_module(f"dvcodec.cli.zap.{commands}")

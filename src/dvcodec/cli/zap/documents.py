@@ -1,0 +1,131 @@
+"""Commands that show the documents of a search segment: stored, docvalues."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dvcodec.cli.app import Json
+from dvcodec.cli.render import Table, number, print_json
+from dvcodec.cli.zap.shared import (
+    FieldName,
+    Hex,
+    Limit,
+    NoChecksum,
+    SegmentName,
+    arrays_text,
+    bytes_json,
+    bytes_of,
+    check_json,
+    key_text,
+    most,
+    open_segment,
+    parse_numbers,
+    tell_more,
+    zap,
+)
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.zap import Segment
+
+
+@zap.command()
+def stored(
+    segment: SegmentName,
+    docs: Annotated[
+        list[str] | None, typer.Argument(metavar="[DOC]...", help="Numbers and ranges: 3 5-9; default: all.")
+    ] = None,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="The document of this id; repeat for more.")] = None,
+    limit: Limit = None,
+    in_hex: Hex = False,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Show what is stored of documents: their ids, then values by field."""
+    with open_segment(segment, unchecked=no_checksum) as this:
+        chosen: list[int] | range = range(this.num_docs)
+        if docs or ids:
+            chosen = [doc for text in docs or [] for doc in _numbers(this, text)]
+            chosen += [doc for text in ids or [] for doc in _docs_of(this, bytes_of(text, in_hex))]
+        if as_json:
+            check_json(len(chosen), limit, "document")
+        found = [(doc, this.stored(doc)) for doc in chosen[: most(limit, as_json)]]
+        if as_json:
+            items = [
+                {"doc": doc, "values": [one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values]}
+                for doc, values in found
+            ]
+            print_json({"source": this.name, "total": len(chosen), "documents": items})
+            return
+        shown = Table("doc", "field", "type", "bytes", "value", "in arrays", right=("doc", "bytes"))
+        for doc, values in found:
+            for one in values:
+                value = key_text(one.value, in_hex)
+                arrays = arrays_text(one.array_positions)
+                shown.add(number(doc), one.field, one.type, number(len(one.value)), value, arrays)
+        if found:
+            shown.show()
+        tell_more(len(chosen), len(found), "document")
+
+
+def _numbers(segment: Segment, text: str) -> RowSet:
+    """Read document numbers.
+
+    Raises:
+        UsageError: no numbers, or a document that the segment does not have.
+    """
+    found = parse_numbers(text, text)
+    if (found.max or 0) >= segment.num_docs:
+        raise UsageError(f"document numbers of {segment.name} are 0 to {segment.num_docs - 1}, not {found.max}")
+    return found
+
+
+def _docs_of(segment: Segment, name: bytes) -> list[int]:
+    found = segment.postings("_id", name, locations=False)
+    if found is None:
+        raise UsageError(f"{segment.name}: no document of the id {key_text(name)}")
+    return [int(doc) for doc in found.docs.tolist()]
+
+
+@zap.command()
+def docvalues(
+    segment: SegmentName,
+    field: FieldName,
+    docs: Annotated[
+        list[str] | None,
+        typer.Option("--doc", metavar="DOC", help="Numbers and ranges: 3,5-9; repeat for more."),
+    ] = None,
+    limit: Limit = None,
+    in_hex: Hex = False,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Show the doc values of a field: of each document that has some, its distinct terms."""
+    with open_segment(segment, unchecked=no_checksum) as this:
+        kept = this.field(field).doc_values is not None
+        wanted = None if docs is None else {doc for text in docs for doc in _numbers(this, text)}
+        if as_json:
+            check_json(this.num_docs, limit, "document")
+        shown_docs = most(limit, as_json)
+        found: list[tuple[int, tuple[bytes, ...]]] = []
+        total = 0
+        for doc, values in this.doc_values(field):
+            if wanted is None or doc in wanted:
+                total += 1
+                if shown_docs is None or total <= shown_docs:
+                    found.append((doc, values))
+        if as_json:
+            items = [{"doc": doc, "values": [bytes_json(value, in_hex) for value in values]} for doc, values in found]
+            print_json({"source": this.name, "field": field, "total": total, "documents": items})
+            return
+        shown = Table("doc", "terms", "values", right=("doc", "terms"))
+        for doc, values in found:
+            text = "  ".join(key_text(value, in_hex) for value in values)
+            shown.add(number(doc), number(len(values)), text if len(text) <= 100 else f"{text[:100]}...")
+        if found:
+            shown.show()
+        if kept:
+            tell_more(total, len(found), "document")
+        else:
+            print("the field keeps no doc values")

@@ -1,0 +1,138 @@
+"""The command that merges search segments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack, redirect_stdout
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dvcodec.cli.app import Json, Output, opened
+from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_json, progress
+from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import open_sink, open_source
+from dvcodec.zap import VERSIONS, merge_segments
+
+_STDOUT = "-"
+
+
+@zap.command()
+def merge(
+    segments: SegmentNames,
+    output: Output,
+    drops: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="SEGMENT=NUMBERS", help="Documents to leave out, such as a.zap=1,2,5-9."),
+    ] = None,
+    drop_files: Annotated[
+        list[str] | None,
+        typer.Option("--drop-file", metavar="SEGMENT=FILE", help="The same, as a vector: roaring, as scorch keeps it."),
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            "--version",
+            min=VERSIONS[0],
+            max=VERSIONS[-1],
+            help="Version to write; default: the highest of the segments.",
+        ),
+    ] = None,
+    numbers: Annotated[
+        str | None,
+        typer.Option("--numbers", metavar="FILE", help="Where to write the new document numbers, as JSON."),
+    ] = None,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Merge segments into one, in the order given, without the documents that were deleted.
+
+    One segment is fine: it is written anew, in another version if --version says so.
+    """
+    with ExitStack() as stack:
+        targets = find_segments(segments)
+        if any(target.found and Path(target.path).resolve() == Path(output).resolve() for target in targets):
+            raise UsageError(f"{output} would be read and written: name the segments, or write elsewhere")
+        inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
+        dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
+        steps = len({info.name for one in inputs for info in one.fields})
+        buffer = BytesIO()
+        with progress(steps, "merging", silent=True) as advance:
+            found = merge_segments(
+                inputs, dropped, buffer if output == _STDOUT else output, version, progress=lambda _: advance()
+            )
+        kept = [int((new >= 0).sum()) for new in found]
+        counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
+        highest = max(one.version for one in inputs)
+    if output == _STDOUT:
+        sys.stdout.buffer.write(buffer.getbuffer())
+        size = buffer.tell()
+    else:
+        with open_source(output) as written:
+            size = written.size
+    if numbers is not None:
+        _write_numbers(numbers, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
+    with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
+        _show_merged(output, highest if version is None else version, size, counts, as_json)
+
+
+def _show_merged(output: str, version: int, size: int, counts: list[tuple[str, int, int, int]], as_json: bool) -> None:
+    kept = sum(count for *_, count in counts)
+    dropped = sum(docs - count for *_, docs, count in counts)
+    if as_json:
+        inputs = [
+            {"source": name, "version": of, "num_docs": docs, "kept": count, "dropped": docs - count}
+            for name, of, docs, count in counts
+        ]
+        about = {"version": version, "num_docs": kept, "dropped": dropped, "file_size": size}
+        print_json({"path": output} | about | {"segments": inputs})
+        return
+    columns = ("segment", "version", "documents", "kept", "dropped")
+    shown = Table(*columns, right=columns[1:])
+    for name, of, docs, count in counts:
+        shown.add(name, *map(number, (of, docs, count, docs - count)))
+    shown.show()
+    what = f"version {version}, {counted(kept, 'document')}, {number(dropped)} dropped"
+    print(f"wrote {plain(output)}, {bytes_text(size)}, {what}")
+
+
+def _write_numbers(path: str, numbers: Iterable[tuple[str, list[int]]]) -> None:
+    """Write the new number of every document by segment, null for those that were left out."""
+    found = [{"source": name, "numbers": [None if new < 0 else new for new in of]} for name, of in numbers]
+    with open_sink(path) as sink:
+        sink.write((json.dumps(found) + "\n").encode())
+
+
+def _dropped(names: list[str], drops: list[str], files: list[str]) -> list[RowSet]:
+    """Return the documents to leave out of each segment."""
+    found = [RowSet()] * len(names)
+    for text in drops:
+        i, value = _pair("--drop", text, names)
+        found[i] |= parse_numbers(value, f"--drop {text}")
+    for text in files:
+        i, value = _pair("--drop-file", text, names)
+        vectors = [rows for one in opened([value], "reading") for _, rows in one.rows()]
+        if len(vectors) != 1:
+            raise UsageError(f"{value} holds {counted(len(vectors), 'vector')}: choose one by its offset, path@offset")
+        found[i] |= vectors[0]
+    return found
+
+
+def _pair(option: str, text: str, names: list[str]) -> tuple[int, str]:
+    """Split SEGMENT=VALUE where SEGMENT is one that is merged: both may hold more equals signs.
+
+    Raises:
+        UsageError: no such segment, or it is merged twice, so that nothing says which one is meant.
+    """
+    name = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
+    if name is None:
+        raise UsageError(f"{option} {text}: needs SEGMENT=VALUE, where SEGMENT is one of {', '.join(names)}")
+    if names.count(name) > 1:
+        raise UsageError(f"{option} {text}: {name} is merged {names.count(name)} times, which one is meant?")
+    return names.index(name), text[len(name) + 1 :]

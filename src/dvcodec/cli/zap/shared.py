@@ -1,0 +1,231 @@
+"""What commands on search segments share: the sub-application, options, opening segments, bytes as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from dvcodec.cli.app import app
+from dvcodec.cli.render import NOTHING, bytes_text, complain, counted, number, plain
+from dvcodec.cli.targets import Target, expand, only, open_source_of
+from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import Source
+from dvcodec.zap import Segment
+from dvcodec.zap.footer import decode_footer
+from dvcodec.zap.segment import open_mapped
+
+__all__ = [
+    "FieldName",
+    "Hex",
+    "Limit",
+    "NoChecksum",
+    "SegmentName",
+    "SegmentNames",
+    "arrays_text",
+    "bytes_json",
+    "bytes_of",
+    "check_json",
+    "count_json",
+    "count_terms",
+    "count_text",
+    "find_segments",
+    "is_segment",
+    "key_text",
+    "most",
+    "open_bytes",
+    "open_segment",
+    "parse_numbers",
+    "tell_more",
+    "zap",
+]
+
+zap = typer.Typer(help="Search segments of bleve (zap 11 to 17): look inside, merge.", rich_markup_mode="rich")
+app.add_typer(zap, name="zap")
+
+_TARGET = "File, glob, folder, URL, path@offset:size, or - for standard input."
+SegmentNames = Annotated[list[str], typer.Argument(metavar="SEGMENT", help=_TARGET)]
+SegmentName = Annotated[
+    str, typer.Argument(metavar="SEGMENT", help="File, URL, path@offset:size, or - for standard input.")
+]
+FieldName = Annotated[str, typer.Argument(metavar="FIELD", help="Name of the field.")]
+NoChecksum = Annotated[
+    bool, typer.Option("--no-checksum", help="Do not compare the CRC, for which the whole file is read.")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=0, help="Show so many; by default 100, or all in JSON.", show_default=False),
+]
+Hex = Annotated[bool, typer.Option("--hex", help="Terms and values in hexadecimal, those given too.")]
+CLIP = 100
+"""Characters of a value that people are shown."""
+_SHOWN = 100
+_JSON_ROWS = 10_000_000
+"""Terms, postings or documents that are kept in memory for JSON."""
+
+
+@zap.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
+# ---------------------------------------------------------------------- opening
+
+
+@contextmanager
+def open_bytes(target: Target) -> Iterator[Source]:
+    """Open the bytes of a target; a whole local file is mapped into memory."""
+    if target.path == "-" or target.offset is not None:
+        with open_source_of(target) as source:
+            yield source
+    else:
+        with open_mapped(target.path) as source:
+            yield source
+
+
+@contextmanager
+def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[Segment]:
+    """Open a segment; unless `unchecked` its CRC is compared."""
+    with open_bytes(only(target) if isinstance(target, str) else target) as source:
+        try:
+            segment = Segment.open(source, verify_checksum=not unchecked)
+        except ChecksumMismatch as err:
+            err.what += " (--no-checksum reads on)"
+            raise
+        with segment:
+            yield segment
+
+
+def find_segments(names: list[str]) -> list[Target]:
+    """Return the segments that the user named: files, and what is one in folders.
+
+    Raises:
+        UsageError: folders without any.
+    """
+    targets = expand(names)
+    found = [target for target in targets if not target.found or is_segment(target)]
+    others = len(targets) - len(found)
+    if not found:
+        raise UsageError(f"no search segments in {counted(others, 'file')}")
+    if others:
+        complain(f"{counted(others, 'other file')} without search segments")
+    return found
+
+
+def is_segment(target: Target) -> bool:
+    """Whether a file ends like a segment, be it a sound one or not."""
+    with open_bytes(target) as source:
+        try:
+            decode_footer(source)
+        except (BadMagic, Truncated):
+            return False
+        except DecodeError:
+            pass
+        return True
+
+
+# ---------------------------------------------------------------------- bytes
+
+
+def bytes_of(text: str, in_hex: bool = False) -> bytes:
+    """Return the bytes of a term as the user typed it: its text, or its bytes, in UTF-8 or in hexadecimal.
+
+    Raises:
+        UsageError: not hexadecimal.
+    """
+    if not in_hex:
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise UsageError(f"{text}: not hexadecimal") from None
+
+
+def key_text(value: bytes, in_hex: bool = False) -> str:
+    """Return bytes for people: on one line, escapes for what is no text or does not print, and cut if it is long."""
+    if not value:
+        return "(empty)"
+    head = value[: 4 * CLIP]
+    text = head.hex() if in_hex else plain(head.decode("utf-8", "backslashreplace"))
+    if len(text) <= CLIP and len(head) == len(value):
+        return text
+    return f"{text[:CLIP]}... {bytes_text(len(value))}"
+
+
+def arrays_text(positions: Sequence[int]) -> str:
+    """Return indices in arrays of the source document, outermost first."""
+    return " ".join(map(str, positions)) or NOTHING
+
+
+def bytes_json(value: bytes, in_hex: bool = False) -> str | dict[str, str]:
+    """Return bytes for programs: a string, or ``{"hex": ..}`` for what is no text."""
+    if not in_hex:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"hex": value.hex()}
+
+
+def parse_numbers(text: str, what: str) -> RowSet:
+    """Read document numbers: ``1,2,5-9``, where a range includes both ends.
+
+    Raises:
+        UsageError: anything else.
+    """
+    ranges = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else True)) or int(last or first) < int(first):
+            raise UsageError(f"{what}: needs numbers and ranges, such as 1,2,5-9")
+        ranges.append((int(first), int(last or first) + 1))
+    return RowSet.from_ranges(ranges)
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def most(limit: int | None, as_json: bool) -> int | None:
+    """Return how many rows to show, None for all."""
+    return _SHOWN if limit is None and not as_json else limit
+
+
+def check_json(total: int, limit: int | None, what: str) -> None:
+    """Raise `UsageError` if all of so many are to be kept in memory for JSON."""
+    if limit is None and total > _JSON_ROWS:
+        raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
+
+
+def tell_more(total: int, shown: int, what: str) -> None:
+    """Say how many are not shown, or that there are none."""
+    if not total:
+        print(f"no {what}s")
+    elif total > shown:
+        print(f"... {counted(total - shown, f'more {what}')}")
+
+
+def count_terms(segment: Segment) -> dict[str, int | DecodeError | None]:
+    """Return how many terms the dictionary of each field says it has; None without one, or what is wrong with it."""
+    counts: dict[str, int | DecodeError | None] = {}
+    for info in segment.fields:
+        try:
+            dictionary = segment.dictionary(info.name)
+            counts[info.name] = None if dictionary is None else dictionary.num_keys
+        except DecodeError as err:
+            counts[info.name] = err
+    return counts
+
+
+def count_text(count: int | DecodeError | None) -> str:
+    """Return a number of `count_terms` for people."""
+    return "damaged" if isinstance(count, DecodeError) else number(count)
+
+
+def count_json(count: int | DecodeError | None) -> dict[str, int | str | None]:
+    """Return a number of `count_terms` for programs."""
+    return {"terms": None, "error": str(count)} if isinstance(count, DecodeError) else {"terms": count}

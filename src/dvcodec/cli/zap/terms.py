@@ -1,0 +1,224 @@
+"""Commands that show the dictionaries of a search segment: terms, postings."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from dvcodec.cli.app import Json
+from dvcodec.cli.render import NOTHING, Table, number, print_json
+from dvcodec.cli.zap.shared import (
+    FieldName,
+    Hex,
+    Limit,
+    NoChecksum,
+    SegmentName,
+    arrays_text,
+    bytes_json,
+    bytes_of,
+    check_json,
+    key_text,
+    most,
+    open_segment,
+    tell_more,
+    zap,
+)
+from dvcodec.core.errors import UsageError
+from dvcodec.zap import Locations, Segment
+from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.norms import norm_values
+from dvcodec.zap.postings import decode_postings, decode_records
+
+# ---------------------------------------------------------------------- terms
+
+
+@zap.command()
+def terms(
+    segment: SegmentName,
+    field: FieldName,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only terms that begin with this.")] = None,
+    start: Annotated[str | None, typer.Option("--start", help="Only terms from this one on, in byte order.")] = None,
+    stop: Annotated[str | None, typer.Option("--stop", help="Only terms before this one.")] = None,
+    top: Annotated[int | None, typer.Option("--top", min=1, help="The terms of most documents, so many.")] = None,
+    limit: Limit = None,
+    in_hex: Hex = False,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Show the terms of a field in byte order, each with the number of documents that it stands in."""
+    if prefix is not None and (start is not None or stop is not None):
+        raise UsageError("give --prefix, or --start and --stop")
+    if top is not None and limit is not None:
+        raise UsageError("give --top or --limit")
+    bounds = tuple(None if text is None else bytes_of(text, in_hex) for text in (prefix, start, stop))
+    with open_segment(segment, unchecked=no_checksum) as this:
+        total, found = _terms(this, field, bounds, None if top else most(limit, as_json), as_json and not top)
+        if top is not None:
+            found = heapq.nsmallest(top, found, key=lambda item: (-item[1], item[0]))
+        if as_json:
+            items = [{"term": bytes_json(term, in_hex), "docs": docs} for term, docs in found]
+            print_json({"source": this.name, "field": field, "total": total, "terms": items})
+            return
+        if found:
+            shown = Table("term", "docs", right=("docs",))
+            for term, docs in found:
+                shown.add(key_text(term, in_hex), number(docs))
+            shown.show()
+        tell_more(total, len(found), "term")
+
+
+def _terms(
+    segment: Segment, field: str, bounds: tuple[bytes | None, ...], limit: int | None, as_json: bool
+) -> tuple[int, list[tuple[bytes, int]]]:
+    """Return the number of terms within bounds, and the first of them with their documents."""
+    dictionary = segment.dictionary(field)
+    if dictionary is None:
+        return 0, []
+    prefix, start, stop = bounds
+    pairs = dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
+    if bounds == (None, None, None):
+        if as_json:
+            check_json(dictionary.num_keys, limit, "term")
+        if limit is None:
+            return dictionary.num_keys, list(segment.terms(field))
+        first = list(islice(pairs, limit))
+        total = dictionary.num_keys
+    else:
+        first = list(islice(pairs, limit))
+        total = len(first) + sum(1 for _ in pairs)
+    records = decode_records(segment.data, segment.footer, np.array([value for _, value in first], np.uint64))
+    return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
+
+
+# ---------------------------------------------------------------------- postings
+
+
+class _Posting(NamedTuple):
+    """One posting; `locations` are their places in `Locations`."""
+
+    term: bytes
+    doc: int
+    freq: int
+    norm: float | None
+    locations: range
+    of: Locations
+
+
+@zap.command()
+def postings(
+    segment: SegmentName,
+    field: FieldName,
+    term: Annotated[str | None, typer.Argument(metavar="[TERM]", help="Term; default: all terms.")] = None,
+    locations: Annotated[bool, typer.Option("--locations", help="Show where in the documents it stands.")] = False,
+    limit: Limit = None,
+    in_hex: Hex = False,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Show in which documents a term stands, how often, and the norm of its field there."""
+    key = None if term is None else bytes_of(term, in_hex)
+    with open_segment(segment, unchecked=no_checksum) as this:
+        total, found = _postings(this, field, key)
+        if as_json:
+            check_json(total, limit, "posting")
+        chosen = list(islice(found, most(limit, as_json)))
+        if as_json:
+            items = [_posting_json(this, one, locations, in_hex) for one in chosen]
+            print_json({"source": this.name, "field": field, "total": total, "postings": items})
+            return
+        if chosen:
+            shown = _location_rows(this, chosen, in_hex) if locations else _posting_rows(chosen, in_hex)
+            shown.show()
+        tell_more(total, len(chosen), "posting")
+
+
+def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, Iterator[_Posting]]:
+    """Return the number of postings of a term, or of all terms, and the postings.
+
+    Raises:
+        UsageError: no such term.
+    """
+    if term is None:
+        return sum(docs for _, docs in segment.terms(field)), _all_postings(segment, field)
+    found = segment.postings(field, term)
+    if found is None:
+        raise UsageError(f"{segment.name}: no term {key_text(term)} in the field {field}")
+    lists = [found.docs, found.freqs, found.norms, found.location_counts]
+    return len(found), _each([term], np.zeros(len(found), np.int64), lists, found.locations)
+
+
+def _all_postings(segment: Segment, field: str) -> Iterator[_Posting]:
+    """Read the postings of all terms, a bounded number of them at a time."""
+    for block in term_blocks(segment.data, segment.field(field).dictionary, segment.limits):
+        records = decode_records(segment.data, segment.footer, block.values)
+        for start, stop in records.cuts():
+            part = records[start:stop]
+            found = decode_postings(segment.data, segment.footer, len(segment.fields), part, locations=True)
+            norms = norm_values(segment.version, found.norms)
+            lists = [found.docs, found.freqs, norms, found.location_counts]
+            yield from _each(block.keys[start:stop], found.owner, lists, found.locations)
+
+
+def _each(keys: Any, owner: Any, lists: list[Any], locations: Locations) -> Iterator[_Posting]:
+    at = 0
+    for of, doc, freq, norm, located in zip(*(values.tolist() for values in (owner, *lists)), strict=True):
+        known = norm if np.isfinite(norm) else None
+        yield _Posting(bytes(keys[of]), doc, freq, known, range(at, at + located), locations)
+        at += located
+
+
+def _posting_json(segment: Segment, one: _Posting, locations: bool, in_hex: bool) -> dict[str, Any]:
+    found = {"term": bytes_json(one.term, in_hex), "doc": one.doc, "freq": one.freq, "norm": one.norm}
+    found["location_count"] = len(one.locations)
+    return found | {"locations": _locations(segment, one)} if locations else found
+
+
+def _locations(segment: Segment, one: _Posting) -> list[dict[str, Any]]:
+    part = one.of.take(np.arange(one.locations.start, one.locations.stop))
+    stops = np.cumsum(part.array_counts).tolist()
+    arrays = part.array_positions.tolist()
+    return [
+        {
+            "field": segment.fields[number].name,
+            "position": position,
+            "start": start,
+            "end": end,
+            "array_positions": arrays[stop - count : stop],
+        }
+        for number, position, start, end, count, stop in zip(
+            *(values.tolist() for values in (part.fields, part.positions, part.starts, part.ends, part.array_counts)),
+            stops,
+            strict=True,
+        )
+    ]
+
+
+def _posting_rows(chosen: list[_Posting], in_hex: bool) -> Table:
+    columns = ("term", "doc", "freq", "norm", "locations")
+    shown = Table(*columns, right=columns[1:])
+    for one in chosen:
+        values = (number(one.freq), _norm_text(one.norm), number(len(one.locations)))
+        shown.add(key_text(one.term, in_hex), number(one.doc), *values)
+    return shown
+
+
+def _location_rows(segment: Segment, chosen: list[_Posting], in_hex: bool) -> Table:
+    right = ("doc", "freq", "norm", "position", "start", "end")
+    shown = Table("term", *right[:3], "in field", *right[3:], "in arrays", right=right)
+    for one in chosen:
+        head = (key_text(one.term, in_hex), number(one.doc), number(one.freq), _norm_text(one.norm))
+        for at in _locations(segment, one):
+            places = (number(at["position"]), number(at["start"]), number(at["end"]))
+            shown.add(*head, at["field"], *places, arrays_text(at["array_positions"]))
+        if not one.locations:
+            shown.add(*head, *[NOTHING] * 5)
+    return shown
+
+
+def _norm_text(norm: float | None) -> str:
+    return NOTHING if norm is None else f"{norm:.3g}"

@@ -1,0 +1,880 @@
+"""dvcodec zap: footer, fields, terms, postings, stored, docvalues, merge; and segments in inspect and verify."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyroaring
+import pytest
+
+from cli_runner import flipped, in_terminal, puffin_file, run
+from dvcodec import DecodeError, RowSet
+from dvcodec.cli.zap import shared
+from dvcodec.zap import (
+    Document,
+    Field,
+    Segment,
+    Term,
+    composite_field,
+    keyword_field,
+    merge_segments,
+    number_field,
+    text_field,
+    verify_segment,
+    write_segment,
+)
+
+WORDS = ("Delta", "iceberg", "puffin", "roaring", "segment")
+TITLES = ("Roaring bitmaps", "Search segments", "Bitmaps of segments, bitmaps of rows")
+NAMES = [f"v{version}/{name}" for version in (11, 12, 14, 15, 16, 17) for name in ("tiny", "A", "m_AB")] + ["v17/syn"]
+
+
+def documents(count: int, first: int = 0) -> list[Document]:
+    found = []
+    for i in range(first, first + count):
+        title = text_field("title", TITLES[i % 3])
+        tag = keyword_field("tag", WORDS[i % 5].lower())
+        found.append(
+            Document(f"doc-{i:03}".encode(), (title, tag, number_field("price", i)), (composite_field([title]),))
+        )
+    return found
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """Twelve documents, version 15."""
+    path = tmp_path / "a.zap"
+    write_segment(path, documents(12), 15)
+    return path
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Terms and values that are no text, empty, long, or no good for a terminal."""
+    path = tmp_path / "odd.zap"
+    terms = (b"", b"\xff\x00", b"a\x1b[31mred\nline", b"[bold]x[/y]", b"x" * 5000)
+    field = Field("f", b"\xffvalue\x00", "t", keyword_field("f", "x").options, tuple(map(Term, terms)), len(terms))
+    write_segment(path, [Document(b"\xfe\xfd", (field,)), Document(b"plain")], 15)
+    return path
+
+
+def lines(*arguments: str | Path) -> list[str]:
+    result = run("zap", *arguments)
+    assert (result.code, result.err) == (0, "")
+    return [line.rstrip() for line in result.out.splitlines()]
+
+
+def answer(*arguments: str | Path) -> Any:
+    result = run("zap", *arguments, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert result.raw.isascii()
+    return result.json
+
+
+# ---------------------------------------------------------------------------------------------------- footer
+
+
+def test_footer(segment: Path, vectors: Path) -> None:
+    tiny = vectors / "zap/v11/tiny.zap"
+    shown = lines("footer", segment, tiny)
+    assert " ".join(shown[0].split()) == (
+        "segment version documents size stored index fields index doc value table CRC chunks"
+    )
+    with Segment.open(segment) as this:
+        footer = this.footer
+        size = f"{segment.stat().st_size:,}"
+        addresses = (f"{at:,}" for at in (footer.stored_index, footer.fields_index, footer.doc_value_table))
+        crc = f"0x{footer.crc:08x}"
+    assert shown[1].split() == [str(segment), "15", "12", size, *addresses, crc, "holds", "about", "1,024", "postings"]
+    assert shown[2].split()[:3] == [str(tiny), "11", "3"]
+    assert shown[2].endswith("holds  1,024 documents")
+
+
+def test_footer_json(segment: Path) -> None:
+    (found,) = answer("footer", segment)
+    with Segment.open(segment) as this:
+        footer = this.footer
+    assert found == {
+        "source": str(segment),
+        "kind": "zap",
+        "size": segment.stat().st_size,
+        "version": 15,
+        "num_docs": 12,
+        "stored_index": footer.stored_index,
+        "fields_index": footer.fields_index,
+        "doc_value_table": footer.doc_value_table,
+        "chunk_mode": 1026,
+        "chunks": "about 1,024 postings",
+        "crc": f"0x{footer.crc:08x}",
+        "crc_ok": True,
+        "writer_id": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "words"),
+    [
+        (11, 1024, "1,024 documents"),
+        (11, 2000, "2,000 documents"),
+        (12, 1025, "1,024 documents, one chunk up to 1,024 postings"),
+        (15, 1026, "about 1,024 postings"),
+        (17, 2, "2 documents"),
+    ],
+)
+def test_chunk_mode_in_words(version: int, mode: int, words: str, tmp_path: Path) -> None:
+    write_segment(tmp_path / "x.zap", documents(3), version, chunk_mode=mode)
+    (found,) = answer("footer", tmp_path / "x.zap")
+    assert (found["chunk_mode"], found["chunks"]) == (mode, words)
+
+
+def test_footer_tells_a_crc_that_does_not_hold(segment: Path, tmp_path: Path) -> None:
+    bad = flipped(segment, 50, to=tmp_path / "bad.zap")
+    result = run("zap", "footer", segment, bad)
+    assert (result.code, result.err) == (1, "")
+    assert [" holds " in line for line in result.out.splitlines()[1:]] == [True, False]
+    assert " does not hold " in result.out
+    assert [item["crc_ok"] for item in run("zap", "footer", segment, bad, "--json").json] == [True, False]
+    unchecked = run("zap", "footer", bad, "--no-checksum")
+    assert unchecked.code == 0
+    assert "hold" not in unchecked.out
+    assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
+
+
+def test_footer_of_a_folder_passes_over_what_is_no_segment(segment: Path, tmp_path: Path) -> None:
+    (tmp_path / "root.bolt").write_bytes(b"\xed\xda\x0c\xed" * 20)
+    shutil.copy(segment, tmp_path / "b.zap")
+    result = run("zap", "footer", tmp_path, "--json")
+    assert [item["source"] for item in result.json] == [str(segment), str(tmp_path / "b.zap")]
+    assert (result.code, result.complaint) == (0, "1 other file without search segments")
+
+
+def test_footer_of_one_that_is_cut_leaves_the_others_their_turn(segment: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.zap"
+    cut.write_bytes(segment.read_bytes()[:-9])
+    result = run("zap", "footer", cut, segment)
+    assert result.code == 2
+    assert result.complaint.startswith(f"{cut} at byte ")
+    assert "zap version: expected 11 to 17" in result.complaint
+    assert str(segment) in result.out
+
+
+def test_contents_of_another_writer_are_named(segment: Path, tmp_path: Path) -> None:
+    write_segment(tmp_path / "x.zap", documents(1), 17)
+    data = (tmp_path / "x.zap").read_bytes()
+    (tmp_path / "x.zap").write_bytes(data[:-40] + b"secret" + (6).to_bytes(4, "big") + data[-36:])
+    (found,) = run("zap", "footer", tmp_path / "x.zap", "--json").json
+    assert found["writer_id"] == "secret"
+    assert "about 1,024 postings, by secret" in run("zap", "footer", tmp_path / "x.zap").out
+    refused = run("zap", "terms", tmp_path / "x.zap", "_id", "--no-checksum")
+    assert refused.code == 2
+    assert "contents transformed by a writer of its own" in refused.complaint
+    assert run("inspect", tmp_path / "x.zap").code == 2
+
+
+# ---------------------------------------------------------------------------------------------------- fields
+
+
+def test_fields(segment: Path) -> None:
+    shown = lines("fields", segment)
+    assert shown[0] == f"{segment}  zap segment, version 15, 12 documents, 5 fields"
+    columns = "field id terms dictionary at doc values at doc value bytes options sections"
+    assert " ".join(shown[1].split()) == columns
+    assert [line.split()[:3] for line in shown[2:]] == [
+        ["_id", "0", "12"],
+        ["_all", "1", "6"],
+        ["price", "2", shown[4].split()[2]],
+        ["tag", "3", "5"],
+        ["title", "4", "6"],
+    ]
+
+
+def test_fields_json(segment: Path, tmp_path: Path) -> None:
+    found = answer("fields", segment)
+    assert (found["source"], found["version"]) == (str(segment), 15)
+    with Segment.open(segment) as this:
+        tag = this.field("tag")
+    assert tag.doc_values is not None
+    assert found["fields"][3] == {
+        "id": 3,
+        "name": "tag",
+        "terms": 5,
+        "dictionary": tag.dictionary,
+        "doc_values": {"offset": tag.doc_values[0], "size": tag.doc_values[1] - tag.doc_values[0]},
+        "options": None,
+        "vectors": None,
+        "synonyms": None,
+        "shapes": None,
+    }
+    assert found["fields"][0]["doc_values"] is None
+    write_segment(tmp_path / "x.zap", documents(2), 17)
+    options = {item["name"]: item["options"] for item in answer("fields", tmp_path / "x.zap")["fields"]}
+    assert options["title"] == ["indexed", "stored", "term-vectors", "doc-values"]
+    assert options["_all"] == ["indexed", "term-vectors"]
+
+
+def test_fields_with_synonyms(vectors: Path) -> None:
+    path = vectors / "zap/v17/syn.zap"
+    found = {item["name"]: item["synonyms"] for item in answer("fields", path)["fields"]}
+    assert found["coll1"] is not None
+    assert found["name"] is None
+    assert f"synonyms at {found['coll1']:,}" in run("zap", "fields", path).out
+
+
+def test_damaged_dictionary_leaves_the_other_fields_their_turn(segment: Path, tmp_path: Path) -> None:
+    with Segment.open(segment) as this:
+        at = this.field("tag").dictionary
+    assert at is not None
+    bad = flipped(segment, at + 1, 7, to=tmp_path / "bad.zap")
+    result = run("zap", "fields", bad, "--no-checksum")
+    assert result.code == 2
+    assert "vellum version" in result.complaint
+    rows = {line.split()[0]: line.split()[2] for line in result.out.splitlines()[2:]}
+    assert (rows["tag"], rows["title"]) == ("damaged", "6")
+    found = run("zap", "fields", bad, "--no-checksum", "--json").json["fields"]
+    assert found[3]["terms"] is None
+    assert found[3]["error"] == result.complaint
+    assert found[4]["terms"] == 6
+
+
+# ---------------------------------------------------------------------------------------------------- terms
+
+
+def test_terms(segment: Path) -> None:
+    assert [line.split() for line in lines("terms", segment, "title")] == [
+        ["term", "docs"],
+        ["bitmaps", "8"],
+        ["of", "4"],
+        ["roaring", "4"],
+        ["rows", "4"],
+        ["search", "4"],
+        ["segments", "8"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "total", "found"),
+    [
+        ([], 6, ["bitmaps", "of", "roaring", "rows", "search", "segments"]),
+        (["--limit", "2"], 6, ["bitmaps", "of"]),
+        (["--limit", "0"], 6, []),
+        (["--prefix", "ro"], 2, ["roaring", "rows"]),
+        (["--prefix", "ro", "--limit", "1"], 2, ["roaring"]),
+        (["--prefix", "zz"], 0, []),
+        (["--start", "of", "--stop", "search"], 3, ["of", "roaring", "rows"]),
+        (["--start", "s"], 2, ["search", "segments"]),
+        (["--stop", "of"], 1, ["bitmaps"]),
+        (["--top", "3"], 6, ["bitmaps", "segments", "of"]),
+        (["--top", "1", "--prefix", "s"], 2, ["segments"]),
+        (["--hex", "--prefix", "726f"], 2, [{"hex": b"roaring".hex()}, {"hex": b"rows".hex()}]),
+    ],
+)
+def test_terms_chosen(options: list[str], total: int, found: list[Any], segment: Path) -> None:
+    shown = answer("terms", segment, "title", *options)
+    assert (shown["source"], shown["field"], shown["total"]) == (str(segment), "title", total)
+    assert [item["term"] for item in shown["terms"]] == found
+    with Segment.open(segment) as this:
+        docs = dict(this.terms("title"))
+    texts = [bytes.fromhex(term["hex"]) if isinstance(term, dict) else term.encode() for term in found]
+    assert [item["docs"] for item in shown["terms"]] == [docs[term] for term in texts]
+    text = run("zap", "terms", segment, "title", *options).out.splitlines()
+    left = total - len(found)
+    more = f"... {left} more term{'s' * (left > 1)}" if left else None
+    assert (text[-1] if left or not total else None) == (more if total else "no terms")
+    assert len(text) == (1 + len(found) if found else 0) + (left > 0 or not total)
+
+
+def test_people_are_shown_a_hundred_terms(tmp_path: Path) -> None:
+    write_segment(tmp_path / "many.zap", documents(150), 15)
+    shown = lines("terms", tmp_path / "many.zap", "_id")
+    assert len(shown) == 102
+    assert shown[-1] == "... 50 more terms"
+    assert len(answer("terms", tmp_path / "many.zap", "_id")["terms"]) == 150
+    assert len(lines("terms", tmp_path / "many.zap", "_id", "--limit", "1000")) == 151
+
+
+def test_terms_that_are_no_text(odd: Path) -> None:
+    shown = run("zap", "terms", odd, "f")
+    assert "\x1b" not in shown.out
+    rows = [line.split("  ")[0].rstrip() for line in shown.out.splitlines()[1:]]
+    assert rows == ["(empty)", "[bold]x[/y]", "a\\x1b[31mred\\nline", f"{'x' * 100}... 4.88 KiB", "\\xff\\x00"]
+    assert [item["term"] for item in answer("terms", odd, "f")["terms"]] == [
+        "",
+        "[bold]x[/y]",
+        "a\x1b[31mred\nline",
+        "x" * 5000,
+        {"hex": "ff00"},
+    ]
+    assert "ff00  " in run("zap", "terms", odd, "f", "--hex").out
+    assert run("zap", "postings", odd, "f", "ff00", "--hex").out.splitlines()[1].split()[:2] == ["ff00", "0"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux alone")
+def test_terms_may_be_given_as_bytes(odd: Path) -> None:
+    assert answer("terms", odd, "f", "--prefix", os.fsdecode(b"\xff"))["terms"] == [
+        {"term": {"hex": "ff00"}, "docs": 1}
+    ]
+
+
+def test_field_without_terms(vectors: Path) -> None:
+    assert lines("terms", vectors / "zap/v15/tiny.zap", "storedonly") == ["no terms"]
+    assert lines("postings", vectors / "zap/v15/tiny.zap", "storedonly") == ["no postings"]
+    assert answer("postings", vectors / "zap/v15/tiny.zap", "storedonly")["postings"] == []
+
+
+# ---------------------------------------------------------------------------------------------------- postings
+
+
+def test_postings(segment: Path) -> None:
+    assert [line.split() for line in lines("postings", segment, "title", "bitmaps", "--limit", "3")] == [
+        ["term", "doc", "freq", "norm", "locations"],
+        ["bitmaps", "0", "1", "0.707", "1"],
+        ["bitmaps", "2", "2", "0.408", "2"],
+        ["bitmaps", "3", "1", "0.707", "1"],
+        ["...", "5", "more", "postings"],
+    ]
+
+
+def test_postings_of_all_terms(segment: Path) -> None:
+    shown = lines("postings", segment, "tag", "--limit", "4")
+    assert [line.split()[:2] for line in shown[1:5]] == [
+        ["delta", "0"],
+        ["delta", "5"],
+        ["delta", "10"],
+        ["iceberg", "1"],
+    ]
+    assert shown[5] == "... 8 more postings"
+    assert answer("postings", segment, "tag")["total"] == 12
+
+
+def test_locations(segment: Path) -> None:
+    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "2")
+    assert " ".join(shown[0].split()) == "term doc freq norm in field position start end in arrays"
+    assert [line.split() for line in shown[1:]] == [
+        ["bitmaps", "0", "1", "0.707", "title", "2", "8", "15", "–"],  # noqa: RUF001
+        ["bitmaps", "2", "2", "0.408", "title", "1", "0", "7", "–"],  # noqa: RUF001
+        ["bitmaps", "2", "2", "0.408", "title", "4", "21", "28", "–"],  # noqa: RUF001
+        ["...", "6", "more", "postings"],
+    ]
+    (one,) = answer("postings", segment, "_all", "roaring", "--locations", "--limit", "1")["postings"]
+    assert one == {
+        "term": "roaring",
+        "doc": 0,
+        "freq": 1,
+        "norm": pytest.approx(2**-0.5),
+        "location_count": 1,
+        "locations": [{"field": "title", "position": 1, "start": 0, "end": 7, "array_positions": []}],
+    }
+    shown = lines("postings", segment, "tag", "delta", "--locations", "--limit", "1")
+    assert shown[1].split() == ["delta", "0", "1", "1", *"–––––"]  # noqa: RUF001
+
+
+def test_array_positions(vectors: Path) -> None:
+    path = vectors / "zap/v15/tiny.zap"
+    assert lines("postings", path, "tag", "dark", "--locations")[2].split()[-2:] == ["1", "300"]
+    assert lines("stored", path, "1")[-1].split()[-2:] == ["1", "300"]
+
+
+def test_field_that_does_not_count(vectors: Path) -> None:
+    path = vectors / "zap/v15/tiny.zap"
+    assert lines("postings", path, "nofreq", "beta")[1].split() == ["beta", "2", "0", "–", "0"]  # noqa: RUF001
+    assert answer("postings", path, "nofreq", "beta")["postings"][0]["norm"] is None
+
+
+# ---------------------------------------------------------------------------------------------------- documents
+
+
+def test_stored(segment: Path) -> None:
+    assert [line.split() for line in lines("stored", segment, "1", "--limit", "5")] == [
+        ["doc", "field", "type", "bytes", "value", "in", "arrays"],
+        ["1", "_id", "t", "7", "doc-001", "–"],  # noqa: RUF001
+        ["1", "price", "n", "11", r"\x01?x\x00\x00\x00\x00\x00\x00\x00", "–"],  # noqa: RUF001
+        ["1", "tag", "t", "7", "iceberg", "–"],  # noqa: RUF001
+        ["1", "title", "t", "15", "Search", "segments", "–"],  # noqa: RUF001
+    ]
+    assert answer("stored", segment, "3-4,7", "0")["total"] == 4
+    assert [item["doc"] for item in answer("stored", segment, "3-4,7", "0")["documents"]] == [3, 4, 7, 0]
+    assert lines("stored", segment, "--limit", "2")[-1] == "... 10 more documents"
+    assert len(answer("stored", segment)["documents"]) == 12
+
+
+def test_stored_by_id(segment: Path, odd: Path) -> None:
+    (found,) = answer("stored", segment, "--id", "doc-003")["documents"]
+    assert (found["doc"], found["values"][0]["value"]) == (3, "doc-003")
+    found = answer("stored", segment, "5", "--id", "doc-003", "--id", "doc-001")
+    assert [item["doc"] for item in found["documents"]] == [5, 3, 1]
+    (found,) = answer("stored", odd, "--hex", "--id", "fefd")["documents"]
+    assert found["values"] == [
+        {"field": "_id", "type": "t", "value": {"hex": "fefd"}, "array_positions": []},
+        {"field": "f", "type": "t", "value": {"hex": b"\xffvalue\0".hex()}, "array_positions": []},
+    ]
+    assert r"\xffvalue\x00" in run("zap", "stored", odd, "0").out
+
+
+def test_docvalues(segment: Path) -> None:
+    assert [line.split() for line in lines("docvalues", segment, "title", "--limit", "2")] == [
+        ["doc", "terms", "values"],
+        ["0", "2", "bitmaps", "roaring"],
+        ["1", "2", "search", "segments"],
+        ["...", "10", "more", "documents"],
+    ]
+    found = answer("docvalues", segment, "title", "--doc", "2,4-5")
+    assert (found["total"], [item["doc"] for item in found["documents"]]) == (3, [2, 4, 5])
+    assert found["documents"][0]["values"] == ["bitmaps", "of", "rows", "segments"]
+
+
+def test_field_without_doc_values(segment: Path, vectors: Path) -> None:
+    assert lines("docvalues", segment, "_id") == ["the field keeps no doc values"]
+    assert answer("docvalues", segment, "_id")["documents"] == []
+    assert lines("docvalues", vectors / "zap/v15/tiny.zap", "kw", "--doc", "0") == ["no documents"]
+
+
+# ---------------------------------------------------------------------------------------------------- real segments
+
+
+def value(shown: Any) -> bytes:
+    """What JSON shows of bytes: of the command, and of the dumps."""
+    if isinstance(shown, str):
+        return shown.encode()
+    return bytes.fromhex(shown["hex"]) if "hex" in shown else base64.b64decode(shown["b64"])
+
+
+def compare(path: Path, dump: dict[str, Any]) -> None:
+    (footer,) = answer("footer", path)
+    assert (footer["num_docs"], footer["crc_ok"]) == (dump["count"], True)
+    assert [item["name"] for item in answer("fields", path)["fields"]] == dump["fields"]
+    stored = [
+        [[one["field"], one["type"], value(one["value"]), one["array_positions"]] for one in item["values"]]
+        for item in answer("stored", path)["documents"]
+    ]
+    assert stored == [[[name, kind, value(v), ap or []] for name, kind, v, ap in doc] for doc in dump["stored"]]
+    for name, terms in dump["dicts"].items():
+        found = answer("terms", path, name)["terms"]
+        assert [value(item["term"]) for item in found] == [value(term) for term, *_ in terms or []]
+        assert [item["docs"] for item in found] == [len(postings) for _, _, postings in terms or []]
+        postings = [
+            (
+                value(item["term"]),
+                item["doc"],
+                item["freq"],
+                "+Inf" if item["norm"] is None else float(item["norm"]),
+                [
+                    [at[key] for key in ("field", "position", "start", "end", "array_positions")]
+                    for at in item["locations"]
+                ],
+            )
+            for item in answer("postings", path, name, "--locations")["postings"]
+        ]
+        assert postings == [
+            (
+                value(term),
+                doc,
+                freq,
+                norm if norm == "+Inf" else float(norm),
+                [[*at, ap or []] for *at, ap in places or []],
+            )
+            for term, _, found in terms or []
+            for doc, freq, norm, places in found
+        ]
+    for name in dump["dv_fields"]:
+        found = {item["doc"]: [*map(value, item["values"])] for item in answer("docvalues", path, name)["documents"]}
+        expected = {doc: [*map(value, of[name])] for doc, of in enumerate(dump["docvalues"]) if name in of}
+        assert found == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_zapx_reads(name: str, vectors: Path) -> None:
+    path = vectors / "zap" / f"{name}.zap"
+    compare(path, json.loads(path.with_suffix(".json").read_text()))
+
+
+@pytest.mark.parametrize("version", ["zapx-11.4.3", "zapx-17.1.9"])
+@pytest.mark.parametrize("name", ["bytes", "instances", "dropped"])
+def test_what_zapx_reads_of_committed_segments(version: str, name: str, own_vectors: Path) -> None:
+    folder = own_vectors / "zap" / version
+    (entry,) = [one for one in json.loads((folder / "manifest.json").read_text()) if one["file"] == f"{name}.zap"]
+    compare(folder / entry["file"], json.loads((folder / entry["dump"]).read_text()))
+
+
+@pytest.mark.parametrize("arguments", [["footer"], ["fields"], ["stored"], ["terms", "_id"], ["postings", "_id"]])
+def test_segment_by_any_way(arguments: list[str], segment: Path, tmp_path: Path) -> None:
+    command, *rest = arguments
+    data = segment.read_bytes()
+    (tmp_path / "part").write_bytes(b"before" + data + b"behind")
+    expected = run("zap", command, segment, *rest, "--json").json
+    for target, stdin in ((f"file://{segment}", b""), ("-", data), (f"{tmp_path / 'part'}@6:{len(data)}", b"")):
+        found = run("zap", command, target, *rest, "--json", stdin=stdin).json
+        for one, other in zip(*((x if isinstance(x, list) else [x]) for x in (found, expected)), strict=True):
+            assert one | {"source": ""} == other | {"source": ""}
+
+
+# ---------------------------------------------------------------------------------------------------- merge
+
+
+@pytest.fixture
+def two(segment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Two segments, a.zap and b=1.zap, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    write_segment("b=1.zap", documents(5, first=12), 17)
+    return Path("a.zap"), Path("b=1.zap")
+
+
+def ids(path: Path | str) -> list[str]:
+    return [item["values"][0]["value"] for item in answer("stored", path)["documents"]]
+
+
+def test_merge(two: tuple[Path, Path], tmp_path: Path) -> None:
+    dropped = ["--drop", "a.zap=1,3-4", "--drop", "b=1.zap=0", "--drop", "a.zap=11"]
+    result = run("zap", "merge", *two, "-o", "out.zap", *dropped)
+    assert (result.code, result.err) == (0, "")
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[:3] == [
+        ["segment", "version", "documents", "kept", "dropped"],
+        ["a.zap", "15", "12", "8", "4"],
+        ["b=1.zap", "17", "5", "4", "1"],
+    ]
+    assert result.out.splitlines()[3].startswith("wrote out.zap, ")
+    assert result.out.endswith(" KiB, version 17, 12 documents, 5 dropped\n")
+    left = [f"doc-{i:03}" for i in range(17) if i not in (1, 3, 4, 11, 12)]
+    assert ids("out.zap") == left
+    assert verify_segment("out.zap").ok
+    with Segment.open(two[0]) as a, Segment.open(two[1]) as b:
+        merge_segments([a, b], [RowSet([1, 3, 4, 11]), RowSet([0])], tmp_path / "same.zap")
+    assert Path("out.zap").read_bytes() == Path("same.zap").read_bytes()
+
+
+def test_merge_json_and_numbers(two: tuple[Path, Path]) -> None:
+    options = ["--drop", "a.zap=0-10", "--version", "16", "--numbers", "numbers.json"]
+    found = answer("merge", *two, "-o", "out.zap", *options)
+    assert found == {
+        "path": "out.zap",
+        "version": 16,
+        "num_docs": 6,
+        "dropped": 11,
+        "file_size": Path("out.zap").stat().st_size,
+        "segments": [
+            {"source": "a.zap", "version": 15, "num_docs": 12, "kept": 1, "dropped": 11},
+            {"source": "b=1.zap", "version": 17, "num_docs": 5, "kept": 5, "dropped": 0},
+        ],
+    }
+    assert json.loads(Path("numbers.json").read_text()) == [
+        {"source": "a.zap", "numbers": [*[None] * 11, 0]},
+        {"source": "b=1.zap", "numbers": [1, 2, 3, 4, 5]},
+    ]
+    assert answer("footer", "out.zap")[0]["version"] == 16
+
+
+def test_merge_drops_what_a_vector_names(two: tuple[Path, Path]) -> None:
+    Path("deleted").write_bytes(pyroaring.BitMap([0, 2]).serialize())
+    puffin_file(Path("puffin"), {"x": RowSet([4]), "y": RowSet([9])})
+    run("zap", "merge", *two, "-o", "out.zap", "--drop-file", "b=1.zap=deleted", "--drop-file", "a.zap=puffin@4")
+    assert ids("out.zap") == [f"doc-{i:03}" for i in range(17) if i not in (4, 12, 14)]
+    several = run("zap", "merge", *two, "-o", "x", "--drop-file", "a.zap=puffin")
+    assert (several.code, several.complaint) == (2, "puffin holds 2 vectors: choose one by its offset, path@offset")
+
+
+def test_merge_of_one_changes_its_version_in_place(two: tuple[Path, Path]) -> None:
+    before = ids(two[0])
+    assert run("zap", "merge", two[0], "-o", two[0], "--version", "12").code == 0
+    assert answer("footer", two[0])[0]["version"] == 12
+    assert ids(two[0]) == before
+
+
+def test_merge_of_a_folder(two: tuple[Path, Path], tmp_path: Path) -> None:
+    Path("root.bolt").write_bytes(bytes(4096))
+    result = run("zap", "merge", tmp_path, "-o", tmp_path.parent / "out.zap")
+    assert (result.code, result.complaint) == (0, "1 other file without search segments")
+    assert len(ids(tmp_path.parent / "out.zap")) == 17
+    again = run("zap", "merge", tmp_path, "-o", tmp_path / "a.zap")
+    assert again.code == 2
+    assert again.err.endswith("a.zap would be read and written: name the segments, or write elsewhere\n")
+
+
+def test_merge_to_standard_output(two: tuple[Path, Path]) -> None:
+    result = run("zap", "merge", *two, "-o", "-")
+    assert result.code == 0
+    assert result.err.splitlines()[-1].startswith("wrote -, ")
+    run("zap", "merge", *two, "-o", "out.zap")
+    assert result.raw == Path("out.zap").read_bytes()
+
+
+def test_merge_of_all_that_is_dropped(two: tuple[Path, Path]) -> None:
+    result = run("zap", "merge", two[0], "-o", "out.zap", "--drop", "a.zap=0-11")
+    assert "no documents, 12 dropped" in result.out
+    assert lines("stored", "out.zap") == ["no documents"]
+    assert lines("fields", "out.zap")[0].endswith("no documents, 5 fields")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_merge_shows_its_progress_by_fields(two: tuple[Path, Path], tmp_path: Path) -> None:
+    code, shown = in_terminal("zap", "merge", *two, "-o", "out.zap", columns=100, to=tmp_path / "said")
+    assert code == 0
+    assert "merging" in shown
+    assert "5/5" in shown
+    assert (tmp_path / "said").read_text().count("\n") == 4
+
+
+# ---------------------------------------------------------------------------------------------------- errors
+
+WRONG = {
+    "no such field": (["terms", "a.zap", "nope"], "a.zap has no field 'nope': it has _id, _all, price, tag, title"),
+    "no such field, postings": (["postings", "a.zap", "nope", "x"], "a.zap has no field 'nope'"),
+    "no such field, doc values": (["docvalues", "a.zap", "nope"], "a.zap has no field 'nope'"),
+    "no such term": (["postings", "a.zap", "tag", "x\ty"], "a.zap: no term x\\ty in the field tag"),
+    "no such id": (["stored", "a.zap", "--id", "zz"], "a.zap: no document of the id zz"),
+    "no such document": (["stored", "a.zap", "12"], "document numbers of a.zap are 0 to 11, not 12"),
+    "far too many documents": (["stored", "a.zap", "0-4000000000"], "document numbers of a.zap are 0 to 11, not 40"),
+    "beyond all documents": (["stored", "a.zap", f"{2**64}"], "ranges must be pairs (start, stop) of integers below"),
+    "no number": (["stored", "a.zap", "x"], "x: needs numbers and ranges, such as 1,2,5-9"),
+    "an empty number": (["stored", "a.zap", "1,,2"], "1,,2: needs numbers and ranges"),
+    "a range backwards": (["stored", "a.zap", "5-3"], "5-3: needs numbers and ranges"),
+    "no such document, doc values": (["docvalues", "a.zap", "tag", "--doc", "99"], "are 0 to 11, not 99"),
+    "prefix and range": (["terms", "a.zap", "tag", "--prefix", "a", "--stop", "b"], "give --prefix, or --start and"),
+    "top and limit": (["terms", "a.zap", "tag", "--top", "3", "--limit", "2"], "give --top or --limit"),
+    "not hexadecimal": (["terms", "a.zap", "tag", "--hex", "--prefix", "xy"], "xy: not hexadecimal"),
+    "limit is negative": (["terms", "a.zap", "tag", "--limit", "-1"], "Invalid value for '--limit'"),
+    "no segment": (["terms", "vector", "_id"], "vector at byte 22: zap version: expected 11 to 17, found "),
+    "no bytes": (["footer", "-"], "<stdin> at byte 0: zap footer: expected at least 12 bytes, found 0"),
+    "missing": (["footer", "nothing"], "nothing: No such file or directory"),
+    "missing, one": (["stored", "nothing"], "nothing: No such file or directory"),
+    "several": (["terms", "*.zap", "_id"], "*.zap: one file is needed here, this is 2 in a folder or glob"),
+    "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum reads on): expected 0x"),
+    "folder without segments": (["footer", "others"], "no search segments in 1 file"),
+    "merge a folder without segments": (["merge", "others", "-o", "x"], "no search segments in 1 file"),
+    "merge what is damaged": (["merge", "a.zap", "bad.zap", "-o", "x"], "bad.zap at byte "),
+    "merge what is no segment": (["merge", "a.zap", "vector", "-o", "x"], "vector at byte 22: zap version"),
+    "nowhere to write": (["merge", "a.zap"], "Missing option '--output'"),
+    "nowhere": (["merge", "a.zap", "-o", "no/x"], "no/x: No such file or directory"),
+    "drop of another": (
+        ["merge", "a.zap", "-o", "x", "--drop", "b.zap=1"],
+        "--drop b.zap=1: needs SEGMENT=VALUE, where SEGMENT is one of a.zap",
+    ),
+    "drop of nothing": (["merge", "a.zap", "-o", "x", "--drop", "a.zap="], "--drop a.zap=: needs numbers and ranges"),
+    "drop of one of two": (
+        ["merge", "a.zap", "a.zap", "-o", "x", "--drop", "a.zap=1"],
+        "--drop a.zap=1: a.zap is merged 2 times, which one is meant?",
+    ),
+    "drop of no document": (
+        ["merge", "a.zap", "-o", "x", "--drop", "a.zap=12"],
+        "a.zap has 12 documents: cannot drop 12",
+    ),
+    "drop file is missing": (["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=no"], "no: No such file or directory"),
+    "drop file is a segment": (
+        ["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=bad.zap"],
+        "bad.zap: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+    ),
+    "version below": (["merge", "a.zap", "-o", "x", "--version", "10"], "Invalid value for '--version'"),
+    "no such command": (["explode"], "No such command 'explode' (see dvcodec zap --help)"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_told_on_one_line(
+    arguments: list[str], said: str, segment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flipped(segment, 40, to=tmp_path / "bad.zap")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "x.txt").write_text("rows are rows")
+    (tmp_path / "vector").write_bytes(pyroaring.BitMap([1, 2, 3, 4, 9, 77, 78]).serialize())
+    before = sorted(tmp_path.rglob("*"))
+    result = run("zap", *arguments)
+    assert said in result.complaint
+    assert (result.code, result.out) == (2, "")
+    assert sorted(tmp_path.rglob("*")) == before, "a failed command writes nothing"
+
+
+@pytest.mark.parametrize("arguments", [["terms", "title"], ["postings", "title"], ["stored"], ["docvalues", "title"]])
+def test_json_holds_no_more_than_memory_does(
+    arguments: list[str], segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "_JSON_ROWS", 5)
+    command, *rest = arguments
+    result = run("zap", command, segment, *rest, "--json")
+    assert result.code == 2
+    assert result.complaint.endswith("s are too many for JSON: use --limit")
+    assert run("zap", command, segment, *rest, "--json", "--limit", "6").code == 0
+
+
+# ---------------------------------------------------------------------------------------------------- other commands
+
+
+@pytest.mark.parametrize("command", ["positions", "ranges", "stats", "diff", "merge", "convert"])
+def test_commands_on_vectors_say_what_a_segment_is(command: str, segment: Path, tmp_path: Path) -> None:
+    options = {"diff": [str(segment)], "merge": ["-o", "x"], "convert": ["--to", "delta", "-o", "x"]}
+    result = run(command, segment, *options.get(command, []))
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint == (
+        f"{segment}: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zap"]
+
+
+def test_commands_on_vectors_pass_over_the_segments_of_a_folder(segment: Path, tmp_path: Path) -> None:
+    puffin_file(tmp_path / "x.puffin")
+    result = run("stats", tmp_path, "--json")
+    assert (result.code, result.complaint) == (0, "1 other file without deletion vectors")
+    assert {item["source"] for item in result.json["vectors"]} == {str(tmp_path / "x.puffin")}
+    assert run("verify", tmp_path).out.splitlines()[-1] == "2 files, none with findings"
+    assert {item["kind"] for item in run("inspect", tmp_path, "--json").json} == {"zap", "puffin"}
+
+
+def test_inspect(segment: Path) -> None:
+    result = run("inspect", segment)
+    assert (result.code, result.err) == (0, "")
+    shown = [line.rstrip() for line in result.out.splitlines()]
+    assert shown[0] == (
+        f"{segment}  zap segment, {segment.stat().st_size / 1024:.3g} KiB, version 15, 12 documents, 5 fields"
+    )
+    assert re.fullmatch("  CRC 0x[0-9a-f]{8} holds", shown[1])
+    assert shown[2] == "  chunks of about 1,024 postings"
+    assert shown[3].split() == ["field", "terms", "postings", "dictionary", "doc", "values", "bytes", "share"]
+    assert [line.split()[0] for line in shown[4:9]] == ["_id", "_all", "price", "tag", "title"]
+    bar = shown[10].strip()
+    assert len(bar) == 64
+    assert bar.startswith("s")
+    assert set(bar) <= set("spdvf")
+    parts = {line[0]: int(line.split()[-3].replace(",", "")) for line in shown[12:-1]}
+    assert list(parts) == ["s", "p", "d", "v", "f"]
+    assert sum(parts.values()) == segment.stat().st_size
+
+
+def test_inspect_json(segment: Path) -> None:
+    (found,) = run("inspect", segment, "--json").json
+    (footer,) = answer("footer", segment)
+    assert {name: found[name] for name in footer} == footer
+    assert found["vectors"] == []
+    assert sum(found["bytes"].values()) == segment.stat().st_size
+    tag = found["fields"][3]
+    assert (tag["name"], tag["terms"], set(tag["bytes"])) == ("tag", 5, {"postings", "dictionary", "doc-values"})
+
+
+def test_inspect_and_verify_take_a_part_of_a_file_and_standard_input(segment: Path, tmp_path: Path) -> None:
+    data = segment.read_bytes()
+    (tmp_path / "part").write_bytes(b"before" + data)
+    (whole,) = run("inspect", segment, "--json").json
+    for target, stdin in ((f"{tmp_path / 'part'}@6", b""), ("-", data)):
+        (found,) = run("inspect", target, "--json", stdin=stdin).json
+        assert found | {"source": ""} == whole | {"source": ""}
+        assert run("verify", target, stdin=stdin).code == 0
+    (tmp_path / "part").write_bytes(b"before" + data[:40] + b"\xff" + data[41:])
+    bad = run("inspect", f"{tmp_path / 'part'}@6")
+    assert bad.complaint.startswith(f"{tmp_path / 'part'} at byte {6 + len(data) - 4}: CRC-32 of the segment")
+    report = run("verify", f"{tmp_path / 'part'}@6")
+    assert f"crc: file at byte {6 + len(data) - 4}: CRC-32 of the segment" in report.out
+
+
+def test_inspect_of_a_damaged_segment_shows_what_it_can(segment: Path, tmp_path: Path) -> None:
+    with Segment.open(segment) as this:
+        at = this.field("tag").dictionary
+    assert at is not None
+    bad = flipped(segment, at + 1, 7, to=tmp_path / "bad.zap")
+    result = run("inspect", bad)
+    assert result.code == 2
+    said = result.err.splitlines()
+    assert "CRC-32 of the segment" in said[0]
+    assert "vellum version" in said[1]
+    assert " does not hold\n" in result.out
+    assert any(line.split()[:2] == ["tag", "damaged"] for line in result.out.splitlines())
+    found = run("inspect", bad, "--json").json[0]
+    assert (found["crc_ok"], found["fields"][3]["terms"]) == (False, None)
+
+
+@pytest.mark.parametrize("version", [11, 15, 16, 17])
+def test_inspect_real_segments(version: int, vectors: Path) -> None:
+    paths = sorted((vectors / "zap" / f"v{version}").glob("*.zap"))
+    found = run("inspect", *paths, "--json").json
+    assert [item["source"] for item in found] == [str(path) for path in paths]
+    for path, item in zip(paths, found, strict=True):
+        assert sum(item["bytes"].values()) == path.stat().st_size
+        assert "other" not in item["bytes"]
+    assert ("synonyms" in found[-2]["bytes"]) == (paths[-2].name == "syn.zap")
+
+
+@pytest.mark.parametrize("columns", [100, 60])
+def test_inspect_in_a_terminal(columns: int, segment: Path) -> None:
+    code, text = in_terminal("inspect", segment, columns=columns)
+    assert code == 0
+    rows = [line for line in text.splitlines() if str(segment) not in line]
+    assert max(map(len, rows)) <= columns
+    _, coloured = in_terminal("inspect", segment, columns=100, colour=True)
+    assert "\x1b[36ms" in coloured
+
+
+def test_verify(segment: Path) -> None:
+    result = run("verify", segment)
+    made = len([check for check in verify_segment(segment).checks if check.status.value == "pass"]) + 1
+    assert (result.code, result.out) == (
+        0,
+        f"ok    {segment}  zap v15, {made} checks passed\n1 file, none with findings\n",
+    )
+    names = [line.split(": ")[0].split()[-1] for line in run("verify", segment, "--all").out.splitlines()[1:-1]]
+    assert names[:7] == ["container", "footer", "crc", "fields", "stored", "nested", "ids"]
+    assert names.count("postings") == 5
+
+
+def test_verify_names_what_is_damaged(segment: Path, tmp_path: Path) -> None:
+    with Segment.open(segment) as this:
+        at = this.field("tag").dictionary
+    assert at is not None
+    result = run("verify", flipped(segment, at + 1, 7, to=tmp_path / "bad.zap"))
+    assert (result.code, result.err) == (1, "")
+    assert "  FAIL  crc: file at byte " in result.out
+    assert "  FAIL  dictionary: field 'tag' at byte " in result.out
+    assert "expected 0x" in result.out
+
+
+def test_verify_of_what_only_vectors_have(segment: Path) -> None:
+    result = run("verify", segment, "--rows", "5", "--cardinality", "3", "--all")
+    assert result.code == 0
+    assert result.out.splitlines()[-3:-1] == ["  n/a  cardinality: file", "  n/a  rows: file"]
+    missing = run("verify", segment, "--data-file", "x")
+    assert missing.code == 1
+    assert "data-file: file: referenced-data-file: expected x, found no such vector" in missing.out
+
+
+def test_verify_real_segments(vectors: Path) -> None:
+    result = run("verify", vectors / "zap/v15", vectors / "zap/v17")
+    assert result.code == 0
+    assert "FAIL" not in result.out
+    assert result.out.count("ok    ") == len(
+        [*(vectors / "zap/v15").glob("*.zap"), *(vectors / "zap/v17").glob("*.zap")]
+    )
+
+
+COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
+    "inspect": lambda path: ["inspect", path],
+    "verify": lambda path: ["verify", path],
+    "footer": lambda path: ["zap", "footer", path],
+    "fields": lambda path: ["zap", "fields", path, "--no-checksum"],
+    "terms": lambda path: ["zap", "terms", path, "title", "--no-checksum"],
+    "postings": lambda path: ["zap", "postings", path, "title", "--locations", "--no-checksum"],
+    "stored": lambda path: ["zap", "stored", path, "--no-checksum"],
+    "docvalues": lambda path: ["zap", "docvalues", path, "title", "--no-checksum"],
+    "merge": lambda path: ["zap", "merge", path, "-o", path.with_name("out"), "--no-checksum"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_damage_is_told_and_never_a_traceback(command: str, tmp_path: Path) -> None:
+    good = tmp_path / "good.zap"
+    write_segment(good, documents(3), 17)
+    for at in range(1, good.stat().st_size, 61):
+        bad = flipped(good, at, at % 8, to=tmp_path / "bad.zap")
+        result = run(*COMMANDS[command](bad))
+        assert result.code in (0, 1, 2)
+        assert bool(result.err) == (result.code == 2)
+        assert all(line.startswith("dvcodec: ") for line in result.err.splitlines())
+
+
+def test_errors_of_segments_are_decode_errors(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(100))
+    with pytest.raises(DecodeError):
+        Segment.open(tmp_path / "x")
