@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.zap import FieldOptions, Location, Term, composite_field, keyword_field, number_field, text_field
+from dvcodec import UsageError
+from dvcodec.zap import (
+    FieldOptions,
+    Location,
+    Term,
+    composite_field,
+    keyword_field,
+    number_field,
+    number_value,
+    text_field,
+)
 
 numbers = st.floats(allow_nan=False)
 
@@ -68,3 +79,18 @@ def test_a_composite_field_names_where_its_terms_come_from() -> None:
     field = composite_field([title, body])
     assert (field.name, field.type, field.length, field.value) == ("_all", "c", 4, b"")
     assert field.terms[-1] == Term(b"rows", 2, (Location(3, 8, 12, "title"), Location(1, 0, 4, "body")))
+
+
+@given(numbers)
+def test_a_number_comes_back_from_its_value_and_a_lower_one_from_its_other_terms(number: float) -> None:
+    field = number_field("n", number)
+    assert number_value(field.value) == number
+    assert all(not number_value(term.term) > number for term in field.terms)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x20", b"\x1f" + bytes(10), b"\x20" + bytes(9) + b"\x80", b"\x20\x7f" + bytes(9)]
+)
+def test_what_is_no_number_is_refused(value: bytes) -> None:
+    with pytest.raises(UsageError, match="not a number"):
+        number_value(value)

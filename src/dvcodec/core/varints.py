@@ -89,7 +89,9 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
     first = np.searchsorted(ends, starts)
     short = np.flatnonzero(first + counts > len(ends))
     if len(short):
-        raise _truncated(cursor, int(starts[short[0]]), what)
+        i = int(short[0])
+        fits = int(starts[i] + MAX_BYTES * counts[i]) <= cursor.end
+        raise (_too_long if fits else _truncated)(cursor, int(starts[i]), what)
     index = spread(first, counts)
     stops = starts.copy()
     some = counts > 0

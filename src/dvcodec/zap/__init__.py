@@ -6,13 +6,15 @@ side. `segment` opens one lazily, `columns` turns it into Arrow. `documents` (or
 one of, `merge` makes one of several, `assemble` knows the order on disk, and `verify` checks all of it.
 """
 
-from dvcodec.zap.analysis import composite_field, keyword_field, number_field, text_field
+from dvcodec.zap.analysis import composite_field, keyword_field, number_field, number_value, text_field
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Synonyms, Term
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
+from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.merge import merge_segments
 from dvcodec.zap.nested import Edges
+from dvcodec.zap.norms import norm_values
 from dvcodec.zap.segment import Segment, StoredValue, TermPostings
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vectors import VectorSection
@@ -30,6 +32,7 @@ __all__ = [
     "Footer",
     "Location",
     "Locations",
+    "Postings",
     "Segment",
     "StoredValue",
     "Synonyms",
@@ -40,7 +43,9 @@ __all__ = [
     "composite_field",
     "keyword_field",
     "merge_segments",
+    "norm_values",
     "number_field",
+    "number_value",
     "text_field",
     "verify_segment",
     "write_segment",

@@ -11,9 +11,10 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 
+from dvcodec.core.errors import UsageError
 from dvcodec.zap.documents import Field, FieldOptions, Location, Term
 
-__all__ = ["composite_field", "keyword_field", "number_field", "text_field"]
+__all__ = ["composite_field", "keyword_field", "number_field", "number_value", "text_field"]
 
 _INDEXED = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
 _LOCATED = _INDEXED | FieldOptions.TERM_VECTORS
@@ -68,6 +69,29 @@ def number_field(
     sortable = bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
     terms = tuple(Term(_prefix_coded(sortable, shift)) for shift in range(0, _BITS, _PRECISION_STEP))
     return Field(name, terms[0].term, "n", options, terms, len(terms), tuple(array_positions))
+
+
+def number_value(value: bytes) -> float:
+    """Return the number that a stored value or a term of `number_field` stands for; a coarse term: its lower end.
+
+    Raises:
+        UsageError: no such value.
+
+    >>> number_value(number_field("n", -2.5).value)
+    -2.5
+    """
+    shift = value[0] - _SHIFT_MARK if value else -1
+    if not 0 <= shift < _BITS or len(value) != (_BITS - 1 - shift) // _GROUP + 2 or max(value[1:]) >> _GROUP:
+        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+    rest = 0
+    for group in value[1:]:
+        rest = rest << _GROUP | group
+    if rest << shift >> _BITS:
+        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+    sortable = (rest << shift) - (1 << (_BITS - 1))
+    bits = sortable if sortable >= 0 else sortable ^ 0x7FFFFFFFFFFFFFFF
+    (number,) = struct.unpack(">d", struct.pack(">q", bits))
+    return float(number)
 
 
 def _prefix_coded(value: int, shift: int) -> bytes:

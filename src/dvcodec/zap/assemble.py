@@ -50,6 +50,8 @@ from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 __all__ = ["FieldContent", "check_version", "write_content"]
 
 NESTED_FROM = WRITER_ID_FROM
+_MAX_FREQ = 2**63 - 1
+"""It is written twice as large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,6 +233,8 @@ def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
 def _check(version: int, content: FieldContent) -> None:
     """Refuse what zapx's readers of that version fail on, or lose."""
     postings = content.postings
+    if (postings.freqs > _MAX_FREQ).any():
+        raise UsageError(f"field {content.name!r}: a frequency above {_MAX_FREQ}")
     if version <= LOCATIONS_WITHIN_FREQ and (postings.location_counts.astype(np.uint64) > postings.freqs).any():
         raise UsageError(
             f"field {content.name!r}: more locations than the frequency, on which readers of version {version} panic"

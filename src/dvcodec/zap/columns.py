@@ -20,7 +20,7 @@ from dvcodec.zap.doc_values import decode_doc_values, split_terms
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings import decode_postings, decode_records
+from dvcodec.zap.postings import decode_records
 from dvcodec.zap.stored import iter_stored
 
 if TYPE_CHECKING:
@@ -110,14 +110,9 @@ def _terms(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch
 def _lists(
     segment: Segment, chosen: list[FieldInfo], *, locations: bool
 ) -> Iterator[tuple[FieldInfo, ByteStrings, Postings]]:
-    """Read the postings of fields, a bounded number of them at a time."""
     for info in chosen:
-        for block in term_blocks(segment.data, info.dictionary, segment.limits):
-            records = decode_records(segment.data, segment.footer, block.values)
-            for start, stop in records.cuts():
-                part = records[start:stop]
-                found = decode_postings(segment.data, segment.footer, len(segment.fields), part, locations=locations)
-                yield info, block.keys[start:stop], found
+        for terms, found in segment.lists(info.name, locations=locations):
+            yield info, terms, found
 
 
 def _postings(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,8 @@ TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
 """Types of sections; the last one since zapx 17.2, with nothing in the file to say so."""
 _ROOM = 1 << 12
 """Bytes that a field record is first looked for in."""
+_BEHIND_NAME = 64
+"""No record has more bytes behind its name."""
 _SHORT = 40
 """Characters of a name that an error repeats."""
 _MIN_BLOCK = 17
@@ -107,7 +109,7 @@ def _short(field: FieldInfo) -> str:
 def _read_name(data: SegmentData, cursor: Cursor, at: int) -> tuple[str, Cursor]:
     """Read a field's name; return it and a cursor that holds the rest of the record too."""
     size = cursor.uvarint("length of a field name")
-    if size > cursor.remaining:  # a long name, or a wrong length
+    if size > cursor.remaining - _BEHIND_NAME:  # a long name, or a wrong length
         start = cursor.base + cursor.pos
         data.window(start, min(start + size, 2**63), "field name")
         cursor = data.at(start, size + _ROOM, "field name")

@@ -163,8 +163,8 @@ def verify_checksum(source: Source, footer: Footer) -> None:
             "CRC-32 of the segment",
             source=source.name,
             offset=end,
-            expected=crc_hex(footer.crc),
-            actual=crc_hex(crc),
+            expected=f"{crc_hex(footer.crc)} (stored)",
+            actual=f"{crc_hex(crc)} (computed)",
         )
 
 

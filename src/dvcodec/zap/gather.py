@@ -27,9 +27,10 @@ from dvcodec.zap.norms import norms_from_lengths
 from dvcodec.zap.stored import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["FieldColumns", "add_document", "stored_columns", "with_synonyms"]
+__all__ = ["ID_OPTIONS", "FieldColumns", "add_document", "stored_columns", "with_synonyms"]
 
-_ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
+ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
+"""Also where no document is: merges of version 17 fail on a segment that says otherwise."""
 _STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
 """Plain integers: the operators of `FieldOptions` cost a microsecond each, and there are some a value."""
 _SINGLE_SHAPE_BEFORE = 16
@@ -134,9 +135,7 @@ def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Loc
 
 def add_document(document: Document, number: int, columns: list[FieldColumns], ids: dict[str, int]) -> None:
     """Add one document to the columns of its fields."""
-    id_column = columns[0]
-    id_column.options |= _ID_OPTIONS
-    id_column.add(number, (Term(document.id),), 1)
+    columns[0].add(number, (Term(document.id),), 1)
     grouped: dict[int, list[Field]] = {}
     for composite, instances in ((True, document.composites), (False, document.fields)):
         for instance in instances:
@@ -198,7 +197,7 @@ def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[Stored
 
 def _types(instances: list[Field]) -> NDArray[np.uint8]:
     letters = "".join([instance.type for instance in instances])
-    if len(letters) != len(instances) or not letters.isascii():
+    if not letters.isascii() or any(len(instance.type) != 1 for instance in instances):
         wrong = next(one for one in instances if len(one.type) != 1 or not one.type.isascii())
         raise UsageError(f"field {wrong.name!r}: its type is one ASCII letter, not {wrong.type!r}")
     return np.frombuffer(letters.encode(), np.uint8)

@@ -20,7 +20,6 @@ from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.sink import SinkTarget, open_sink
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
-from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.doc_values import SKIPS, DocValues, decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
@@ -28,7 +27,6 @@ from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
-from dvcodec.zap.postings import decode_postings, decode_records
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import StoredColumns, iter_stored
 from dvcodec.zap.synonyms import Thesaurus
@@ -243,27 +241,24 @@ class _Merge:
             info = self.infos[place].get(name)
             if info is None or info.dictionary is None:
                 continue
-            segment = one.segment
             terms, parts = [], []
-            for block in term_blocks(segment.data, info.dictionary, segment.limits):
-                records = decode_records(segment.data, segment.footer, block.values)
-                for start, stop in records.cuts():
-                    found = decode_postings(
-                        segment.data, segment.footer, len(segment.fields), records[start:stop], locations=True
-                    )
-                    parts.append(_renumber(found, one, self.field_ids[place], self.version))
-                terms.append(block.keys)
+            for keys, found in one.segment.lists(name, locations=True):
+                terms.append(keys)
+                parts.append(_renumber(found, one, self.field_ids[place], self.version))
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
 
     def _doc_values(self, name: str, read: list[SegmentLists]) -> DocValues | None:
-        """Gather doc values from the segments that have a dictionary for the field and a block of them."""
+        """Gather doc values; None if no segment that has terms of the field has a block, and no value is left.
+
+        zapx passes over the block of a segment without terms, even where it holds values: shapes that have no terms.
+        """
         found: list[DocValues] = []
         any_block = False
         for lists in read:
             one, info = self.inputs[lists.place], self.infos[lists.place][name]
             if info.doc_values is None:
                 continue
-            any_block = True
+            any_block |= len(lists.terms) > 0
             segment = one.segment
             for chunk in decode_doc_values(
                 segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
@@ -271,9 +266,9 @@ class _Merge:
                 docs = one.numbers[chunk.docs]
                 kept = np.flatnonzero(docs != DROPPED)
                 found.append(DocValues(docs[kept], chunk.values.take(kept)))
-        if not any_block:
-            return None
         docs = np.concatenate([np.zeros(0, np.int64), *(one.docs for one in found)])
+        if not any_block and not len(docs):
+            return None
         return DocValues(docs, ByteStrings.concat([one.values for one in found]))
 
     def _thesaurus(self, name: str) -> Thesaurus | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,14 +17,16 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.source import Source, SourceTarget, open_source
 from dvcodec.io.target import local_path
-from dvcodec.zap import doc_values, nested, stored, synonyms, vectors
+from dvcodec.zap import nested, stored, synonyms, vectors
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.dictionary import decode_dictionary, term_blocks
+from dvcodec.zap.doc_values import DocValueBlock, split_terms
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
 from dvcodec.zap.lists import Postings
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Segment", "StoredValue", "TermPostings"]
 
 _TERMS_AT_ONCE = 1 << 16
+_FEW_TERMS = 1 << 12
+_NAMES_SHOWN = 12
 
 
 class StoredValue(NamedTuple):
@@ -167,7 +172,9 @@ class Segment:
         try:
             return self._by_name[name]
         except KeyError:
-            raise UsageError(f"{self.name} has no field {name!r}: it has {', '.join(self._by_name)}") from None
+            known = ", ".join(list(self._by_name)[:_NAMES_SHOWN])
+            more = f" and {len(self.fields) - _NAMES_SHOWN} more" if len(self.fields) > _NAMES_SHOWN else ""
+            raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
 
     # ------------------------------------------------------------------ dictionaries and postings
 
@@ -176,13 +183,55 @@ class Segment:
         address = self.field(name).dictionary
         return None if address is None else decode_dictionary(self.data, address, self.limits)
 
-    def terms(self, name: str) -> Iterator[tuple[bytes, int]]:
-        """Return the terms of a field in byte order, each with the number of documents that it stands in."""
+    def terms(
+        self, name: str, *, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None
+    ) -> Iterator[tuple[bytes, int]]:
+        """Return the terms of a field in byte order, each with the number of documents that it stands in.
+
+        Args:
+            name: the field.
+            prefix: only terms that begin with this.
+            start: only terms from this one on.
+            stop: only terms in front of this one; None: to the end.
+        """
+        for keys, values in self._chosen_terms(name, prefix, start, stop):
+            counts = decode_records(self.data, self.footer, values).counts
+            yield from zip(keys, counts.tolist(), strict=True)
+
+    def _chosen_terms(
+        self, name: str, prefix: bytes, start: bytes, stop: bytes | None
+    ) -> Iterator[tuple[Sequence[bytes], NDArray[np.uint64]]]:
+        dictionary = self.dictionary(name)
+        if dictionary is None:
+            return
+        if not prefix and not start and stop is None:
+            for block in dictionary.blocks():
+                for at in range(0, len(block), _TERMS_AT_ONCE):
+                    part = slice(at, at + _TERMS_AT_ONCE)
+                    yield block.keys[part], block.values[part]
+            return
+        pairs = dictionary.prefix(prefix) if prefix else dictionary.range(start, stop)
+        inside = (pair for pair in pairs if start <= pair[0] and (stop is None or pair[0] < stop))
+        while found := list(islice(inside, _FEW_TERMS)):
+            keys, values = zip(*found, strict=True)
+            yield keys, np.array(values, np.uint64)
+
+    def lists(self, name: str, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
+        """Return the postings lists of all terms of a field, a bounded number of postings at a time.
+
+        Args:
+            name: the field.
+            locations: whether to read the locations too.
+
+        Returns:
+            terms, in byte order, and their lists as columns; their norms are as stored, see `zap.norm_values`.
+        """
         for block in term_blocks(self.data, self.field(name).dictionary, self.limits):
-            for start in range(0, len(block), _TERMS_AT_ONCE):
-                part = slice(start, start + _TERMS_AT_ONCE)
-                counts = decode_records(self.data, self.footer, block.values[part]).counts
-                yield from zip(block.keys[part], counts.tolist(), strict=True)
+            records = decode_records(self.data, self.footer, block.values)
+            for start, stop in records.cuts():
+                part = records[start:stop]
+                found = decode_postings(self.data, self.footer, len(self.fields), part, locations=locations)
+                yield block.keys[start:stop], found
 
     def postings(self, name: str, term: bytes | str, *, locations: bool = True) -> TermPostings | None:
         """Return the postings list of a term; None if the field does not have it."""
@@ -229,18 +278,27 @@ class Segment:
         """Which documents are nested in which, version 17; empty in others."""
         return nested.decode_edges(self.data, self.footer)
 
-    def doc_values(self, name: str) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-        """Return the doc values of a field, ascending by document: the distinct terms, in byte order."""
+    def doc_values(self, name: str, docs: Iterable[int] | None = None) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+        """Return the doc values of a field, ascending by document: the distinct terms, in byte order.
+
+        Args:
+            name: the field.
+            docs: only these documents; only their chunks are read. Default: all.
+        """
         info = self.field(name)
         if info.doc_values is None:
             return
-        chunks = doc_values.decode_doc_values(self.data, self.footer, info.doc_values, info.options, limits=self.limits)
+        block = DocValueBlock.open(self.data, self.footer, info.doc_values, info.options, limits=self.limits)
+        wanted = None if docs is None else np.unique(np.array([self._doc(doc) for doc in docs], np.int64))
+        chunks = iter(block) if wanted is None else map(block.chunk, np.unique(wanted // block.chunk_docs).tolist())
         for chunk in chunks:
-            owners, terms = doc_values.split_terms(chunk)
+            owners, terms = split_terms(chunk)
             bounds = np.searchsorted(owners, np.append(chunk.docs, self.num_docs)).tolist()
             flat = terms.to_list()
-            for i, doc in enumerate(chunk.docs.tolist()):
-                yield doc, tuple(flat[bounds[i] : bounds[i + 1]])
+            chosen = range(len(chunk)) if wanted is None else np.flatnonzero(np.isin(chunk.docs, wanted)).tolist()
+            numbers = chunk.docs.tolist()
+            for i in chosen:
+                yield numbers[i], tuple(flat[bounds[i] : bounds[i + 1]])
 
     # ------------------------------------------------------------------ other sections
 

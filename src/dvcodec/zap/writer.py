@@ -16,7 +16,7 @@ from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.gather import FieldColumns, add_document, stored_columns, with_synonyms
+from dvcodec.zap.gather import ID_OPTIONS, FieldColumns, add_document, stored_columns, with_synonyms
 from dvcodec.zap.nested import Edges
 
 __all__ = ["write_segment"]
@@ -43,14 +43,14 @@ def write_segment(
         UsageError: a document that the format or zapx's readers of that version cannot hold: no version 11 to 17,
             nested documents before 17, synonyms before 16, a location in a field that no document has, more
             locations than the frequency before 15, one of the options that skip compression and chunking of doc
-            values without the other, a number that is negative or above 2**64 - 1.
+            values without the other, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
         OSError: the sink cannot be written.
     """
     mode = check_version(version, chunk_mode)
     flat, edges = _flatten(documents, version)
     names = _field_names(flat, version)
     ids = {name: i for i, name in enumerate(names)}
-    columns = [FieldColumns(name) for name in names]
+    columns = [FieldColumns(name, ID_OPTIONS if name == ID else 0) for name in names]
     try:
         for number, document in enumerate(flat):
             add_document(document, number, columns, ids)
@@ -92,4 +92,7 @@ def _field_names(flat: list[Document], version: int) -> list[str]:
             names.update(synonyms.thesaurus for synonyms in document.synonyms)
     if ID in names:
         raise UsageError(f"the field {ID!r} is made of a document's id: leave it out of the fields")
-    return [ID, *sorted(names, key=str.encode)]
+    try:
+        return [ID, *sorted(names, key=str.encode)]
+    except UnicodeEncodeError as err:
+        raise UsageError(f"{err.object!r} is no field name: it has a character that UTF-8 does not") from None

@@ -27,7 +27,7 @@ from dvcodec.cli.zap.shared import (
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.zap import Segment
+from dvcodec.zap import Segment, number_value
 
 
 @zap.command()
@@ -61,12 +61,20 @@ def stored(
         shown = Table("doc", "field", "type", "bytes", "value", "in arrays", right=("doc", "bytes"))
         for doc, values in found:
             for one in values:
-                value = key_text(one.value, in_hex)
+                value = key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
                 arrays = arrays_text(one.array_positions)
                 shown.add(number(doc), one.field, one.type, number(len(one.value)), value, arrays)
         if found:
             shown.show()
         tell_more(len(chosen), len(found), "document")
+
+
+def _number_text(value: bytes) -> str:
+    """Show a numeric field's value as a number, or as bytes if it is coded otherwise."""
+    try:
+        return repr(number_value(value))
+    except UsageError:
+        return key_text(value)
 
 
 def _numbers(segment: Segment, text: str) -> RowSet:
@@ -110,11 +118,10 @@ def docvalues(
         shown_docs = most(limit, as_json)
         found: list[tuple[int, tuple[bytes, ...]]] = []
         total = 0
-        for doc, values in this.doc_values(field):
-            if wanted is None or doc in wanted:
-                total += 1
-                if shown_docs is None or total <= shown_docs:
-                    found.append((doc, values))
+        for doc, values in this.doc_values(field, wanted):
+            total += 1
+            if shown_docs is None or total <= shown_docs:
+                found.append((doc, values))
         if as_json:
             items = [{"doc": doc, "values": [bytes_json(value, in_hex) for value in values]} for doc, values in found]
             print_json({"source": this.name, "field": field, "total": total, "documents": items})

@@ -29,10 +29,8 @@ from dvcodec.cli.zap.shared import (
     zap,
 )
 from dvcodec.core.errors import UsageError
-from dvcodec.zap import Locations, Segment
-from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings import decode_postings, decode_records
+from dvcodec.zap import Locations, Segment, norm_values
+from dvcodec.zap.postings import decode_records
 
 # ---------------------------------------------------------------------- terms
 
@@ -154,14 +152,9 @@ def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, It
 
 def _all_postings(segment: Segment, field: str) -> Iterator[_Posting]:
     """Read the postings of all terms, a bounded number of them at a time."""
-    for block in term_blocks(segment.data, segment.field(field).dictionary, segment.limits):
-        records = decode_records(segment.data, segment.footer, block.values)
-        for start, stop in records.cuts():
-            part = records[start:stop]
-            found = decode_postings(segment.data, segment.footer, len(segment.fields), part, locations=True)
-            norms = norm_values(segment.version, found.norms)
-            lists = [found.docs, found.freqs, norms, found.location_counts]
-            yield from _each(block.keys[start:stop], found.owner, lists, found.locations)
+    for keys, found in segment.lists(field, locations=True):
+        lists = [found.docs, found.freqs, norm_values(segment.version, found.norms), found.location_counts]
+        yield from _each(keys, found.owner, lists, found.locations)
 
 
 def _each(keys: Any, owner: Any, lists: list[Any], locations: Locations) -> Iterator[_Posting]:
