@@ -395,7 +395,7 @@ def test_stored(segment: Path) -> None:
     assert [line.split() for line in lines("stored", segment, "1", "--limit", "5")] == [
         ["doc", "field", "type", "bytes", "value", "in", "arrays"],
         ["1", "_id", "t", "7", "doc-001", "–"],  # noqa: RUF001
-        ["1", "price", "n", "11", r"\x01?x\x00\x00\x00\x00\x00\x00\x00", "–"],  # noqa: RUF001
+        ["1", "price", "n", "11", "1.0", "–"],  # noqa: RUF001
         ["1", "tag", "t", "7", "iceberg", "–"],  # noqa: RUF001
         ["1", "title", "t", "15", "Search", "segments", "–"],  # noqa: RUF001
     ]

@@ -1,19 +1,30 @@
-"""What zapx, vellum and bleve make of segments, and the other way round."""
+"""zapx: the same segments of the same documents and of the same merges, and each reads what the other wrote."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from interop.driver import Go, GoBleve, GoError, GoVellum
+from dvcodec.zap import Segment, write_segment
+from interop.driver import Go, GoError
+from interop.zap_bench import CHANCE_FROM, Bench, Input, dump_command, dumped, findings, merged
+from interop.zap_cases import Json, chunked_set, document_set, full_set
+from zap.golden import documents, dump, to_key
 
 pytestmark = pytest.mark.interop
 
-VERSIONS = ["11", "12", "13", "14", "15", "16", "17", "17_1"]
+PROGRAMS = ["11", "12", "13", "14", "15", "16", "17", "17_1"]
+VERSIONS = range(11, 18)
+FACTOR, BALANCED_FROM, NORM_IS_LENGTH_FROM, SYNONYMS_FROM, NESTED_FROM = 11, 14, 15, 16, 17
+SETS, MERGES = 200, (50, 30)
+"""Random segments of each version; merges of some, and merges of those and of merges."""
 Programs = Callable[[int | str], Go]
 
 
@@ -25,7 +36,7 @@ def shared(vectors: Path) -> Path:
     return vectors / "zap"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PROGRAMS)
 def test_the_programs_reproduce_the_real_files(go: Programs, shared: Path, tmp_path: Path, version: str) -> None:
     program = go(version)
     folder = f"v{version[:2]}/"
@@ -48,7 +59,7 @@ def test_the_programs_reproduce_the_real_files(go: Programs, shared: Path, tmp_p
     assert checked >= 6
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PROGRAMS)
 def test_the_committed_files_are_what_go_reads(go: Programs, own_vectors: Path, version: str) -> None:
     program = go(version)
     module = f"github.com/blevesearch/zapx/v{version[:2]}"
@@ -66,45 +77,339 @@ def test_17_1_cannot_read_the_list_of_sections_of_17_2(go: Programs, tmp_path: P
         go("17_1").dump(file)
 
 
-@pytest.mark.parametrize("version", range(11, 18))
-def test_analysed_documents_make_the_segment_of_bleve(
-    go: Programs, bleve: GoBleve, tmp_path: Path, version: int
+# ---------------------------------------------------------------------- the same of the same
+
+
+def bench(go: Programs, version: int, folder: Path) -> Bench:
+    return Bench(version, folder, go(version), *([go("17_1")] if version == 17 else []))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_segments_of_random_documents_equal_gos(go: Programs, tmp_path: Path, version: int) -> None:
+    dice = random.Random(version)
+    made = bench(go, version, tmp_path)
+    for seed in range(SETS):
+        given = document_set(version, seed, mergeable=seed % 4 > 0)
+        made.write(f"{seed}", given, documents(given), dice.choice([None, None, 1, 2, 7, 1024]))
+    assert made.compare() == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_random_merges_equal_gos(go: Programs, tmp_path: Path, version: int) -> None:
+    made = bench(go, version, tmp_path)
+    pool = fresh_pool(go(version), tmp_path, version)
+    dice = random.Random(version)
+    for turn, count in enumerate(MERGES):
+        names = [f"{turn}-{i}" for i in range(count)]
+        inputs = [draw(dice, pool, version) for _ in names]
+        pairs = [
+            made.merge(name, one, dice.choice([None, None, 1, 3])) for name, one in zip(names, inputs, strict=True)
+        ]
+        assert made.compare() == {}
+        for pair, one in zip(pairs, inputs, strict=True):
+            pool += [(path, sum(each.kept for each in one)) for path in (pair.ours, pair.theirs)]
+
+
+def fresh_pool(program: Go, folder: Path, version: int) -> list[tuple[Path, int]]:
+    """Segments to merge, by dvcodec and by Go, each with the number of its documents."""
+    pool, commands = [], []
+    for seed in range(1000, 1060):
+        given = document_set(version, seed, mergeable=True)
+        source, ours, theirs = (folder / f"fresh-{seed}{suffix}" for suffix in (".docs", ".ours", ".theirs"))
+        source.write_text(json.dumps(given))
+        count = write_segment(ours, documents(given), version)
+        commands.append({"op": "write", "docs": str(source), "out": str(theirs)})
+        pool += [(ours, count), (theirs, count)]
+    assert all("error" not in answer for answer in program.answers(commands))
+    return pool
+
+
+def draw(dice: random.Random, pool: Sequence[tuple[Path, int]], version: int) -> list[Input]:
+    """Draw one to four segments and what to drop, so that some documents are left."""
+    while True:
+        drawn = []
+        for _ in range(dice.choice([1, 2, 2, 3, 4])):
+            path, count = dice.choice(pool)
+            some = dice.sample(range(count), dice.randint(0, count))
+            drops = dice.choice([None, [], some, some, some, range(count)])
+            drawn.append(Input(path, count, None if drops is None else tuple(sorted(drops))))
+        if 0 < sum(one.kept for one in drawn) < 300 and not (version >= NESTED_FROM and loses_a_thesaurus(drawn)):
+            return drawn
+
+
+def loses_a_thesaurus(drawn: Sequence[Input]) -> bool:
+    """Whether no synonym is left of a thesaurus, and so zapx 17 could not read what it makes."""
+    left: dict[str, bool] = {}
+    for one in drawn:
+        for name, docs in synonym_docs(one.path).items():
+            left[name] = left.get(name, False) or bool(docs - set(one.drops or ()))
+    return not all(left.values())
+
+
+@cache
+def synonym_docs(path: Path) -> dict[str, set[int]]:
+    with Segment.open(path) as segment:
+        found = ((info.name, segment.thesaurus(info.name)) for info in segment.fields)
+        return {name: set(thesaurus.docs.tolist()) for name, thesaurus in found if thesaurus is not None}
+
+
+# ---------------------------------------------------------------------- many documents
+
+
+def chunk_modes(version: int) -> tuple[int, ...]:
+    if version == FACTOR:
+        return (100, 1000, 1024, 1025, 4000)
+    return (1000, 1024, 1025, 1026) if version >= BALANCED_FROM else (1000, 1024, 1025)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_segments_of_many_chunks_equal_gos(go: Programs, tmp_path: Path, version: int) -> None:
+    given = chunked_set(3500)
+    whole = documents(given)
+    made = bench(go, version, tmp_path)
+    pairs = [made.write(f"mode {mode}", given, whole, mode) for mode in chunk_modes(version)]
+    small = [made.write(f"mode {mode}", given[::10], whole[::10], mode) for mode in (1, 2)]
+    assert made.compare() == {}
+    with Segment.open(pairs[0].ours) as segment:
+        counts = dict(segment.terms("t"))
+    assert counts == {b"all": 3500, b"edge": 1025, b"most": 2500, b"one": 1, b"thousand": 1000}
+    first = Input(pairs[0].ours, 3500, tuple(range(0, 3500, 7)))
+    made.merge("merged", [first, Input(small[0].theirs, 350), Input(pairs[-1].theirs, 3500, tuple(range(9, 3500)))])
+    made.merge("whole", [Input(pair.theirs, 3500) for pair in pairs[:2]])
+    made.merge("one", [Input(pairs[0].ours, 3500, (*range(1777), *range(1778, 3500)))])
+    assert made.compare() == {}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """66,000 documents in JSON, and as dvcodec takes them."""
+    path = tmp_path_factory.mktemp("full") / "docs"
+    given = full_set(66_000)
+    path.write_text(json.dumps(given))
+    return path, documents(given)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_segments_of_full_containers_equal_gos(
+    go: Programs, full: tuple[Path, list[Any]], tmp_path: Path, version: int
 ) -> None:
-    documents: dict[str, dict[str, Any]] = {
-        f"d{i}": {"title": f"the fox {i % 7}", "tag": f"t {i % 3}", "n": i - 20, "flag": i % 2 == 0, "l": ["a", "b"]}
-        for i in range(50)
+    made = bench(go, version, tmp_path)
+    pair = made.write("full", *full)
+    assert made.compare(read=version in (11, 15, 17)) == {}
+    with Segment.open(pair.theirs) as segment:
+        found = segment.postings("t", "all")
+        assert found is not None
+        assert np.array_equal(found.docs, np.arange(66_000))
+        assert [count for _, count in segment.terms("t")] == [66_000, 33_000, 66_000 - (1 << 16)]
+
+
+# ---------------------------------------------------------------------- from version to version
+
+
+def as_in(version: int, found: Json) -> Json:
+    """What a dump is once the segment has been merged to a version."""
+    # Where the norm is a length, a posting of frequency 0 has none.
+    bare = version >= NORM_IS_LENGTH_FROM
+    dicts = {
+        name: terms
+        and [
+            [term, count, [[doc, freq, "+Inf" if bare and not freq else norm, at] for doc, freq, norm, at in postings]]
+            for term, count, postings in terms
+        ]
+        for name, terms in found["dicts"].items()
     }
-    segment = bleve.index(documents, tmp_path / "index", version=version)
+    # A field without terms loses its block of doc values, which holds none.
+    changed = found | {
+        "dicts": dicts,
+        "dv_fields": [name for name in found["dv_fields"] if dicts[to_key(name.encode())]],
+    }
+    changed.pop("thesauri", None)
+    return changed | ({"thesauri": unordered(found.get("thesauri", {}))} if version >= SYNONYMS_FROM else {})
+
+
+def unordered(thesauri: Json) -> Json:
+    """Synonyms in an order that is not that of their ids, which a merge gives anew."""
+    return {
+        name: {term: sorted(synonyms, key=repr) for term, synonyms in terms.items()} for name, terms in thesauri.items()
+    }
+
+
+@pytest.mark.parametrize("target", VERSIONS)
+def test_go_reads_the_same_of_what_was_merged_to_another_version(go: Programs, tmp_path: Path, target: int) -> None:
+    expected: dict[Path, Json] = {}
+    for source in sorted({*VERSIONS} - {target}):
+        common = min(source, target)  # what both can hold
+        paths = [tmp_path / f"{source}-{seed}" for seed in range(2000, 2006)]
+        for seed, path in zip(range(2000, 2006), paths, strict=True):
+            write_segment(path, documents(document_set(min(common, 16), seed, mergeable=True)), source)
+        answers = go(source).answers([dump_command(path) for path in paths])
+        assert [answer for answer in answers if "error" in answer] == []
+        for path in paths:
+            expected[path] = json.loads(dumped(path))
+    commands = []
+    for path, found in expected.items():
+        changed, again = path.with_suffix(".changed"), path.with_suffix(".again")
+        merged([Input(path, found["count"])], changed, target, None)
+        assert findings(changed) == []
+        merge = {"op": "merge", "inputs": [{"path": str(changed)}], "out": str(again)}
+        commands += [dump_command(changed), merge, dump_command(again)]
+    answers = go(target).answers(commands)
+    assert [answer for answer in answers if "error" in answer] == []
+    for path, found in expected.items():
+        # What Go merges of it, goes by the options that dvcodec gave to its fields.
+        for made in (path.with_suffix(".changed"), path.with_suffix(".again")):
+            read = json.loads(dumped(made))
+            read |= {"thesauri": unordered(read["thesauri"])} if "thesauri" in read else {}
+            assert read == as_in(target, found), made.name
+
+
+@pytest.mark.parametrize("target", range(11, 17))
+def test_segments_of_many_versions_merge_as_after_conversion(go: Programs, tmp_path: Path, target: int) -> None:
+    """Not to 17: there the options of converted segments count, and of those that say nothing what they hold."""
+    made = bench(go, target, tmp_path)
+    dice = random.Random(target)
+    for seed in range(3000, 3010):
+        sources, converted = [], []
+        for part in range(dice.randint(2, 4)):
+            version = dice.choice(VERSIONS)
+            # No synonyms: a merge gives them ids anew, by the old ids.
+            given = document_set(min(version, target, SYNONYMS_FROM - 1), 10 * seed + part, mergeable=True)
+            path, changed = tmp_path / f"{seed}-{part}.{version}", tmp_path / f"{seed}-{part}.changed"
+            count = write_segment(path, documents(given), version)
+            merged([Input(path, count)], changed, target, None)
+            drops = tuple(sorted(dice.sample(range(count), dice.randint(0, count - 1))))
+            sources.append(Input(path, count, drops))
+            converted.append(Input(changed, count, drops))
+        made.merge(f"{seed}", sources, given=converted)
+    assert made.compare() == {}
+
+
+# ---------------------------------------------------------------------- no documents
+
+
+def write(path: Path, version: int, *given: Json) -> Input:
+    return Input(path, write_segment(path, documents(given), version))
+
+
+def without(one: Input, *drops: int) -> Input:
+    return Input(one.path, one.count, drops)
+
+
+def some_documents() -> list[Json]:
+    return [
+        {"id": "a", "fields": [{"name": "t", "value": "x y x", "opt": 15, "tv": True}]},
+        {"id": "b", "fields": [{"name": "u", "value": "x", "opt": 3, "keyword": True}]},
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_go_reads_and_merges_segments_without_documents(go: Programs, tmp_path: Path, version: int) -> None:
+    """From 16 on only ours: zapx puts the first field at address 0, and takes that for no field."""
+    some = write(tmp_path / "some", version, *some_documents())
+    left, fresh, joined = tmp_path / "left", tmp_path / "fresh", tmp_path / "joined"
+    numbers = merged([without(some, 0, 1)], left, version, None)
+    assert [one.tolist() for one in numbers] == [[-1, -1]]
+    write_segment(fresh, [], version)
     program = go(version)
-    expected = program.dump(segment)
-    order = [stored[0][2] for stored in expected["stored"]]
-    mine = program.write(bleve.analyse({name: documents[name] for name in order}), tmp_path / "mine.zap")
-    assert program.dump(mine) == expected
-    if version < 16:
-        assert mine.read_bytes() == segment.read_bytes()
+    if version < CHANCE_FROM:
+        program.merge([(some.path, [0, 1])], tmp_path / "theirs")
+        assert left.read_bytes() == (tmp_path / "theirs").read_bytes()
+    for path, fields in ((left, ["_id", "t", "u"]), (fresh, ["_id"])):
+        found = program.dump(path)
+        assert (found["count"], found["fields"]) == (0, fields)
+        with Segment.open(path) as segment:
+            assert dump(segment) == found
+        for inputs, expected in (
+            ([path, some.path], [[], [0, 1]]),
+            ([some.path, path], [[0, 1], []]),
+        ):
+            assert program.merge([(one, None) for one in inputs], joined) == expected
+            assert program.dump(joined, true_counts=True) == program.dump(some.path)
 
 
-@pytest.mark.parametrize("version", [15, 16, 17])
-def test_bleve_takes_a_segment_in_the_place_of_its_own(
-    go: Programs, bleve: GoBleve, tmp_path: Path, version: int
-) -> None:
-    index = tmp_path / "index"
-    segment = bleve.index({f"d{i}": {"title": f"old {i}"} for i in range(20)}, index, version=version)
-    documents: dict[str, dict[str, Any]] = {f"d{i}": {"title": f"new {i}", "n": i} for i in range(20)}
-    go(version).write(bleve.analyse(documents), segment)
-    before = segment.read_bytes()
-    found = bleve.search(index, {"term": "new", "field": "title"})
-    assert (found["total"], found["ids"]) == (20, sorted(documents))
-    assert found["segments"] == [str(segment)]
-    assert bleve.search(index, {"term": "old", "field": "title"})["total"] == 0
-    assert bleve.search(index, {"match_phrase": "new 7", "field": "title"})["ids"] == ["d7"]
-    assert bleve.search(index, {"min": 3, "max": 6, "field": "n"}, sort=["-n"])["ids"] == ["d5", "d4", "d3"]
-    assert segment.read_bytes() == before
+# ---------------------------------------------------------------------- what zapx gets wrong
 
 
-def test_vellum_keeps_what_it_is_given(vellum: GoVellum) -> None:
-    pairs = sorted({bytes([i % 256, i % 7, 255 - i % 251]): i * 2**53 for i in range(2000)}.items())
-    pairs = [(b"", 5), *pairs]
-    data = vellum.write(pairs)
-    assert vellum.read(data) == pairs
-    assert vellum.read(data, limit=3) == pairs[:3]
+def tokens(name: str, *found: list[Any], **more: object) -> Json:
+    return {"name": name, "opt": 1, "tokens": list(found), **more}
+
+
+def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json, Json]:
+    """What Go reads of the merge that dvcodec made, and of its own."""
+    ours, theirs = folder / "ours", folder / "theirs"
+    program = go(version)
+    merged(inputs, ours, version, None)
+    program.merge([(one.path, one.drops) for one in inputs], theirs)
+    return tuple(program.dump(path, true_counts=True) for path in (ours, theirs))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_single_hit_of_a_field_without_length_is_kept(go: Programs, tmp_path: Path, version: int) -> None:
+    one = write(tmp_path / "one", version, {"id": "a", "fields": [tokens("t", ["x", 1, None], length=0)]})
+    ours, theirs = both(go, version, tmp_path, one)
+    assert ours["dicts"]["t"] == [["x", 1, [[0, 1, "+Inf", None]]]]
+    assert theirs["dicts"]["t"] == (ours["dicts"]["t"] if version < NORM_IS_LENGTH_FROM else [["x", 0, None]])
+
+
+@pytest.mark.parametrize("version", range(NORM_IS_LENGTH_FROM, 18))
+def test_the_length_of_a_single_hit_is_not_cut(go: Programs, tmp_path: Path, version: int) -> None:
+    long = tokens("t", ["x", 1, None], length=2**31 + 4)
+    one = write(tmp_path / "one", version, {"id": "a", "fields": [long]})
+    ours, theirs = both(go, version, tmp_path, one)
+    assert ours["dicts"]["t"] == go(version).dump(one.path)["dicts"]["t"]
+    assert theirs["dicts"]["t"] == [["x", 1, [[0, 1, "0.5", None]]]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_shapes_without_terms_are_kept(go: Programs, tmp_path: Path, version: int) -> None:
+    shape = {"name": "s", "opt": 9, "type": "s", "tokens": [], "shape": "##shape##"}
+    one = write(tmp_path / "one", version, {"id": "a", "fields": [shape]})
+    ours, theirs = both(go, version, tmp_path, one)
+    assert (ours["dv_fields"], ours["docvalues"]) == (["s"], [{"s": ["##shape##"]}])
+    assert (theirs["dv_fields"], theirs["docvalues"]) == ([], [{}])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_location_keeps_its_field_in_every_instance(go: Programs, tmp_path: Path, version: int) -> None:
+    given = [
+        {
+            "id": "a",
+            "fields": [
+                tokens("t", ["x", 1, [["u", 1, 0, 1, None]]], opt=5),
+                tokens("t", ["x", 1, [["u", 2, 2, 3, None]]], opt=5),
+                tokens("u", ["x", 1, None]),
+            ],
+        }
+    ]
+    one = write(tmp_path / "one", version, *given)
+    sources = []
+    for path in (one.path, go(version).write(given, tmp_path / "theirs")):
+        ((_, _, ((_, _, _, places),)),) = go(version).dump(path)["dicts"]["t"]
+        sources.append([place[0] for place in places])
+    assert sources == [["u", "u"], ["u", "t"]]
+
+
+@pytest.mark.parametrize("version", range(SYNONYMS_FROM, 18))
+def test_synonyms_of_the_empty_term_stay_its_own(go: Programs, tmp_path: Path, version: int) -> None:
+    synonyms = {"name": "s", "syn": {"": ["nothing"], "big": ["large"]}}
+    one = write(tmp_path / "one", version, {"id": "a", "fields": [synonyms]})
+    ours, theirs = both(go, version, tmp_path, one)
+    assert ours["thesauri"] == {"s": {"": [["nothing", 0]], "big": [["large", 0]]}}
+    assert theirs["thesauri"] == {"s": {"big": [["nothing", 0], ["large", 0]]}}
+
+
+def test_go_reads_our_merge_that_leaves_no_synonym(go: Programs, tmp_path: Path) -> None:
+    given = [{"id": "a", "fields": [{"name": "s", "syn": {"big": ["large"]}}]}, *some_documents()]
+    one = without(write(tmp_path / "one", 17, *given), 0)
+    with pytest.raises(GoError, match="no synonyms found"):
+        both(go, 17, tmp_path, one)
+    assert go("17").dump(tmp_path / "ours")["thesauri"] == {}
+
+
+def test_a_field_is_merged_whose_doc_values_are_raw_in_one_segment_only(go: Programs, tmp_path: Path) -> None:
+    raw = {"id": "a", "fields": [{"name": "t", "value": "x", "opt": 107, "keyword": True}]}
+    plain = {"id": "b", "fields": [{"name": "t", "value": "y", "opt": 11, "keyword": True}]}
+    inputs = [write(tmp_path / name, 17, one) for name, one in (("raw", raw), ("plain", plain))]
+    with pytest.raises(GoError, match="panic"):
+        both(go, 17, tmp_path, *inputs)
+    assert go(17).dump(tmp_path / "ours")["docvalues"] == [{"t": ["x"]}, {"t": ["y"]}]

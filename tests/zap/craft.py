@@ -220,7 +220,7 @@ class Craft:
         seal: bool = True,
     ) -> bytes:
         """Write fields and footer; the arguments stand in for what is right."""
-        data = bytes(self.out)
+        data = bytearray(self.out)
         where = 0
         if self.version < 16:
             where = len(data) if table_at is None else table_at
@@ -237,7 +237,7 @@ class Craft:
         docs = self.docs if docs is None else docs
         stored = self.stored if stored is None else stored
         data += footer_of(self.version, docs, stored, at, where, self.chunk_mode)
-        return sealed(data) if seal else data
+        return sealed(bytes(data)) if seal else bytes(data)
 
 
 def minimal(version: int, docs: int = 3) -> Craft:
