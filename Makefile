@@ -30,10 +30,10 @@ typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev interop-java interop-go interop-pypaimon
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon ## only what other implementations say
-	$(BIN)/pytest -m interop
+	$(BIN)/pytest -n auto -m interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 

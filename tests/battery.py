@@ -5,6 +5,7 @@ The invariant: any bytes whatever end in a value or a `DecodeError`, never in an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -74,3 +75,8 @@ def check_all(decode: Callable[..., T], data: bytes) -> None:
     assert check_bit_flips(decode, data) == 8 * len(data)
     check_trailing(decode, data)
     check_buffers(decode, data)
+
+
+def name_of(value: object) -> str:
+    """A short name of a parameter that is the same in every process: no addresses of objects."""
+    return re.sub(r" at 0x[0-9a-f]+", "", " ".join(repr(value).split()))[:60]

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import name_of
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.arrow import live_rows, row_mask
 
@@ -184,7 +185,7 @@ def test_mask_has_to_know_where_the_rows_are(options: dict[str, Any]) -> None:
         ({"positions": pl.Series([1, None, None])}, "2 nulls"),
         ({"positions": pl.Series(["a"])}, "integers"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_mask_refuses(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -24,6 +24,7 @@ from fsspec import AbstractFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import name_of
 from dvcodec import MissingExtra, Truncated, UsageError
 from dvcodec.io import Source, is_url, open_sink, open_source, read_window, remove, target_name
 
@@ -699,7 +700,7 @@ def test_sink_on_a_url_keeps_the_old_object_if_it_fails(remote: str) -> None:
         (io.BytesIO(), "<file>"),
         (SimpleNamespace(name="x", write=print), "x"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_target_name(target: Any, name: str) -> None:
     assert target_name(target) == name

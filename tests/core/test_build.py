@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from battery import name_of
 from core.crafting import array, bitmap, bitset, runs
 from dvcodec.core import build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
@@ -123,7 +124,7 @@ def test_positions_use_all_64_bits(top: int) -> None:
         (memoryview(bytes(8)), "not bytes"),
         (np.ma.masked_equal([1, 2, 3], 2), "positions are masked"),
     ],
-    ids=lambda value: " ".join(repr(value).split())[:60],
+    ids=name_of,
 )
 def test_what_is_no_row_position_is_refused(wrong: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):

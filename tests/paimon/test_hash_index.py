@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations
+from battery import check_buffers, check_truncations, name_of
 from dvcodec import CardinalityMismatch, DecodeError, Truncated, UsageError
 from dvcodec.paimon import decode_hash_index, encode_hash_index, read_index_manifest
 from dvcodec.paimon.manifest import HASH
@@ -112,7 +112,7 @@ def test_hash_beyond_32_bits_is_a_usage_error(hashes: Any) -> None:
         iter([1]),
         np.array(["2020-01-01"], "M8[D]"),
     ],
-    ids=repr,
+    ids=name_of,
 )
 def test_what_is_no_flat_array_of_integers_is_a_usage_error(hashes: Any) -> None:
     with pytest.raises(UsageError, match="flat array of integers"):
