@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -201,6 +202,36 @@ def test_segments_of_full_containers_equal_gos(
         assert found is not None
         assert np.array_equal(found.docs, np.arange(66_000))
         assert [count for _, count in segment.terms("t")] == [66_000, 33_000, 66_000 - (1 << 16)]
+    if version == 15:
+        made.merge("twice", [Input(pair.theirs, 66_000), Input(pair.ours, 66_000, (5,))])
+        assert made.compare(read=False) == {}
+
+
+def long_values() -> list[Json]:
+    """Values that compress well, hardly and not at all, up to several blocks of snappy's 64 KiB."""
+    dice = random.Random(5)
+    found: list[Json] = []
+    for size in (0, 1, 16, 17, 18, 59, 60, 61, 255, 256, 257, 4000, 65_535, 65_536, 65_537, 65_552, 131_072, 200_000):
+        words = [dice.choice(["lorem", "ipsum", "dolor", f"{dice.random()}"]) for _ in range(size // 4 + 1)]
+        noise, few = dice.randbytes(size), bytes(dice.choices(b"ab", k=size))
+        for value in (" ".join(words).encode()[:size], noise, few, b"x" * size, noise[: size // 3] * 3):
+            encoded = base64.b64encode(value).decode()
+            found.append({"id": f"{len(found)}", "fields": [{"name": "v", "value64": encoded, "opt": 2}]})
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_snappy_blocks_of_long_values_are_the_ones_that_go_snappy_makes(
+    go: Programs, tmp_path: Path, version: int
+) -> None:
+    given = long_values()
+    made = bench(go, version, tmp_path)
+    pair = made.write("long", given, documents(given))
+    assert made.compare() == {}
+    with Segment.open(pair.ours) as ours, Segment.open(pair.theirs) as theirs:
+        end = ours.footer.stored_index
+        assert end == theirs.footer.stored_index
+        assert pair.ours.read_bytes()[:end] == pair.theirs.read_bytes()[:end]
 
 
 # ---------------------------------------------------------------------- from version to version
@@ -249,7 +280,7 @@ def test_go_reads_the_same_of_what_was_merged_to_another_version(go: Programs, t
     commands = []
     for path, found in expected.items():
         changed, again = path.with_suffix(".changed"), path.with_suffix(".again")
-        merged([Input(path, found["count"])], changed, target, None)
+        merged([Input(path, found["count"])], changed, target)
         assert findings(changed) == []
         merge = {"op": "merge", "inputs": [{"path": str(changed)}], "out": str(again)}
         commands += [dump_command(changed), merge, dump_command(again)]
@@ -276,7 +307,7 @@ def test_segments_of_many_versions_merge_as_after_conversion(go: Programs, tmp_p
             given = document_set(min(version, target, SYNONYMS_FROM - 1), 10 * seed + part, mergeable=True)
             path, changed = tmp_path / f"{seed}-{part}.{version}", tmp_path / f"{seed}-{part}.changed"
             count = write_segment(path, documents(given), version)
-            merged([Input(path, count)], changed, target, None)
+            merged([Input(path, count)], changed, target)
             drops = tuple(sorted(dice.sample(range(count), dice.randint(0, count - 1))))
             sources.append(Input(path, count, drops))
             converted.append(Input(changed, count, drops))
@@ -307,7 +338,7 @@ def test_go_reads_and_merges_segments_without_documents(go: Programs, tmp_path: 
     """From 16 on only ours: zapx puts the first field at address 0, and takes that for no field."""
     some = write(tmp_path / "some", version, *some_documents())
     left, fresh, joined = tmp_path / "left", tmp_path / "fresh", tmp_path / "joined"
-    numbers = merged([without(some, 0, 1)], left, version, None)
+    numbers = merged([without(some, 0, 1)], left, version)
     assert [one.tolist() for one in numbers] == [[-1, -1]]
     write_segment(fresh, [], version)
     program = go(version)
@@ -338,7 +369,7 @@ def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json
     """What Go reads of the merge that dvcodec made, and of its own."""
     ours, theirs = folder / "ours", folder / "theirs"
     program = go(version)
-    merged(inputs, ours, version, None)
+    merged(inputs, ours, version)
     program.merge([(one.path, one.drops) for one in inputs], theirs)
     return tuple(program.dump(path, true_counts=True) for path in (ours, theirs))  # type: ignore[return-value]
 

@@ -1,0 +1,271 @@
+"""Many bitmaps at once, against pyroaring and against `roaring.walk` one by one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from core.crafting import EMPTY, array, bitmap, bitset, runs, small_bitmaps
+from dvcodec.core import bitmaps
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
+from dvcodec.core.roaring import walk
+
+FULL = 1 << 16
+LARGE = {
+    "array of 4096": list(range(0, 8192, 2)),
+    "bitset of 4097": list(range(0, 8194, 2)),
+    "bitset of 65535": list(range(1, FULL)),
+    "full": list(range(FULL)),
+    "full in the middle": [5, *range(FULL, 2 * FULL), 2 * FULL + 9, 9 * FULL],
+    "two full ones and a bitset": [*range(2 * FULL), *range(2 * FULL, 3 * FULL, 3)],
+    "the last value": [0, 2**32 - 1],
+}
+SOUND = {
+    **small_bitmaps(),
+    "bitset": bitmap(bitset(0, range(5000))),
+    "array and bitset": bitmap(array(0, [1, 2]), bitset(7, range(0, 60000, 2))),
+    "full as a run": bitmap(array(0, [3]), runs(1, [(0, FULL)])),
+    "array of the last value": bitmap(array(65535, [65535])),
+}
+SOUND.pop("empty")
+low = st.one_of(st.integers(0, 6), st.sampled_from([65534, 65535]))
+sets = st.sets(st.builds(lambda key, value: key << 16 | value, low, low), min_size=1, max_size=8).map(sorted)
+
+
+def laid_out(data: list[bytes]) -> tuple[Cursor, np.ndarray, np.ndarray]:
+    """Bitmaps in a window, with something between them."""
+    parts, starts, at = [], [], 0
+    for i, one in enumerate(data):
+        gap = b"?" * (i % 3)
+        starts.append(at + len(gap))
+        parts += [gap, one]
+        at += len(gap) + len(one)
+    cursor = Cursor(b"".join(parts), source="file", base=1000)
+    return cursor, np.array(starts, np.int64), np.array([len(one) for one in data], np.int64)
+
+
+def expand(data: list[bytes]) -> list[list[int]]:
+    values, counts = bitmaps.expand(*laid_out(data))
+    assert values.dtype == np.uint32
+    bounds = np.cumsum([0, *counts.tolist()]).tolist()
+    assert bounds[-1] == len(values)
+    return [values[a:b].tolist() for a, b in itertools.pairwise(bounds)]
+
+
+def one_by_one(data: bytes) -> list[int] | DecodeError:
+    try:
+        cursor = Cursor(data)
+        view = walk(cursor)
+        cursor.expect_end("the bitmap")
+        return list(view.load())
+    except DecodeError as error:
+        return error
+
+
+def serialize(sets_of: list[list[int]]) -> list[bytes]:
+    flat = np.array([value for one in sets_of for value in one], np.int64)
+    return bitmaps.serialize(flat, np.array([len(one) for one in sets_of], np.int64)).to_list()
+
+
+def plain(values: list[int]) -> bytes:
+    """As `Add` one by one leaves it in Go: no runs, but a full container is one."""
+    containers = []
+    for key, group in itertools.groupby(values, lambda value: value >> 16):
+        here = [value & 0xFFFF for value in group]
+        if len(here) == FULL:
+            containers.append(runs(key, [(0, FULL)]))
+        else:
+            containers.append(array(key, here) if len(here) <= 4096 else bitset(key, here))
+    return bitmap(*containers)
+
+
+# ------------------------------------------------------------------ sound ones
+
+
+@given(st.lists(sets, max_size=6))
+def test_values_come_back_as_they_were(spec: list[list[int]]) -> None:
+    data = serialize(spec)
+    assert data == [plain(one) for one in spec]
+    assert expand(data) == spec
+    for one, values in zip(data, spec, strict=True):
+        assert list(BitMap.deserialize(one)) == values
+        assert one == BitMap(values).serialize()
+    assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in spec]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_ones_come_back_as_they_were(name: str) -> None:
+    spec = [[1], LARGE[name], [7, 70_000], LARGE[name], [3]]
+    data = serialize(spec)
+    assert data == [plain(one) for one in spec]
+    assert expand(data) == spec
+    assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in spec]
+    assert all(BitMap.deserialize(one) == BitMap(values) for one, values in zip(data, spec, strict=True))
+
+
+@given(st.lists(st.sampled_from(sorted(SOUND)), max_size=6))
+def test_every_kind_of_container_is_read(names: list[str]) -> None:
+    data = [SOUND[name] for name in names]
+    expected = [list(BitMap.deserialize(one)) for one in data]
+    assert expand(data) == expected
+    assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in expected]
+
+
+@given(st.lists(sets, min_size=1, max_size=4))
+def test_run_optimized_ones_are_read(spec: list[list[int]]) -> None:
+    data = []
+    for values in spec:
+        one = BitMap(values)
+        one.run_optimize()
+        data.append(one.serialize())
+    assert expand(data) == spec
+
+
+def test_overlapping_bitmaps_are_read_each_for_itself() -> None:
+    one = plain([1, 2, 3])
+    values, counts = bitmaps.expand(Cursor(one), np.array([0, 0]), np.array([len(one)] * 2))
+    assert (values.tolist(), counts.tolist()) == ([1, 2, 3, 1, 2, 3], [3, 3])
+
+
+def test_no_bitmap_and_empty_ones() -> None:
+    assert expand([]) == []
+    assert serialize([]) == []
+    assert bitmaps.cardinalities(*laid_out([])).tolist() == []
+    assert expand([EMPTY, plain([1]), EMPTY]) == [[], [1], []]
+    assert bitmaps.cardinalities(*laid_out([EMPTY, plain([1]), EMPTY])).tolist() == [0, 1, 0]
+
+
+# ------------------------------------------------------------------ wrong ones
+
+
+def spoiled(data: bytes, dice: random.Random) -> bytes:
+    out = bytearray(data)
+    kind = dice.randrange(6)
+    if kind == 0:
+        del out[dice.randrange(len(out)) :]
+    elif kind == 1:
+        out += bytes(dice.randrange(1, 4))
+    else:
+        for _ in range(dice.choice((1, 1, 2))):
+            at = dice.randrange(min(len(out), 64)) if dice.random() < 0.7 else dice.randrange(len(out))
+            out[at] = dice.choice((0, 1, 2, 0xFF, out[at] ^ 1 << dice.randrange(8)))
+    return bytes(out)
+
+
+@settings(max_examples=400)
+@given(st.lists(sets.map(plain) | st.sampled_from(list(SOUND.values())), min_size=1, max_size=4), st.integers(0, 2**32))
+def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> None:
+    dice = random.Random(seed)
+    data = [spoiled(one, dice) if dice.random() < 0.5 else one for one in data]
+    expected = [one_by_one(one) for one in data]
+    wrong = [(i, one) for i, one in enumerate(expected) if isinstance(one, DecodeError)]
+    cursor, starts, _ = laid_out(data)
+    try:
+        found = expand(data)
+    except DecodeError as error:
+        assert wrong
+        i, reason = wrong[0]
+        assert (type(error), error.what, error.expected, error.actual) == (
+            type(reason),
+            reason.what,
+            reason.expected,
+            reason.actual,
+        )
+        assert error.source == "file"
+        assert reason.offset is None or error.offset == 1000 + int(starts[i]) + reason.offset
+    else:
+        assert found == expected
+        assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in found]
+    assert cursor.pos == 0
+
+
+@settings(max_examples=200)
+@given(sets.map(plain) | st.sampled_from(list(SOUND.values())), st.integers(0, 2**32))
+def test_announced_cardinalities_are_a_number_or_an_error(data: bytes, seed: int) -> None:
+    """Whatever the descriptors say, nothing is allocated for it."""
+    bad = spoiled(data, random.Random(seed))
+    try:
+        (count,) = bitmaps.cardinalities(*laid_out([bad])).tolist()
+    except DecodeError:
+        assert isinstance(one_by_one(bad), DecodeError)
+    else:
+        assert 0 <= count <= 2**32
+        found = one_by_one(bad)
+        assert isinstance(found, DecodeError) or len(found) == count
+
+
+WRONG = {
+    "nothing": (b"", Truncated),
+    "seven bytes": (plain([1])[:7], Truncated),
+    "no cookie": (b"\0" * 16, BadMagic),
+    "65,537 containers": (struct.pack("<II", 12346, FULL + 1) + bytes(8 * FULL + 16), NotCanonical),
+    "four thousand million containers": (struct.pack("<II", 12346, 2**32 - 1) + bytes(100), NotCanonical),
+    "descriptors that are not there": (struct.pack("<II", 12346, 9) + bytes(20), Truncated),
+    "runs without descriptors": (struct.pack("<HH", 12347, 65535) + bytes(100), Truncated),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_hazard_wrong_headers(name: str) -> None:
+    data, kind = WRONG[name]
+    window = laid_out([plain([1]), data, plain([2])])
+    for read in (bitmaps.cardinalities, bitmaps.expand):
+        with pytest.raises(DecodeError) as caught:
+            read(*window)
+        assert type(caught.value) is kind
+        assert caught.value.offset is not None
+        assert caught.value.offset >= 1000 + int(window[1][1])
+
+
+BROKEN = {
+    "bytes behind it": plain([1, 2]) + b"\0\0",
+    "bytes behind a run": bitmap(runs(0, [(0, 5)])) + b"\0",
+    "a value missing": plain([1, 2])[:-2],
+    "values that descend": bitmap(array(0, [2, 1])),
+    "values twice": bitmap(array(0, [2, 2])),
+    "values that descend behind others": bitmap(array(0, [2, 3]), array(1, [9, 4])),
+    "keys that descend": bitmap(array(1, [0]), array(0, [0])),
+    "keys twice": bitmap(array(1, [0]), array(1, [5])),
+    "offset of 0": bitmap(array(0, [1]), offsets=[0]),
+    "offsets that overlap": bitmap(array(0, [1]), array(1, [1]), offsets=[24, 24]),
+    "offset far away": bitmap(array(0, [1]), offsets=[2**32 - 1]),
+    "a cardinality below": bitmap(array(0, [1, 2, 3]).claiming(2)),
+    "a cardinality above": bitmap(array(0, [1, 2, 3]).claiming(4)),
+    "cardinalities that even out": bitmap(array(0, [1, 2, 3]).claiming(2), array(1, [1, 2]).claiming(3)),
+    "an array that is too large": bitmap(array(0, range(4097)).claiming(4097)),
+    "a bitset that is too small": bitmap(bitset(0, range(5000)).claiming(5001)),
+    "runs that touch": bitmap(runs(0, [(0, 2), (2, 2)])),
+    "runs that descend": bitmap(runs(0, [(9, 1), (2, 2)])),
+    "a cookie of runs without runs": bitmap(array(0, [1]), flags=b"\0"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_hazard_broken_ones_among_sound_ones(name: str, place: int) -> None:
+    data = [plain([1]), plain([5, 6]), SOUND["bitset"]]
+    data.insert(place, BROKEN[name])
+    expected = one_by_one(BROKEN[name])
+    assert isinstance(expected, DecodeError)
+    cursor, starts, sizes = laid_out(data)
+    with pytest.raises(type(expected)) as caught:
+        bitmaps.expand(cursor, starts, sizes)
+    assert caught.value.what == expected.what
+    assert caught.value.offset is not None
+    assert 0 <= caught.value.offset - 1000 - starts[place] <= sizes[place]
+
+
+def test_only_the_bytes_of_a_bitmap_count() -> None:
+    """What stands behind it in the window does not fill it up."""
+    data = plain([1, 2, 3])
+    for size in range(len(data)):
+        with pytest.raises(DecodeError):
+            bitmaps.expand(Cursor(data), np.array([0]), np.array([size]))

@@ -1,0 +1,132 @@
+"""Ragged arrays against Python lists."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+
+strings = st.lists(st.binary(max_size=5), max_size=8)
+lengths = st.lists(st.integers(0, 5), max_size=8)
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
+    """Values, and pieces of them: in any order, empty, overlapping, or one behind the other."""
+    values = draw(st.lists(st.integers(0, 255), max_size=20))
+    if draw(st.booleans()):
+        cuts = sorted(draw(st.lists(st.integers(0, len(values)), min_size=1, max_size=8)))
+        return values, cuts[:-1], [b - a for a, b in itertools.pairwise(cuts)]
+    spans = draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, len(values))), max_size=8))
+    return values, [min(span) for span in spans], [abs(a - b) for a, b in spans]
+
+
+@given(lengths)
+def test_offsets_are_running_sums(spec: list[int]) -> None:
+    for kind in (np.int64, np.uint8, np.uint64):
+        found = offsets_of(np.array(spec, kind))
+        assert found.dtype == np.int64
+        assert found.tolist() == list(itertools.accumulate(spec, initial=0))
+
+
+@given(pieces())
+def test_spread_counts_through_every_piece(spec: tuple[list[int], list[int], list[int]]) -> None:
+    _, starts, sizes = spec
+    found = spread(np.array(starts, np.int64), np.array(sizes, np.int64))
+    assert found.dtype == np.int64
+    assert found.tolist() == [start + i for start, size in zip(starts, sizes, strict=True) for i in range(size)]
+
+
+@given(pieces())
+def test_gather_copies_every_piece(spec: tuple[list[int], list[int], list[int]]) -> None:
+    values, starts, sizes = spec
+    for kind in (np.uint8, np.uint64):
+        found = gather(np.array(values, kind), np.array(starts, np.int64), np.array(sizes, np.int64))
+        assert found.dtype == kind
+        assert found.tolist() == [
+            value for start, size in zip(starts, sizes, strict=True) for value in values[start : start + size]
+        ]
+
+
+def test_pieces_one_behind_the_other_are_not_copied() -> None:
+    values = np.arange(20, dtype=np.uint8)
+    found = gather(values, np.array([3, 5, 5]), np.array([2, 0, 4]))
+    assert found.tolist() == list(range(3, 9))
+    assert found.base is values
+
+
+def test_lengths_of_small_types_do_not_overflow() -> None:
+    sizes = np.full(300, 200, np.uint8)
+    assert int(offsets_of(sizes)[-1]) == 60_000
+    starts = np.arange(300, dtype=np.int64) * 200
+    assert spread(starts, sizes.astype(np.int64)).tolist() == list(range(60_000))
+
+
+@given(strings)
+def test_strings_are_a_sequence(spec: list[bytes]) -> None:
+    found = ByteStrings.from_list(spec)
+    assert len(found) == len(spec)
+    assert found.to_list() == list(found) == spec
+    assert found.lengths.tolist() == [len(one) for one in spec]
+    assert [found[i] for i in range(-len(spec), len(spec))] == spec + spec
+    assert found.data.tobytes() == b"".join(spec)
+    assert list(reversed(found)) == spec[::-1]
+    for wrong in (len(spec), -len(spec) - 1):
+        with pytest.raises(IndexError):
+            found[wrong]
+
+
+bounds = st.one_of(st.none(), st.integers(-10, 10))
+
+
+@given(strings, bounds, bounds, st.sampled_from([None, 1, 2, -1, -3]))
+def test_slices_are_those_of_lists(spec: list[bytes], start: int | None, stop: int | None, step: int | None) -> None:
+    found = ByteStrings.from_list(spec)[start:stop:step]
+    assert isinstance(found, ByteStrings)
+    assert found.to_list() == spec[start:stop:step]
+    check(found)
+    assert found[1:].to_list() == spec[start:stop:step][1:]
+
+
+def check(found: ByteStrings) -> None:
+    """What every `ByteStrings` promises."""
+    assert found.offsets.dtype == np.int64
+    assert found.data.dtype == np.uint8
+    assert int(found.offsets[0]) == 0
+    assert int(found.offsets[-1]) == len(found.data)
+    assert (found.lengths >= 0).all()
+
+
+@given(strings, st.data())
+def test_taking_strings_in_any_order(spec: list[bytes], data: st.DataObject) -> None:
+    index = data.draw(st.lists(st.integers(0, max(len(spec) - 1, 0)), max_size=10 if spec else 0))
+    found = ByteStrings.from_list(spec).take(np.array(index, np.int64))
+    assert found.to_list() == [spec[i] for i in index]
+    check(found)
+
+
+@given(strings, st.data())
+def test_masks_take_as_indices_do(spec: list[bytes], data: st.DataObject) -> None:
+    mask = data.draw(st.lists(st.booleans(), min_size=len(spec), max_size=len(spec)))
+    found = ByteStrings.from_list(spec).take(np.array(mask, np.bool_))
+    assert found.to_list() == [one for one, kept in zip(spec, mask, strict=True) if kept]
+
+
+@given(pieces())
+def test_cutting_copies_pieces(spec: tuple[list[int], list[int], list[int]]) -> None:
+    values, starts, sizes = spec
+    found = ByteStrings.cut(np.array(values, np.uint8), np.array(starts, np.int64), np.array(sizes, np.int64))
+    assert found.to_list() == [bytes(values[a : a + n]) for a, n in zip(starts, sizes, strict=True)]
+    check(found)
+
+
+@given(st.lists(strings, max_size=4))
+def test_strings_are_put_one_behind_the_other(spec: list[list[bytes]]) -> None:
+    found = ByteStrings.concat([ByteStrings.from_list(part) for part in spec])
+    assert found.to_list() == list(itertools.chain.from_iterable(spec))
+    check(found)

@@ -1,0 +1,254 @@
+"""Columns of a segment, against what it gives one by one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dvcodec import DecodeError, UsageError
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, columns, merge_segments, write_segment
+from dvcodec.zap import postings as lists
+from dvcodec.zap.columns import SCHEMAS
+from dvcodec.zap.lists import cut_by_weight
+from zap.craft import VERSIONS, Craft, minimal
+from zap.pieces import Sample, sample
+
+__all__ = ["sample"]
+
+Row = dict[str, Any]
+NAMES = sorted(SCHEMAS)
+
+
+def rows(segment: Segment, table: str, fields: list[str] | None = None, **options: int) -> list[Row]:
+    batches = list(segment.to_arrow(table, fields, **options))
+    for batch in batches:
+        batch.validate(full=True)
+        assert batch.schema == SCHEMAS[table]
+        assert batch.num_rows > 0
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def names_of(segment: Segment, fields: Sequence[str] | None) -> list[str]:
+    return [info.name for info in segment.fields] if fields is None else list(fields)
+
+
+def expected(segment: Segment, table: str, fields: Sequence[str] | None = None) -> list[Row]:
+    """The rows of a table, from the other methods."""
+    found: list[Row] = []
+    if table == "stored":
+        for doc in range(segment.num_docs):
+            for field, kind, value, arrays in segment.stored(doc):
+                if fields is None or field in fields:
+                    found.append(
+                        {"doc": doc, "field": field, "type": kind, "value": value, "array_positions": list(arrays)}
+                    )
+        return found
+    for name in names_of(segment, fields):
+        if table == "doc_values":
+            found += [
+                {"field": name, "doc": doc, "value": term} for doc, terms in segment.doc_values(name) for term in terms
+            ]
+            continue
+        dictionary = segment.dictionary(name)
+        for term, count in segment.terms(name):
+            assert dictionary is not None
+            address = dictionary.get(term)
+            assert address is not None
+            one_hit = bool(address >> 63)
+            if table == "terms":
+                offset = None if one_hit else address
+                found.append({"field": name, "term": term, "doc_count": count, "one_hit": one_hit, "offset": offset})
+                continue
+            found += list_of(segment, table, name, term)
+    return found
+
+
+def list_of(segment: Segment, table: str, name: str, term: bytes) -> list[Row]:
+    found = segment.postings(name, term)
+    assert found is not None
+    head = {"field": name, "term": term}
+    if table == "postings":
+        numbers = zip(found.docs.tolist(), found.freqs.tolist(), found.norms.tolist(), strict=True)
+        return [{**head, "doc": doc, "freq": freq, "norm": norm} for doc, freq, norm in numbers]
+    at = found.locations
+    docs = np.repeat(found.docs, found.location_counts).tolist()
+    stops = np.cumsum(at.array_counts).tolist()
+    return [
+        {
+            **head,
+            "doc": docs[i],
+            "source_field": segment.fields[int(at.fields[i])].name,
+            "position": int(at.positions[i]),
+            "start": int(at.starts[i]),
+            "end": int(at.ends[i]),
+            "array_positions": at.array_positions[stops[i] - int(at.array_counts[i]) : stops[i]].tolist(),
+        }
+        for i in range(len(at))
+    ]
+
+
+def table_of(what: list[Document], version: int = 15, **options: int) -> Segment:
+    sink = io.BytesIO()
+    write_segment(sink, what, version, **options)
+    return Segment.open(sink.getvalue())
+
+
+# ------------------------------------------------------------------
+
+
+@pytest.fixture(params=["v11/tiny", "v16/syn", "v17/m_AB"])
+def few(request: pytest.FixtureRequest, vectors: Path) -> Iterator[Segment]:
+    """Some of the real segments."""
+    with Segment.open(vectors / "zap" / f"{request.param}.zap") as segment:
+        yield segment
+
+
+def test_tables_of_real_segments_are_what_the_segment_gives(sample: Sample) -> None:
+    with Segment.open(sample.raw) as segment:
+        for table in SCHEMAS:
+            assert rows(segment, table) == expected(segment, table)
+
+
+@pytest.mark.parametrize("table", NAMES)
+def test_batches_have_as_many_rows_as_they_may(few: Segment, table: str) -> None:
+    found = rows(few, table)
+    for most in (1, 2, 3, 1000):
+        batches = list(few.to_arrow(table, batch_rows=most))
+        assert all(0 < batch.num_rows <= most for batch in batches)
+        assert [row for batch in batches for row in batch.to_pylist()] == found
+
+
+@pytest.mark.parametrize("table", NAMES)
+def test_only_some_fields(few: Segment, table: str) -> None:
+    names = names_of(few, None)
+    for chosen in ([], ["_id"], names[1:], names[::-1][:2]):
+        assert rows(few, table, chosen) == expected(few, table, chosen)
+
+
+def test_schemas_are_what_is_promised() -> None:
+    assert NAMES == ["doc_values", "locations", "postings", "stored", "terms"]
+    names = pa.dictionary(pa.int32(), pa.string())
+    for table, schema in SCHEMAS.items():
+        assert schema.field("field").type == names
+        assert "doc" not in schema.names or schema.field("doc").type == pa.int64()
+        if table in ("postings", "locations"):
+            assert schema.field("term").type == pa.dictionary(pa.int32(), pa.binary())
+    assert SCHEMAS["locations"].field("source_field").type == names
+    assert SCHEMAS["postings"].names == ["field", "term", "doc", "freq", "norm"]
+    assert SCHEMAS["terms"].field("offset").nullable
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("table", NAMES)
+def test_segments_without_documents_have_no_rows(version: int, table: str) -> None:
+    with table_of([], version) as segment:
+        assert rows(segment, table) == []
+        assert rows(segment, table, ["_id"]) == []
+    with table_of([Document(b"a", (Field("f"),))], version) as segment:
+        assert rows(segment, table, ["f"]) == ([] if table != "stored" else expected(segment, table, ["f"]))
+
+
+def test_one_hits_are_marked() -> None:
+    craft = minimal(15)
+    at = craft.postings([0, 2])
+    craft.field("f", craft.dictionary({b"a": at, b"b": 2 << 62 | 4 << 31 | 1}))
+    with Segment.open(craft.finish()) as segment:
+        assert rows(segment, "terms", ["f"]) == [
+            {"field": "f", "term": b"a", "doc_count": 2, "one_hit": False, "offset": at},
+            {"field": "f", "term": b"b", "doc_count": 1, "one_hit": True, "offset": None},
+        ]
+        for table in NAMES:
+            assert rows(segment, table) == expected(segment, table)
+
+
+def test_a_term_costs_its_bytes_once() -> None:
+    long = b"x" * 10_000
+    found = [Document(b"%d" % i, (Field("f", terms=(Term(long),), length=1),)) for i in range(50)]
+    with table_of(found) as segment:
+        (batch,) = segment.to_arrow("postings", ["f"])
+        assert batch.num_rows == 50
+        assert batch.nbytes < 2 * len(long)
+
+
+def test_fields_that_do_not_count() -> None:
+    options = FieldOptions.INDEXED | FieldOptions.SKIP_FREQ_NORM
+    with table_of([Document(b"a", (Field("f", options=options, terms=(Term(b"x", 0),)),))]) as segment:
+        assert rows(segment, "postings", ["f"]) == [
+            {"field": "f", "term": b"x", "doc": 0, "freq": 0, "norm": float("inf")}
+        ]
+
+
+def test_every_type_letter_is_a_letter() -> None:
+    letters = "tndbgsicvey"
+    found = [Document(b"a", tuple(Field("f", letter.encode(), letter) for letter in letters))]
+    with table_of(found) as segment:
+        assert [row["type"] for row in rows(segment, "stored", ["f"])] == list(letters)
+
+
+@pytest.mark.parametrize("most", [1, 3, 1 << 18])
+def test_parts_of_any_size_make_the_same_tables(few: Segment, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are read a bounded number of postings at a time."""
+    before = {table: rows(few, table) for table in ("postings", "locations")}
+    found: list[tuple[int, int]] = []
+
+    def cuts(records: lists.Records) -> list[tuple[int, int]]:
+        parts = list(cut_by_weight(records.counts, most))
+        found.extend(parts)
+        return parts
+
+    monkeypatch.setattr(lists.Records, "cuts", cuts)
+    assert {table: rows(few, table) for table in ("postings", "locations")} == before
+    assert found
+
+
+def test_a_merged_segment_has_the_same_tables() -> None:
+    found = [Document(b"%d" % i, (Field("f", b"v", terms=(Term(b"x", i + 1),), length=i),)) for i in range(4)]
+    with table_of(found) as segment:
+        sink = io.BytesIO()
+        merge_segments([segment], None, sink)
+        with Segment.open(sink.getvalue()) as merged:
+            for table in ("postings", "locations", "stored", "doc_values"):
+                assert rows(merged, table) == rows(segment, table)
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_tables_fields_and_sizes_that_are_none() -> None:
+    with Segment.open(minimal(15).finish()) as segment:
+        with pytest.raises(UsageError, match="terms, postings, locations, stored, doc_values, not 'edges'"):
+            list(segment.to_arrow("edges"))
+        with pytest.raises(UsageError, match="no field 'x'"):
+            list(segment.to_arrow("terms", ["_id", "x"]))
+        for wrong in (0, -1):
+            with pytest.raises(UsageError, match="at least one row"):
+                list(segment.to_arrow("terms", batch_rows=wrong))
+
+
+@pytest.mark.parametrize("table", ["terms", "postings", "locations"])
+def test_what_is_sound_comes_before_the_error(table: str) -> None:
+    craft = minimal(11)
+    craft.field("broken", craft.put(b"\xff" * 20))
+    with Segment.open(craft.finish()) as segment:
+        found = segment.to_arrow(table)
+        if table != "locations":
+            assert next(found).num_rows == 3
+        with pytest.raises(DecodeError):
+            next(found)
+
+
+def test_nothing_is_read_before_it_is_asked_for() -> None:
+    craft = Craft(15)
+    craft.put(b"\xff" * 30)
+    craft.docs, craft.stored = 1, 20
+    craft.field("_id")
+    with Segment.open(craft.finish()) as segment:
+        found = columns.batches(segment, "stored")
+        with pytest.raises(DecodeError):
+            next(found)

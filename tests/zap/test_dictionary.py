@@ -1,0 +1,100 @@
+"""Dictionaries where they stand in a segment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import DecodeError
+from dvcodec.core.errors import LimitExceeded, Truncated, Unsupported
+from dvcodec.core.limits import Limits
+from dvcodec.core.ragged import ByteStrings
+from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary, term_blocks
+from dvcodec.zap.vellum import build
+from zap.craft import NOT, uv
+from zap.pieces import Sample, sample, segment
+
+__all__ = ["sample"]
+
+terms = st.dictionaries(st.binary(max_size=4), st.integers(0, NOT), max_size=20)
+
+
+def encoded(spec: dict[bytes, int]) -> bytes:
+    keys = sorted(spec)
+    return encode_dictionary(ByteStrings.from_list(keys), np.array([spec[key] for key in keys], np.uint64))
+
+
+@given(terms, st.integers(0, 200))
+def test_terms_come_back_as_they_were(spec: dict[bytes, int], at: int) -> None:
+    raw = bytes(at) + encoded(spec) + b"something behind"
+    fst = decode_dictionary(segment(raw), at)
+    assert fst.num_keys == len(spec)
+    assert list(fst.range()) == sorted(spec.items())
+    blocks = list(term_blocks(segment(raw), at))
+    found = [pair for block in blocks for pair in zip(block.keys, block.values.tolist(), strict=True)]
+    assert found == sorted(spec.items())
+    assert all(fst.get(key) == value for key, value in spec.items())
+
+
+def test_a_field_without_a_dictionary_has_no_terms() -> None:
+    assert list(term_blocks(segment(b""), None)) == []
+
+
+def test_the_terms_of_go_are_what_go_reads(sample: Sample) -> None:
+    for info in sample.fields:
+        found = [key for block in term_blocks(sample.data, info.dictionary) for key in block.keys]
+        assert found == [term.encode() for term, *_ in sample.dump["dicts"][info.name] or []]
+
+
+def test_dictionaries_are_written_as_go_does(sample: Sample) -> None:
+    for info in sample.fields:
+        assert info.dictionary is not None
+        block = decode_dictionary(sample.data, info.dictionary).to_block()
+        data = encode_dictionary(block.keys, block.values)
+        assert sample.raw[info.dictionary : info.dictionary + len(data)] == data
+
+
+FST = build(ByteStrings.from_list([b"a", b"b"]), np.array([1, 2], np.uint64))
+WRONG = {
+    "no bytes": uv(0),
+    "too few bytes": uv(31) + FST,
+    "a byte short": uv(len(FST) - 1) + FST,
+    "more bytes than there are": uv(len(FST) + 1) + FST,
+    "a huge size": uv(2**63) + FST,
+    "the highest size": uv(NOT) + FST,
+    "a size that does not end": b"\xff" * 10,
+    "a size of eleven bytes": b"\x80" * 10 + b"\1" + FST,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_hazard_wrong_sizes(name: str) -> None:
+    raw = b"???" + WRONG[name]
+    with pytest.raises(DecodeError) as caught:
+        decode_dictionary(segment(raw), 3)
+    assert caught.value.offset is not None
+    assert 3 <= caught.value.offset <= len(raw)
+
+
+def test_hazard_addresses_outside() -> None:
+    raw = encoded({b"a": 1})
+    for at in (len(raw), len(raw) + 1, 2**63, NOT):
+        with pytest.raises(Truncated):
+            decode_dictionary(segment(raw), at)
+
+
+def test_hazard_another_version_of_transducers() -> None:
+    with pytest.raises(Unsupported) as caught:
+        decode_dictionary(segment(b"??" + uv(len(FST)) + b"\2" + FST[1:]), 2)
+    assert caught.value.offset == 3
+
+
+def test_keys_are_limited() -> None:
+    raw = encoded({bytes([i]): i for i in range(10)})
+    assert decode_dictionary(segment(raw), 0, Limits(max_keys=10)).num_keys == 10
+    with pytest.raises(LimitExceeded, match="max_keys"):
+        decode_dictionary(segment(raw), 0, Limits(max_keys=9))
+    with pytest.raises(LimitExceeded, match="max_keys"):
+        list(term_blocks(segment(raw), 0, Limits(max_keys=9)))

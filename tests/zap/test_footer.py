@@ -1,0 +1,257 @@
+"""Footers of all versions, and what a damaged one may not do."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.crafting import crc_oracle
+from dvcodec import DecodeError, NotCanonical, UsageError
+from dvcodec.core.errors import BadMagic, ChecksumMismatch, Truncated, Unsupported
+from dvcodec.io import open_source
+from dvcodec.io.source import Source
+from dvcodec.zap import DEFAULT_CHUNK_MODE, Footer, Segment
+from dvcodec.zap import footer as module
+from dvcodec.zap.footer import decode_footer, encode_footer, refuse_writer_id, verify_checksum
+from zap.craft import CHUNK_MODES, NOT, VERSIONS, footer_of, minimal, sealed
+from zap.pieces import Sample, sample
+
+__all__ = ["sample"]
+
+SIZES = {16: 52, 17: 40}
+
+
+def source_of(raw: bytes) -> Source:
+    with open_source(raw, name="x.zap") as source:
+        return source
+
+
+def decode(raw: bytes) -> Footer:
+    return decode_footer(source_of(raw))
+
+
+def with_footer(
+    version: int, body: int, docs: int, stored: int, fields: int, table: int = 0, writer: bytes = b""
+) -> bytes:
+    """A file of so many bytes, and a footer."""
+    return sealed(bytes(body) + footer_of(version, docs, stored, fields, table, writer=writer))
+
+
+@st.composite
+def footers(draw: st.DrawFn) -> tuple[Footer, int]:
+    """A sound footer, and the bytes in front of it."""
+    version = draw(st.sampled_from(VERSIONS))
+    body = draw(st.integers(0, 300))
+    docs = draw(st.integers(0, body // 8))
+    table = draw(st.one_of(st.none(), st.integers(0, body))) if version < 16 else None
+    return (
+        Footer(
+            version,
+            docs,
+            draw(st.integers(0, body - 8 * docs)),
+            draw(st.integers(0, body)),
+            table,
+            draw(st.integers(0, 2**32 - 1)),
+            0,
+            draw(st.binary(max_size=5)) if version == 17 else b"",
+        ),
+        body,
+    )
+
+
+@given(footers(), st.binary(min_size=300, max_size=300))
+def test_a_footer_comes_back_as_it_was(case: tuple[Footer, int], filling: bytes) -> None:
+    footer, size = case
+    body = filling[:size]
+    data = encode_footer(footer, crc_oracle(body))
+    assert len(data) == footer.size == SIZES.get(footer.version, 44) + len(footer.writer_id)
+    table = (NOT if footer.doc_value_table is None else footer.doc_value_table) if footer.version < 16 else 0
+    by_hand = footer_of(
+        footer.version,
+        footer.num_docs,
+        footer.stored_index,
+        footer.fields_index,
+        table,
+        footer.chunk_mode,
+        writer=footer.writer_id,
+    )
+    assert data == sealed(body + by_hand)[size:]
+    found = decode(body + data)
+    assert found == dataclasses.replace(footer, crc=crc_oracle(body + by_hand))
+    verify_checksum(source_of(body + data), found)
+
+
+def test_the_footers_of_go_are_written_as_they_are(sample: Sample) -> None:
+    footer = sample.footer
+    assert footer.num_docs == sample.dump["count"]
+    assert footer.chunk_mode == DEFAULT_CHUNK_MODE[footer.version] == CHUNK_MODES[footer.version]
+    assert footer.size == SIZES.get(footer.version, 44)
+    assert encode_footer(footer, crc_oracle(sample.raw[: -footer.size])) == sample.raw[-footer.size :]
+    assert footer.crc == crc_oracle(sample.raw[:-4])
+
+
+def test_the_worked_example(vectors: Path) -> None:
+    assert decode((vectors / "zap" / "v15" / "idonly.zap").read_bytes()) == Footer(
+        15, 3, 0x13, 0xC2, 0xA9, 0x402, 0x17A3B56A
+    )
+
+
+@pytest.mark.parametrize("version", [-1, 0, 10, 18, 2**32])
+def test_no_other_version_is_written(version: int) -> None:
+    with pytest.raises(UsageError, match="11 to 17"):
+        encode_footer(Footer(version, 0, 0, 0, None, 1024), 0)
+
+
+# ------------------------------------------------------------------ checksum
+
+
+def test_every_flipped_bit_breaks_the_checksum(sample: Sample) -> None:
+    raw = sample.raw
+    body = len(raw) - sample.footer.size
+    for at in {0, 1, body // 2, *range(body - 1, len(raw))}:
+        for bit in range(8) if at >= len(raw) - 8 else (at % 8,):
+            bad = bytearray(raw)
+            bad[at] ^= 1 << bit
+            with pytest.raises(DecodeError) as caught:
+                Segment.open(bad)
+            if at < body or at >= len(raw) - 4:
+                assert isinstance(caught.value, ChecksumMismatch)
+                assert caught.value.offset == len(raw) - 4
+
+
+def test_a_wrong_checksum_can_be_let_pass(sample: Sample) -> None:
+    bad = sample.raw[:-4] + bytes(4)
+    with Segment.open(bad, verify_checksum=False) as segment:
+        assert len(segment.fields) == len(sample.fields)
+    with pytest.raises(ChecksumMismatch) as caught:
+        verify_checksum(source_of(bad), decode(bad))
+    assert caught.value.source == "x.zap"
+    assert str(crc_oracle(bad[:-4]).to_bytes(4, "big").hex()) in str(caught.value.actual)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
+def test_the_checksum_is_taken_piece_by_piece(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CRC_PIECE", piece)
+    raw = minimal(16).finish()
+    verify_checksum(source_of(raw), decode(raw))
+    with pytest.raises(ChecksumMismatch):
+        verify_checksum(source_of(b"\xff" + raw[1:]), decode(raw))
+
+
+# ------------------------------------------------------------------ hazards
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_too_short(version: int) -> None:
+    raw = with_footer(version, 0, 0, 0, 0)
+    assert decode(raw).num_docs == 0
+    for size in range(1, len(raw)):
+        with pytest.raises(Truncated) as caught:
+            decode(raw[size:])
+        assert caught.value.offset == 0
+    with pytest.raises(Truncated):
+        decode(b"")
+
+
+@pytest.mark.parametrize("named", [0, 10, 18, 255, 15 << 24, 2**32 - 1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_another_version(version: int, named: int) -> None:
+    raw = sealed(bytes(20) + footer_of(version, 0, 0, 0, named=named))
+    with pytest.raises(BadMagic) as caught:
+        decode(raw)
+    assert (caught.value.offset, caught.value.expected, caught.value.actual) == (len(raw) - 8, "11 to 17", named)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("docs", [13, 2**29, 2**32, 2**32 + 1, 2**61, 2**64 - 1])
+def test_hazard_more_documents_than_the_stored_index_has_room_for(version: int, docs: int) -> None:
+    assert decode(with_footer(version, 100, 12, 4, 0)).num_docs == 12
+    with pytest.raises(NotCanonical) as caught:
+        decode(with_footer(version, 100, docs, 0, 0))
+    assert caught.value.what == ("stored index" if docs <= 2**32 else "number of documents")
+    assert caught.value.source == "x.zap"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("wrong", [93, 101, 2**63, 2**64 - 8, 2**64 - 1])
+def test_hazard_addresses_outside(version: int, wrong: int) -> None:
+    assert decode(with_footer(version, 100, 1, 92, 100, 100)).stored_index == 92
+    with pytest.raises(NotCanonical, match="stored index"):
+        decode(with_footer(version, 100, 1, wrong, 0))
+    if wrong < 100:
+        return
+    with pytest.raises(NotCanonical, match="sections index" if version > 15 else "fields index"):
+        decode(with_footer(version, 100, 1, 0, wrong))
+    if version < 16 and wrong != NOT:
+        with pytest.raises(NotCanonical, match="doc value table"):
+            decode(with_footer(version, 100, 1, 0, 0, wrong))
+
+
+def test_version_16_goes_by_the_sections_index() -> None:
+    """The address in front of it is the same in what zapx writes, and the one behind it is not used."""
+    raw = sealed(bytes(100) + struct.pack(">5Q2I", 1, 0, 7, 50, 9, 1026, 16))
+    assert decode(raw) == Footer(16, 1, 0, 50, None, 1026, crc_oracle(raw[:-4]))
+
+
+@pytest.mark.parametrize("version", range(11, 16))
+def test_no_table_of_doc_values(version: int) -> None:
+    assert decode(with_footer(version, 10, 0, 0, 0, NOT)).doc_value_table is None
+    assert decode(with_footer(version, 10, 0, 0, 0, 0)).doc_value_table == 0
+
+
+# ------------------------------------------------------------------ writer id
+
+
+def test_a_writer_id_is_exposed_and_its_contents_are_not_read() -> None:
+    craft = minimal(17)
+    raw = craft.finish()
+    body, tail = raw[:-40], raw[-36:-4]
+    for name in (b"x", b"crypt\xff", b"w" * 10_000):
+        bad = sealed(body + name + len(name).to_bytes(4, "big") + tail)
+        footer = decode(bad)
+        assert (footer.writer_id, footer.size) == (name, 40 + len(name))
+        verify_checksum(source_of(bad), footer)
+        with pytest.raises(Unsupported) as caught:
+            Segment.open(bad)
+        assert caught.value.offset == len(body)
+        assert len(str(caught.value)) < 300
+        with pytest.raises(Unsupported):
+            refuse_writer_id(source_of(bad), footer)
+
+
+@pytest.mark.parametrize("size", [21, 2**31, 2**32 - 1])
+def test_hazard_a_writer_id_longer_than_the_file(size: int) -> None:
+    raw = sealed(bytes(20) + footer_of(17, 0, 0, 0, writer_size=size))
+    with pytest.raises(Truncated) as caught:
+        decode(raw)
+    assert (caught.value.what, caught.value.offset) == ("zap writer id", 20)
+    assert decode(sealed(bytes(20) + footer_of(17, 0, 0, 0, writer_size=20))).writer_id == bytes(20)
+
+
+def test_hazard_addresses_in_the_writer_id() -> None:
+    assert decode(with_footer(17, 16, 2, 0, 16, writer=b"abcd")).num_docs == 2
+    for numbers in ((2, 1, 0), (3, 0, 0), (0, 17, 0), (0, 0, 17)):
+        with pytest.raises(NotCanonical):
+            decode(with_footer(17, 16, *numbers, writer=b"abcd"))
+
+
+def test_files_are_read_at_their_end_only() -> None:
+    class Counting(io.BytesIO):
+        taken = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            data = super().read(size)
+            self.taken += len(data)
+            return data
+
+    for version in VERSIONS:
+        file = Counting(with_footer(version, 10_000, 0, 0, 0))
+        with open_source(file) as source:
+            decode_footer(source)
+        assert file.taken < 100

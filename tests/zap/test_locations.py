@@ -1,0 +1,222 @@
+"""Locations: the guess that holds for plain text against following the entries, and both against one by one."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from battery import outcome
+from dvcodec import DecodeError, NotCanonical
+from dvcodec.core.ragged import offsets_of
+from dvcodec.zap import chunks, locations
+from dvcodec.zap.locations import Locations, decode_locations, encode_locations
+from zap import pieces
+from zap.craft import NOT, chunked, uv
+from zap.slow import Place, read_places, rows_of_locations, take
+from zap.slow import locations as columns
+
+FIELDS = 3
+NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 20_000), st.sampled_from([2**63, NOT]))
+ARRAYS = st.lists(NUMBERS, max_size=3).map(tuple)
+PLACES = st.tuples(st.integers(0, FIELDS - 1), NUMBERS, NUMBERS, NUMBERS, st.one_of(st.just(()), ARRAYS))
+ENTRIES = st.lists(st.lists(st.lists(PLACES, min_size=0, max_size=3), max_size=3), min_size=1, max_size=4)
+"""Chunks of entries of locations."""
+
+Found = tuple[list[int], list[Place]]
+
+
+class Case(NamedTuple):
+    """Raw chunks, postings with locations in each, and the frequency of each posting."""
+
+    raw: list[bytes]
+    per_chunk: list[int]
+    freqs: list[int]
+
+
+def entry(places: list[Place]) -> bytes:
+    body = b"".join(uv(*place[:4], len(place[4]), *place[4]) for place in places)
+    return uv(len(body)) + body
+
+
+def case_of(entries: list[list[list[Place]]]) -> Case:
+    return Case(
+        [b"".join(entry(one) for one in chunk) for chunk in entries],
+        [len(chunk) for chunk in entries],
+        [len(one) for chunk in entries for one in chunk],
+    )
+
+
+def decode(case: Case) -> Found:
+    data = pieces.segment(b"?" + chunked(case.raw))
+    blocks = chunks.read_blocks(data, np.ones(1, np.int64), np.array([len(case.raw)]), "location")
+    counts, found = decode_locations(
+        blocks, np.array(case.per_chunk, np.int64), np.array(case.freqs, np.uint64), FIELDS
+    )
+    return counts.tolist(), rows_of_locations(found)
+
+
+def one_by_one(case: Case) -> Found | None:
+    """What the entries hold; None if they are wrong."""
+    counts: list[int] = []
+    found: list[Place] = []
+    for chunk, entries in zip(case.raw, case.per_chunk, strict=True):
+        at = 0
+        for _ in range(entries):
+            try:
+                size, at = take(chunk, at)
+                if size > len(chunk) - at:
+                    return None
+                places = read_places(chunk[at : at + size])
+            except IndexError:
+                return None
+            counts.append(len(places))
+            found += places
+            at += size
+        if at != len(chunk):
+            return None
+    return (counts, found) if all(place[0] < FIELDS for place in found) else None
+
+
+def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> Found | DecodeError:
+    """Decode with the guess and without it; return what both find, which is what there is."""
+    found = outcome(decode, case)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr(locations, "_plain_counts", lambda *_: None)
+        slowly = outcome(decode, case)  # type: ignore[arg-type]
+    expected = one_by_one(case)
+    if isinstance(found, DecodeError):
+        assert expected is None
+        assert (type(slowly), str(slowly)) == (type(found), str(found))
+    else:
+        assert found == slowly == expected
+    return found
+
+
+@given(ENTRIES)
+@example([[[]]])
+@example([[], [[(0, 1, 2, 3, ())]], []])
+def test_locations_are_those_that_were_written(entries: list[list[list[Place]]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        found = check(case_of(entries), patch)
+    assert found == (
+        [len(one) for chunk in entries for one in chunk],
+        [p for chunk in entries for one in chunk for p in one],
+    )
+
+
+@given(ENTRIES, st.data())
+def test_frequencies_are_a_guess_only(entries: list[list[list[Place]]], data: st.DataObject) -> None:
+    """Whatever they are, the locations are the same."""
+    case = case_of(entries)
+    right = decode(case)
+    freqs = [data.draw(st.sampled_from([freq, 0, 1, 2, freq + 1, 2**63, NOT])) for freq in case.freqs]
+    assert decode(case._replace(freqs=freqs)) == right
+
+
+@settings(max_examples=300)
+@given(ENTRIES, st.integers(0, 2**32))
+def test_damaged_locations_are_refused_or_what_the_bytes_say(entries: list[list[list[Place]]], seed: int) -> None:
+    case, dice = case_of(entries), random.Random(seed)
+    raw = [bytearray(chunk) for chunk in case.raw]
+    for _ in range(dice.choice((1, 1, 2))):
+        chunk = dice.choice(raw)
+        at = dice.randrange(len(chunk) + 1)
+        kind = dice.randrange(4)
+        if kind == 0:
+            chunk[at:at] = bytes([dice.choice((0, 1, 5, 6, 0x80))])
+        elif kind == 1:
+            del chunk[at : at + 1]
+        elif at < len(chunk):
+            chunk[at] = dice.choice((0, 1, 5, 6, 0x7F, 0x80, 0xFF, chunk[at] ^ 1))
+    per_chunk = [count + dice.choice((0, 0, 0, 0, 0, 1, -1)) for count in case.per_chunk]
+    freqs = [1] * max(sum(count for count in per_chunk if count > 0), 0)
+    damaged = Case([bytes(chunk) for chunk in raw], [max(count, 0) for count in per_chunk], freqs)
+    with pytest.MonkeyPatch.context() as patch:
+        check(damaged, patch)
+
+
+WRONG = {
+    "an entry that leaves its chunk": [uv(6, 0, 1, 1, 1, 0)],
+    "an entry that ends inside of a location": [uv(4, 0, 1, 1, 1, 0)],
+    "an entry that ends inside of a varint": [uv(5, 0, 1, 1, 300, 0)],
+    "an entry that is huge": [uv(2**63 + 5, 0, 1, 1, 1, 0)],
+    "array positions that leave the entry": [uv(5, 0, 1, 1, 1, 1)],
+    "array positions that take the next entry": [uv(5, 0, 1, 1, 1, 1), uv(5, 0, 1, 1, 1, 0)],
+    "huge array positions": [uv(14, 0, 1, 1, 1, NOT)],
+    "a field that is not there": [uv(5, FIELDS, 1, 1, 1, 0)],
+    "a field far away": [uv(14, NOT, 1, 1, 1, 0)],
+    "bytes behind the last entry": [uv(5, 0, 1, 1, 1, 0, 5)],
+    "an entry too many": [uv(5, 0, 1, 1, 1, 0, 0)],
+    "no entry": [b""],
+    "half a varint": [uv(6, 0, 1, 1, 1, 0) + b"\x80"],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("freq", [1, 2, 0])
+def test_hazard_wrong_entries(name: str, freq: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = WRONG[name]
+    found = check(Case(raw, [1] * len(raw), [freq] * len(raw)), monkeypatch)
+    assert isinstance(found, DecodeError)
+    found = check(Case([b"", *raw, b""], [0, *[1] * len(raw), 0], [freq] * len(raw)), monkeypatch)
+    assert isinstance(found, DecodeError)
+
+
+def test_an_error_tells_the_chunk() -> None:
+    good, bad = entry([(0, 1, 2, 3, ())]), uv(5, 9, 1, 1, 1, 0)
+    with pytest.raises(NotCanonical) as caught:
+        decode(Case([good, bad, good], [1, 1, 1], [1, 1, 1]))
+    head = len(uv(3, 6, 12, 18))
+    assert (caught.value.what, caught.value.actual) == ("field of a location", 9)
+    assert caught.value.offset == 1 + head + len(good)
+
+
+def test_the_guess_is_used_for_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "_any_counts", None)
+    entries: list[list[list[Place]]] = [
+        [[(1, 1, 0, 5, ())] * 3, [(1, 1, 0, 5, ())]],
+        [],
+        [[(2, 300, 2**20, 2**33, ())]],
+    ]
+    assert decode(case_of(entries))[0] == [3, 1, 1]
+
+
+# ------------------------------------------------------------------ columns
+
+
+@given(st.lists(st.lists(PLACES, max_size=3), max_size=5))
+def test_each_posting_gets_its_entry(spec: list[list[Place]]) -> None:
+    found = encode_locations(
+        np.array([len(one) for one in spec], np.int64), columns([place for one in spec for place in one])
+    )
+    assert found.to_list() == [entry(one) if one else b"" for one in spec]
+    assert int(found.offsets[-1]) == len(found.data)
+
+
+@given(st.lists(PLACES, max_size=6), st.data())
+def test_taking_locations_takes_their_array_positions(spec: list[Place], data: st.DataObject) -> None:
+    index = data.draw(st.lists(st.integers(0, max(len(spec) - 1, 0)), max_size=8 if spec else 0))
+    found = columns(spec).take(np.array(index, np.int64))
+    assert rows_of_locations(found) == [spec[i] for i in index]
+    assert len(found) == len(index)
+
+
+@given(st.lists(st.lists(PLACES, max_size=3), min_size=1, max_size=4))
+def test_locations_are_put_one_behind_the_other(spec: list[list[Place]]) -> None:
+    found = Locations.concat([columns(one) for one in spec])
+    assert rows_of_locations(found) == [place for one in spec for place in one]
+    assert found.array_positions.dtype == found.positions.dtype == np.uint64
+
+
+def test_no_locations() -> None:
+    none = Locations.none()
+    assert len(none) == 0
+    assert rows_of_locations(Locations.concat([none, none])) == []
+    assert offsets_of(none.array_counts).tolist() == [0]
+    assert encode_locations(np.zeros(2, np.int64), none).to_list() == [b"", b""]
+    assert encode_locations(np.zeros(0, np.int64), none).to_list() == []

@@ -1,0 +1,535 @@
+"""Postings lists, against the slow way to read them, and against what Go reads in its own files."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from battery import outcome
+from core.crafting import array, bitmap, bitset, runs
+from dvcodec import DecodeError, NotCanonical
+from dvcodec.core.errors import BadMagic, Truncated
+from dvcodec.io import open_source
+from dvcodec.zap import Segment, chunks, postings
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.footer import Footer
+from dvcodec.zap.lists import Postings, cut_by_weight
+from dvcodec.zap.postings import decode_postings, decode_records, encode_one_hits, encode_postings
+from zap import pieces
+from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
+from zap.pieces import Sample, sample
+from zap.slow import Lists, Place, Posting, Sparse, columns, read_list, rows
+
+__all__ = ["sample"]
+
+FIELDS = 5
+MODES = {
+    11: (1, 2, 7, 1024, 1025, 1026, 5000, 2**32 - 1),
+    12: (1, 3, 1000, 1024, 1025),
+    13: (1, 2, 1024, 1025),
+    14: (1, 5, 1024, 1025, 1026),
+    15: (1, 2, 1024, 1025, 1026),
+    16: (1, 1025, 1026),
+    17: (2, 1025, 1026),
+}
+WIDE = ((11, 5000), (12, 1025), (15, 1026), (17, 1026))
+KINDS = [(version, mode) for version in VERSIONS for mode in MODES[version]]
+numbers = st.one_of(st.integers(0, 3), st.integers(0, 300), st.sampled_from([2**32, 2**62, 2**63 - 1]))
+places = st.tuples(
+    st.integers(0, FIELDS - 1),
+    numbers,
+    numbers,
+    st.one_of(numbers, st.just(NOT)),
+    st.one_of(st.just(()), st.lists(numbers, max_size=3).map(tuple)),
+)
+
+
+@st.composite
+def posting_lists(draw: st.DrawFn, version: int, num_docs: int) -> Lists:
+    """Lists of a few terms; in half of the cases each posting has as many locations as its frequency, as text has."""
+    text = draw(st.booleans())
+    found: Lists = []
+    for _ in range(draw(st.integers(0, 4))):
+        docs = draw(st.sets(st.integers(0, num_docs - 1), min_size=1, max_size=6))
+        located = draw(st.booleans())
+        one = []
+        for doc in sorted(docs):
+            here: tuple[Place, ...] = ()
+            if located:
+                here = tuple(draw(st.lists(places, max_size=3)))
+            freq = len(here) if text else draw(numbers)
+            if version < 15:
+                freq = max(freq, len(here))
+            one.append(Posting(doc, freq, draw(numbers) if freq or version < 15 else 0, here))
+        found.append(one)
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Footer, Lists]:
+    version, mode = draw(st.sampled_from(KINDS))
+    num_docs = draw(st.one_of(st.integers(1, 8), st.sampled_from([1023, 1024, 1025, 70_000])))
+    if num_docs > 3000 and mode < 1000:
+        num_docs = 2000
+    return Footer(version, num_docs, 0, 0, None, mode), draw(posting_lists(version, num_docs))
+
+
+def decoded(data: bytes, values: np.ndarray, footer: Footer, *, base: int = 0, locations: bool = True) -> Postings:
+    found = SegmentData(Sparse(base, data), base + len(data))
+    records = decode_records(found, footer, values)
+    return decode_postings(found, footer, FIELDS, records, locations=locations)
+
+
+def check(footer: Footer, lists: Lists, base: int) -> None:
+    """Both ways of reading find again what was written."""
+    data, values = encode_postings(footer, columns(lists), base)
+    raw = data.tobytes()
+    assert rows(decoded(raw, values, footer, base=base)) == lists
+    bare = [[posting._replace(places=()) for posting in one] for one in lists]
+    assert rows(decoded(raw, values, footer, base=base, locations=False)) == bare
+    by_hand = [read_list(raw, base, v, footer.version, footer.chunk_mode, footer.num_docs) for v in values.tolist()]
+    assert by_hand == lists
+
+
+@settings(max_examples=150)
+@given(cases(), st.sampled_from([0, 1, 126, 16_380]))
+def test_lists_come_back_as_they_were(case: tuple[Footer, Lists], base: int) -> None:
+    check(*case, base)
+
+
+@pytest.mark.parametrize(("version", "mode"), KINDS)
+def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
+    """More than one chunk, more than one container, and containers of every kind."""
+    dice = random.Random(version * mode)
+    num_docs = 66_000 if (version, mode) in WIDE else 300 if mode < 1000 else 2500
+    some = sorted(dice.sample(range(num_docs), min(num_docs // 2, 4500)))
+    text = [Posting(doc, 2, norm(version, doc), ((doc % 5, 1, 2, 3, ()), (4, 5, 6, 7, ()))[: doc % 3]) for doc in some]
+    lists = [
+        [Posting(doc, 1, norm(version, 1 + doc % 5)) for doc in range(num_docs)],
+        text,
+        [Posting(num_docs - 1, 3, norm(version, 9))],
+    ]
+    check(Footer(version, num_docs, 0, 0, None, mode), lists, 1000)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("power", range(1, 9))
+def test_addresses_grow_by_a_byte_in_the_middle_of_the_lists(version: int, power: int) -> None:
+    """The address of a block is part of what stands in front of the next one."""
+    footer = Footer(version, 20, 0, 0, None, 1025 if version > 11 else 1024)
+    lists = [
+        [Posting(doc, 2, 3, ((1, 1, 2, 3, ()),) * (doc % 3 % 2)) for doc in range(i % 4, 20, 1 + i)] for i in range(8)
+    ]
+    data, _ = encode_postings(footer, columns(lists), 0)
+    for back in range(1 + (power + 3 * version) % 29, len(data), 29):
+        check_addresses(footer, lists, max((1 << 7 * power) - back, 0))
+
+
+def check_addresses(footer: Footer, lists: Lists, base: int) -> None:
+    data, values = encode_postings(footer, columns(lists), base)
+    raw = data.tobytes()
+    end = base
+    for value, one in zip(values.tolist(), lists, strict=True):
+        freq_at, at = pieces.take(raw, value - base)
+        place_at, at = pieces.take(raw, at)
+        size, at = pieces.take(raw, at)
+        assert freq_at == end, "no gap, and the address is right"
+        assert (place_at not in (0, NOT)) == (footer.version == 11 or any(posting.places for posting in one))
+        end = base + at + size
+    assert end == base + len(raw)
+    found = [[posting.doc for posting in one] for one in rows(decoded(raw, values, footer, base=base))]
+    assert found == [[posting.doc for posting in one] for one in lists]
+
+
+def test_the_lists_of_go_are_what_go_reads(sample: Sample) -> None:
+    for info in sample.fields:
+        assert info.dictionary is not None
+        with Segment.open(sample.raw) as segment:
+            dictionary = segment.dictionary(info.name)
+            assert dictionary is not None
+            block = dictionary.to_block()
+            for (term, _, expected), key in zip(sample.dump["dicts"][info.name] or [], block.keys, strict=True):
+                assert key == term.encode()
+                found = segment.postings(info.name, key)
+                assert found is not None
+                assert found.docs.tolist() == [doc for doc, *_ in expected]
+                assert found.freqs.tolist() == [freq for _, freq, *_ in expected]
+                norms = [np.float32(value) for _, _, value, _ in expected]
+                assert found.norms.tolist() == norms
+                places = [place for *_, list_of in expected for place in list_of or []]
+                names = [segment.fields[number].name for number in found.locations.fields.tolist()]
+                assert names == [place[0] for place in places]
+                assert found.locations.positions.tolist() == [place[1] for place in places]
+                assert found.locations.starts.tolist() == [place[2] for place in places]
+                assert found.locations.ends.tolist() == [place[3] for place in places]
+                arrays = [position for place in places for position in place[4] or []]
+                assert found.locations.array_positions.tolist() == arrays
+        values = [read_list(sample.raw, 0, value, *kind(sample.footer)) for value in block.values.tolist()]
+        assert rows(decoded_from(sample, block.values)) == values
+
+
+def kind(footer: Footer) -> tuple[int, int, int]:
+    return footer.version, footer.chunk_mode, footer.num_docs
+
+
+def decoded_from(sample: Sample, values: np.ndarray) -> Postings:
+    records = decode_records(sample.data, sample.footer, values)
+    return decode_postings(sample.data, sample.footer, len(sample.fields), records, locations=True)
+
+
+# ------------------------------------------------------------------ frequencies and norms
+
+
+def sequential(version: int, numbers: list[int], entries: int) -> list[tuple[int, int]] | None:
+    """Read the entries of a chunk one after the other; None if they do not fill it."""
+    found, at = [], 0
+    for _ in range(entries):
+        if at >= len(numbers):
+            return None
+        freq, at = numbers[at], at + 1
+        norm = 0
+        if version < 15 or freq > 1:
+            if at >= len(numbers):
+                return None
+            norm, at = numbers[at], at + 1
+        found.append((freq, norm))
+    return found if at == len(numbers) else None
+
+
+small = st.lists(st.integers(0, 3), max_size=8)
+
+
+@settings(max_examples=400)
+@given(st.lists(st.tuples(small, st.integers(-1, 4)), min_size=1, max_size=5), st.sampled_from([11, 14, 15, 17]))
+@example([([1, 2, 0, 0, 3, 1], 0)], 15)
+@example([([2, 1], 0), ([1], 0), ([], 0)], 15)
+def test_chunks_of_frequencies_are_read_as_one_by_one(spec: list[tuple[list[int], int]], version: int) -> None:
+    """Zeros, norms of 0 and 1, chunks that lack a number or have one too many."""
+    per_chunk = []
+    for values, wrong in spec:
+        right = next((n for n in range(len(values) + 1) if sequential(version, values, n) is not None), 1)
+        per_chunk.append(max(right + wrong, 0) if wrong in (-1, 1) else right)
+    raw = chunked([uv(*values) for values, _ in spec])
+    data = pieces.segment(b"?" + raw)
+    blocks = chunks.read_blocks(data, np.ones(1, np.int64), np.array([len(spec)]), "freq/norm")
+    expected: list[tuple[int, int]] | None = []
+    for (values, _), count in zip(spec, per_chunk, strict=True):
+        one = sequential(version, values, count)
+        expected = None if one is None or expected is None else expected + one
+    try:
+        freqs, norms = postings._decode_freqs(version, blocks, np.array(per_chunk))
+    except NotCanonical as error:
+        assert expected is None
+        assert error.offset is not None
+        assert error.offset <= len(raw) + 1
+    else:
+        assert list(zip(freqs.tolist(), norms.tolist(), strict=True)) == expected
+
+
+# ------------------------------------------------------------------ records
+
+
+def segment_of(craft: Craft) -> Segment:
+    return Segment.open(craft.finish())
+
+
+def read(craft: Craft, at: int, *, locations: bool = True) -> list[Posting]:
+    """Read the list whose record is at an address, of a segment with `FIELDS` fields."""
+    while len(craft.records) < FIELDS:
+        craft.field(f"f{len(craft.records)}")
+    with segment_of(craft) as segment:
+        records = decode_records(segment.data, segment.footer, np.array([at], np.uint64))
+        (found,) = rows(decode_postings(segment.data, segment.footer, FIELDS, records, locations=locations))
+        return found
+
+
+def refusal(craft: Craft, at: int, *, locations: bool = True) -> DecodeError:
+    with pytest.raises(DecodeError) as caught:
+        read(craft, at, locations=locations)
+    assert caught.value.source == "<bytes>"
+    assert caught.value.offset is not None
+    return caught.value
+
+
+def one_hit(doc: int, norm: int) -> int:
+    return 2 << 62 | norm << 31 | doc
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_one_hit_is_its_own_list(version: int) -> None:
+    craft = minimal(version)
+    assert read(craft, one_hit(2, norm(version, 7))) == [Posting(2, 1, norm(version, 7))]
+    assert read(craft, one_hit(0, 0)) == [Posting(0, 1, 0)]
+    assert read(craft, one_hit(0, 2**31 - 1)) == [Posting(0, 1, 2**31 - 1)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=5))
+def test_one_hits_come_back_as_they_were(hits: list[tuple[int, int]]) -> None:
+    docs, norms = (np.array([hit[k] for hit in hits], np.int64) for k in (0, 1))
+    values = encode_one_hits(docs, norms.astype(np.uint64))
+    assert values.tolist() == [one_hit(*hit) for hit in hits]
+    footer = Footer(15, 2**31, 0, 0, None, 1026)
+    assert rows(decoded(b"", values, footer)) == [[Posting(doc, 1, norm)] for doc, norm in hits]
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_one_hits_stand_among_other_lists(data: st.DataObject) -> None:
+    footer, lists = data.draw(cases())
+    raw, values = encode_postings(footer, columns(lists), 0)
+    mixed: Lists = []
+    found = []
+    for value, one in [*zip(values.tolist(), lists, strict=True), (None, [])]:
+        for _ in range(data.draw(st.integers(0, 2))):
+            hit = (data.draw(st.integers(0, footer.num_docs - 1)), data.draw(st.integers(0, 2**31 - 1)))
+            mixed.append([Posting(hit[0], 1, hit[1])])
+            found.append(one_hit(*hit))
+        if value is not None:
+            mixed.append(one)
+            found.append(value)
+    assert rows(decoded(raw.tobytes(), np.array(found, np.uint64), footer)) == mixed
+
+
+@pytest.mark.parametrize("kind", [1, 3])
+def test_hazard_reserved_kinds_of_a_value(kind: int) -> None:
+    craft = minimal(15)
+    assert "dictionary value" in str(refusal(craft, kind << 62 | 5))
+
+
+def test_hazard_a_one_hit_of_a_document_that_is_not_there() -> None:
+    error = refusal(minimal(15), one_hit(3, 1))
+    assert (error.what, error.expected, error.actual) == ("document of a 1-hit", "below 3", 3)
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2**40, 2**62 - 1])
+def test_hazard_an_address_beyond_the_segment(beyond: int) -> None:
+    craft = minimal(15)
+    for i in range(1, FIELDS):
+        craft.field(f"f{i}")
+    end = len(craft.finish()) - 44
+    assert type(refusal(craft, min(end + beyond, 2**62 - 1))) is Truncated
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_addresses_of_blocks(version: int) -> None:
+    for wrong in (2**40, NOT - 1, NOT):
+        craft = minimal(version)
+        at = craft.postings([0, 1], freq_at=wrong)
+        assert "freq/norm block" in refusal(craft, at).what
+        craft = minimal(version)
+        at = craft.postings([0, 1], location_at=wrong)
+        if (version, wrong) == (12, NOT):
+            assert len(read(craft, at)) == 2
+        else:
+            assert "location block" in refusal(craft, at).what
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_the_sign_of_no_location_of_another_version(version: int) -> None:
+    """0 is an address in versions 11 and 12; it is that of a document."""
+    craft = minimal(version)
+    at = craft.postings([0, 1], location_at=NOT if version > 12 else 0)
+    refusal(craft, at)
+
+
+@pytest.mark.parametrize("version", range(12, 18))
+def test_hazard_locations_without_a_block(version: int) -> None:
+    craft = minimal(version)
+    at = craft.postings([1], chunked([uv(3, norm(version, 1))]))
+    for locations in (False, True):
+        assert refusal(craft, at, locations=locations).what == "postings with locations"
+
+
+def test_lists_without_asking_for_locations_do_not_look_at_them() -> None:
+    craft = minimal(15)
+    at = craft.postings([1], chunked([uv(3, 1)]), b"\xff" * 20)
+    assert read(craft, at, locations=False) == [Posting(1, 1, 1)]
+    refusal(craft, at)
+
+
+def test_hazard_a_record_that_ends_too_soon() -> None:
+    craft = Craft(15)
+    craft.documents(1)
+    craft.field("_id")
+    raw = craft.finish()
+    with Segment.open(raw) as segment, pytest.raises(Truncated):
+        decode_records(segment.data, segment.footer, np.array([segment.data.end - 1], np.uint64))
+
+
+# ------------------------------------------------------------------ documents
+
+WRONG_BITMAPS = {
+    "no cookie": (b"\0" * 20, BadMagic),
+    "no container": (bitmap(), NotCanonical),
+    "seven bytes": (docs_of([1])[:7], Truncated),
+    "half a payload": (docs_of([1, 2])[:-2], Truncated),
+    "no payload": (docs_of([1])[:-2], Truncated),
+    "more containers than bytes": (b"\x3a\x30\0\0\xff\xff\0\0" + bytes(40), Truncated),
+    "too many containers": (b"\x3a\x30\0\0\1\0\1\0" + bytes(40), NotCanonical),
+    "bytes behind it": (docs_of([1]) + b"\0", NotCanonical),
+    "two bytes behind it": (docs_of([1]) + b"\0\0", NotCanonical),
+    "values that descend": (bitmap(array(0, [2, 1])), NotCanonical),
+    "a value twice": (bitmap(array(0, [1, 1])), NotCanonical),
+    "keys that descend": (bitmap(array(1, [0]), array(0, [0])), NotCanonical),
+    "a key twice": (bitmap(array(0, [0]), array(0, [1])), NotCanonical),
+    "a wrong offset": (bitmap(array(0, [0]), offsets=[18]), NotCanonical),
+    "runs that overlap": (bitmap(runs(0, [(0, 2), (1, 1)])), NotCanonical),
+    "runs that do not add up": (bitmap(runs(0, [(0, 2)]).claiming(1)), NotCanonical),
+    "a run too many": (bitmap(runs(0, [(65535, 2)]).claiming(2)), NotCanonical),
+    "another population": (bitmap(bitset(0, range(4500)).claiming(4400)), NotCanonical),
+    "a cardinality too small": (bitmap(array(0, [0, 1]).claiming(1)), NotCanonical),
+    "a cardinality too large": (bitmap(array(0, [0, 1]).claiming(3)), Truncated),
+    "a document too many": (docs_of([2999, 3000]), NotCanonical),
+    "a document far away": (docs_of([0, 2**32 - 1]), NotCanonical),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_BITMAPS)
+@pytest.mark.parametrize("with_others", [False, True])
+def test_hazard_bitmaps(name: str, with_others: bool) -> None:
+    data, kind = WRONG_BITMAPS[name]
+    craft = Craft(15, 1025)
+    craft.documents(3000)
+    craft.field("_id")
+    values = [craft.postings([7]), craft.postings(data, chunked([uv(2, 1) * 2])), craft.postings([9])]
+    craft.field("f")
+    wanted = np.array(values if with_others else values[1:2], np.uint64)
+    with segment_of(craft) as segment, pytest.raises(kind):
+        segment._postings(wanted, locations=False)
+
+
+def test_hazard_a_bitmap_beyond_the_segment() -> None:
+    craft = minimal(15)
+    at = craft.postings([1], size=2**63 + 1)
+    error = refusal(craft, at)
+    assert type(error) is Truncated
+    assert error.what == "bitmap"
+
+
+def test_more_postings_than_documents_are_refused_before_they_are_read() -> None:
+    craft = minimal(15)
+    at = craft.postings(bitmap(runs(0, [(0, 65536)])))
+    error = refusal(craft, at)
+    assert (error.what, error.actual) == ("postings of a term", 65536)
+
+
+# ------------------------------------------------------------------ chunks of postings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_another_number_of_chunks(version: int) -> None:
+    entry = uv(2, norm(version, 1))
+    for blocks in ([entry, b""], []):
+        craft = minimal(version)
+        error = refusal(craft, craft.postings([1], chunked(blocks)))
+        assert (error.what, error.expected, error.actual) == ("number of freq/norm chunks", 1, len(blocks))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_more_or_fewer_entries_than_postings(version: int) -> None:
+    entry = uv(2, norm(version, 1))
+    for count in (0, 1, 3):
+        craft = minimal(version)
+        assert "freq/norm chunk" in refusal(craft, craft.postings([0, 2], chunked([entry * count]))).what
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_entries_in_the_wrong_chunk(version: int) -> None:
+    entry = uv(2, norm(version, 1))
+    craft = minimal(version)
+    craft.chunk_mode = 1
+    nowhere = None if version != 11 else chunked([b""] * 3)
+    sound = craft.postings([0, 2], chunked([entry, b"", entry]), nowhere)
+    assert [posting.doc for posting in read(craft, sound)] == [0, 2]
+    for blocks in ([entry, entry, b""], [entry * 2, b"", b""], [entry[:1], entry[1:], entry]):
+        craft = minimal(version)
+        craft.chunk_mode = 1
+        refusal(craft, craft.postings([0, 2], chunked(blocks), nowhere))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_a_frequency_without_its_norm(version: int) -> None:
+    craft = minimal(version)
+    refusal(craft, craft.postings([0], chunked([uv(2)])))
+    craft = minimal(version)
+    refusal(craft, craft.postings([0], chunked([uv(2, 1, 1)])))
+
+
+def test_a_frequency_of_zero_has_no_norm_from_version_15_on() -> None:
+    for version in VERSIONS:
+        numbers = uv(0) if version >= 15 else uv(0, norm(version, 4))
+        craft = minimal(version)
+        at = craft.postings([0, 1], chunked([numbers + uv(4, norm(version, 4))]))
+        found = read(craft, at)
+        assert [posting.freq for posting in found] == [0, 2]
+        assert found[0].norm == (0 if version >= 15 else norm(version, 4))
+
+
+def test_locations_of_a_field_that_does_not_count() -> None:
+    """A frequency of 0 with locations, which version 15 and later know."""
+    entry = uv(0, 1, 2, 3, 0) * 2
+    for version in (15, 16, 17):
+        craft = minimal(version)
+        at = craft.postings([0, 2], chunked([uv(1, 0)]), chunked([uv(len(entry)) + entry]))
+        place = (0, 1, 2, 3, ())
+        assert read(craft, at) == [Posting(0, 0, 0, (place, place)), Posting(2, 0, 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hazard_more_locations_than_the_frequency(version: int) -> None:
+    """On which the Go readers of version 11 to 14 panic."""
+    entry = uv(0, 1, 2, 3, 0) * 3
+    craft = minimal(version)
+    at = craft.postings([1], chunked([uv(2 * 2 + 1, norm(version, 9))]), chunked([uv(len(entry)) + entry]))
+    if version < 15:
+        error = refusal(craft, at)
+        assert (error.what, error.actual) == ("locations of a posting", 3)
+    else:
+        assert len(read(craft, at)[0].places) == 3
+
+
+# ------------------------------------------------------------------ cutting
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40))
+def test_cuts_weigh_what_they_may_or_are_one_thing(weights: list[int], most: int) -> None:
+    cuts = list(cut_by_weight(np.array(weights, np.int64), most))
+    assert [i for start, stop in cuts for i in range(start, stop)] == list(range(len(weights)))
+    for start, stop in cuts:
+        assert sum(weights[start:stop]) <= most or stop == start + 1
+        assert stop == len(weights) or sum(weights[start : stop + 1]) > most
+
+
+@settings(max_examples=50)
+@given(cases(), st.integers(1, 5))
+def test_lists_read_in_parts_are_the_lists(case: tuple[Footer, Lists], most: int) -> None:
+    footer, lists = case
+    raw, values = encode_postings(footer, columns(lists), 0)
+    with open_source(raw) as source:
+        data = SegmentData(source, source.size)
+    records = decode_records(data, footer, values)
+    parts = [
+        decode_postings(data, footer, FIELDS, records[start:stop], locations=True) for start, stop in records.cuts(most)
+    ]
+    assert rows(Postings.concat(parts)) == lists
+
+
+@pytest.mark.parametrize("version", [11, 12, 15])
+def test_damaged_lists_end_in_lists_or_errors(version: int) -> None:
+    footer = Footer(version, 40, 0, 0, None, 3)
+    lists = [
+        [Posting(doc, 2, 3, ((1, 300, 2, 3, (7,) * (doc % 3)),) * (doc % 2)) for doc in range(i, 40, 7)]
+        for i in range(3)
+    ]
+    data, values = encode_postings(footer, columns(lists), 0)
+    dice, raw, sound = random.Random(version), data.tobytes(), 0
+    for _ in range(250):
+        bad = bytearray(raw)
+        for _ in range(dice.choice((1, 1, 3))):
+            bad[dice.randrange(len(bad))] = dice.choice((0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+        sound += not isinstance(outcome(lambda bad: rows(decoded(bad, values, footer)), bytes(bad)), DecodeError)
+    assert sound, "some damage makes other values"
