@@ -444,3 +444,15 @@ def test_a_field_is_merged_whose_doc_values_are_raw_in_one_segment_only(go: Prog
     with pytest.raises(GoError, match="panic"):
         both(go, 17, tmp_path, *inputs)
     assert go(17).dump(tmp_path / "ours")["docvalues"] == [{"t": ["x"]}, {"t": ["y"]}]
+
+
+@pytest.mark.parametrize("source", [16, 17])
+def test_a_field_without_terms_lets_go_keep_the_doc_values_of_other_segments(
+    go: Programs, tmp_path: Path, source: int
+) -> None:
+    empty = write(tmp_path / "empty", source, {"id": "a", "fields": [{"name": "t", "opt": 11, "tokens": []}]})
+    other = write(tmp_path / "other", 17, {"id": "b", "fields": [{"name": "t", "value": "x", "opt": 11}]})
+    merged([empty], tmp_path / "rewritten", 17)
+    assert findings(tmp_path / "rewritten") == []
+    go(17).merge([(tmp_path / "rewritten", None), (other.path, None)], tmp_path / "joined")
+    assert go(17).dump(tmp_path / "joined")["docvalues"] == [{}, {"t": ["x"]}]

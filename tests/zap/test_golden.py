@@ -21,11 +21,6 @@ from zap.pieces import SAMPLES
 OWN = Path(__file__).parents[1] / "vectors" / "zap"
 CHANCE_FROM = 16
 """From this version on Go writes some parts in random order."""
-FINDINGS: dict[str, list[tuple[str, str]]] = {
-    # A merge of zapx 17.2 keeps the option of doc values of a geo field, and writes no block of them.
-    "zapx-17.2.3/geo-merged.zap": [("options", "field 'g'")],
-}
-"""All that is wrong with what zapx wrote."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +34,6 @@ class Golden:
     numbers: list[list[int | None]] | None = None
     chunk_mode: int | None = None
     stale_counts: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.path.parent.name}/{self.path.name}"
 
     @property
     def version(self) -> int:
@@ -143,8 +134,8 @@ def test_reads_what_go_reads(golden: Golden) -> None:
         assert dump(segment, stale_counts=golden.stale_counts) == without_geo(golden.dump)
 
 
-def test_verify_finds_only_what_is_wrong(golden: Golden) -> None:
-    assert list(findings(golden.path)) == FINDINGS.get(golden.name, [])
+def test_verify_finds_nothing_wrong(golden: Golden) -> None:
+    assert list(findings(golden.path)) == []
 
 
 @pytest.mark.parametrize("golden", CAN_BE_MADE, indirect=True)

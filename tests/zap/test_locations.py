@@ -167,6 +167,13 @@ def test_hazard_wrong_entries(name: str, freq: int, monkeypatch: pytest.MonkeyPa
     assert isinstance(found, DecodeError)
 
 
+def test_hazard_entries_in_the_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One behind the other they would be sound."""
+    one = entry([(0, 1, 2, 3, ())])
+    for raw in ([one + one, b""], [b"", one + one], [one[:3], one[3:] + one]):
+        assert isinstance(check(Case(raw, [1, 1], [1, 1]), monkeypatch), NotCanonical)
+
+
 def test_an_error_tells_the_chunk() -> None:
     good, bad = entry([(0, 1, 2, 3, ())]), uv(5, 9, 1, 1, 1, 0)
     with pytest.raises(NotCanonical) as caught:

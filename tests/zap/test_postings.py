@@ -240,7 +240,7 @@ def segment_of(craft: Craft) -> Segment:
 def read(craft: Craft, at: int, *, locations: bool = True) -> list[Posting]:
     """Read the list whose record is at an address, of a segment with `FIELDS` fields."""
     while len(craft.records) < FIELDS:
-        craft.field(f"f{len(craft.records)}")
+        craft.field(f"f{len(craft.records)}" if craft.records else "_id")
     with segment_of(craft) as segment:
         records = decode_records(segment.data, segment.footer, np.array([at], np.uint64))
         (found,) = rows(decode_postings(segment.data, segment.footer, FIELDS, records, locations=locations))
@@ -400,6 +400,17 @@ def test_hazard_bitmaps(name: str, with_others: bool) -> None:
     wanted = np.array(values if with_others else values[1:2], np.uint64)
     with segment_of(craft) as segment, pytest.raises(kind):
         segment._postings(wanted, locations=False)
+
+
+def test_hazard_a_document_behind_the_last_one() -> None:
+    """In a chunk that is there."""
+    craft = Craft(15, 1024)
+    craft.documents(3000)
+    freqs = chunked([b"", b"", uv(2, 1)])
+    last, behind = craft.postings([2999], freqs), craft.postings([3000], freqs)
+    assert read(craft, last) == [Posting(2999, 1, 1)]
+    error = refusal(craft, behind)
+    assert (error.what, error.expected, error.actual) == ("document number", "below 3000", 3000)
 
 
 def test_hazard_a_bitmap_beyond_the_segment() -> None:

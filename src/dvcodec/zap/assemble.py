@@ -245,7 +245,7 @@ def _check(version: int, content: FieldContent) -> None:
                 f"field {content.name!r}: doc values without compression but with chunks, or the other way round, "
                 "are misread by every reader of version 17: set both options or neither"
             )
-        if content.options & FieldOptions.DOC_VALUES and content.doc_values is None:
+        if content.options & FieldOptions.DOC_VALUES and content.doc_values is None and len(content.terms):
             raise UsageError(f"field {content.name!r} has the option of doc values, and no block of them")
     elif content.thesaurus is not None and version < SECTIONS_FROM:
         raise UsageError(f"field {content.name!r}: version {version} has no synonyms")

@@ -227,12 +227,14 @@ class _Merge:
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
         options = self.options[name]
         if options is None:
-            options = _guess_options(postings)
-        options &= ~FieldOptions.DOC_VALUES
+            options = _guess_options(postings, self._has_block(name))
         if options & SKIPS != SKIPS:  # one alone is misread by every reader
             options &= ~SKIPS
         if doc_values is not None:
             options |= FieldOptions.DOC_VALUES
+        elif len(terms) or not options & FieldOptions.INDEXED:
+            # Without terms the option does no harm, and lets the next merge keep the values of other segments.
+            options &= ~FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
 
     def _read(self, name: str) -> Iterator[SegmentLists]:
@@ -271,6 +273,9 @@ class _Merge:
             return None
         return DocValues(docs, ByteStrings.concat([one.values for one in found]))
 
+    def _has_block(self, name: str) -> bool:
+        return any(name in infos and infos[name].doc_values is not None for infos in self.infos)
+
     def _thesaurus(self, name: str) -> Thesaurus | None:
         parts = []
         for place, one in enumerate(self.inputs):
@@ -301,9 +306,11 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
     )
 
 
-def _guess_options(postings: Postings) -> FieldOptions:
+def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:
     """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
+    if has_block:
+        options |= FieldOptions.DOC_VALUES
     if len(postings.locations):
         options |= FieldOptions.TERM_VECTORS
     if len(postings) and not postings.freqs.any():

@@ -142,7 +142,7 @@ def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
             yield Check.not_applicable(name, subject)
         else:
             yield _run(name, subject, lambda read=read: read(info.name), address)  # type: ignore[misc]
-    yield _options(info, subject)
+    yield _options(segment, info, subject)
 
 
 def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
@@ -178,13 +178,22 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
             yield Check.passed(name, subject, info.dictionary)
 
 
-def _options(info: FieldInfo, subject: str) -> Check:
+def _options(segment: Segment, info: FieldInfo, subject: str) -> Check:
     if info.options is None:
         return Check.not_applicable("options", subject)
     if info.options & SKIPS not in (FieldOptions(0), SKIPS):
         return Check.failed(
             "options", subject, None, "options of doc values", "both skips or neither", str(info.options & SKIPS)
         )
-    if info.options & FieldOptions.DOC_VALUES and info.doc_values is None:
+    none = all(one.doc_values is None for one in segment.fields)
+    if info.options & FieldOptions.DOC_VALUES and none and _has_terms(segment, info):  # merges of Go panic
         return Check.failed("options", subject, None, "option of doc values", "a block of them", "none")
     return Check.passed("options", subject)
+
+
+def _has_terms(segment: Segment, info: FieldInfo) -> bool:
+    try:
+        dictionary = segment.dictionary(info.name)
+    except DecodeError:  # a finding of its own
+        return False
+    return dictionary is not None and dictionary.num_keys > 0
