@@ -87,7 +87,7 @@ def document(name: bytes, *terms: bytes, **more: int) -> Document:
 # ------------------------------------------------------------------ laws
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> None:
     found = data.draw(st.lists(documents(version, most=3), min_size=1, max_size=3))
