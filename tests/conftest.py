@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("default"), max_examples=20)  # for the other Pythons
 settings.load_profile("default")
 
 HERE = Path(__file__).parent
