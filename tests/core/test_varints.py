@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -120,15 +121,17 @@ def run_cases(draw: st.DrawFn) -> tuple[bytes, list[int], list[int]]:
     return data, [at for at, _ in runs], [count for _, count in runs]
 
 
-@settings(max_examples=500)
-@given(run_cases())
-@example((b"\x05", [1], [0]))
-@example((b"", [0], [0]))
-@example((b"\x80\x80", [0], [0]))
-@example((b"\x80\x80\x01\x02", [1, 0], [2, 1]))
-@example((b"\x01" * 5, [3, 0], [2, 0]))
-@example((b"\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", [0], [1]))
-def test_reading_runs_is_reading_one_by_one(case: tuple[bytes, list[int], list[int]]) -> None:
+@settings(max_examples=250)
+@pytest.mark.parametrize("far", [0, 1, 1000])
+@given(case=run_cases())
+@example(case=(b"\x05", [1], [0]))
+@example(case=(b"", [0], [0]))
+@example(case=(b"\x80\x80", [0], [0]))
+@example(case=(b"\x80\x80\x01\x02", [1, 0], [2, 1]))
+@example(case=(b"\x01" * 5, [3, 0], [2, 0]))
+@example(case=(b"\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", [0], [1]))
+def test_reading_runs_is_reading_one_by_one(case: tuple[bytes, list[int], list[int]], far: int) -> None:
+    """Whether the window is read, or the runs are copied out of it first."""
     data, starts, counts = case
     expected: list[int] | None = []
     stops = []
@@ -147,13 +150,26 @@ def test_reading_runs_is_reading_one_by_one(case: tuple[bytes, list[int], list[i
             here = one[1]
         stops.append(here)
     try:
-        found, behind = varints.read_runs(Cursor(data), np.array(starts, np.int64), np.array(counts, np.int64), "x")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(varints, "_FAR", far)
+            found, behind = varints.read_runs(Cursor(data), np.array(starts, np.int64), np.array(counts, np.int64), "x")
     except DecodeError:
         assert expected is None
     else:
         assert expected is not None
         assert found.tolist() == expected
         assert behind.tolist() == stops
+
+
+def test_what_lies_between_runs_costs_nothing() -> None:
+    data = np.ones(50_000_000, np.uint8)
+    starts = np.array([0, 25_000_000, len(data) - 2])
+    tracemalloc.start()
+    found, behind = varints.read_runs(Cursor(data), starts, np.array([2, 3, 2]), "x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found.tolist(), (behind - starts).tolist()) == ([1] * 7, [2, 3, 2])
+    assert peak < 1_000_000
 
 
 def test_runs_begin_where_they_are_told_to_and_not_at_the_varint_before() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import Truncated
-from dvcodec.zap import FieldInfo, FieldOptions, Segment
+from dvcodec.zap import FieldInfo, FieldOptions, Segment, verify_segment
 from dvcodec.zap.fields import (
     MAX_FIELDS,
     decode_fields,
@@ -158,6 +158,18 @@ def test_a_section_at_address_0_is_none(version: int) -> None:
     craft = minimal(version)
     info = sections(craft, (0, 0), (1, 0), (2, 0), (3, 0))
     assert info == FieldInfo(1, "f", options=info.options)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_record_at_address_0_is_one(version: int) -> None:
+    """Where a merge of zapx keeps no document; from version 16 on its own reader then loses `_id`."""
+    craft = Craft(version)
+    craft.field("_id", sections=[(0, 0), (2, 0)])
+    craft.field("f", sections=[(2, 0), (0, 0)])
+    raw = craft.finish(table=b"", table_at=NOT)
+    found = Segment.open(raw).fields
+    assert [(info.name, info.dictionary, info.doc_values) for info in found] == [("_id", None, None), ("f", None, None)]
+    assert verify_segment(raw).ok
 
 
 # ------------------------------------------------------------------ the index
@@ -343,7 +355,11 @@ def test_hazard_a_text_section_outside(version: int, far: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_hazard_the_address_of_a_dictionary_outside(version: int) -> None:
-    for wrong in (10_000, 2**40, 2**63, NOT):
+    craft = minimal(version)
+    craft.field("f", 300)
+    end = len(craft.finish()) - {16: 52, 17: 40}.get(version, 44)
+    assert 128 < end < 1 << 14, "the address takes two bytes"
+    for wrong in (end, end + 1, 10_000, 2**40, 2**63, NOT):
         craft = minimal(version)
         craft.field("f", wrong)
         error = refusal(craft)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -19,10 +20,10 @@ import cramjam
 import pytest
 
 from core.crafting import bitmap, run_limited, runs, vector64
-from dvcodec import DecodeError
+from dvcodec import DecodeError, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
-from dvcodec.zap import Segment, verify_segment
+from dvcodec.zap import Segment, merge_segments, verify_segment
 from dvcodec.zap.columns import SCHEMAS
 from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, minimal, sealed, uv
 
@@ -185,6 +186,20 @@ def test_flipped_bits_end_in_values_or_decode_errors(raw: bytes, request: pytest
     for i in range(MUTANTS):
         opened += attack(flipped(raw, dice), thorough=i % 8 == 0) >= 0
     assert opened > MUTANTS // 4, "most damage is behind the fields"
+
+
+def test_what_is_merged_of_damage_is_sound(raw: bytes, request: pytest.FixtureRequest) -> None:
+    dice = random.Random(request.node.name)
+    for _ in range(10):
+        sink = io.BytesIO()
+        with patience():
+            try:
+                segment = Segment.open(flipped(raw, dice), verify_checksum=False)
+                merge_segments([segment, segment], None, sink, version_of(raw))
+            except (DecodeError, UsageError):
+                continue
+            found = {check.name for check in verify_segment(sink.getvalue()).findings}
+        assert found <= {"ids"}, "a document may have lost its id"
 
 
 def test_flipped_bits_break_the_checksum(raw: bytes) -> None:

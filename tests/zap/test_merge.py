@@ -27,7 +27,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
-from zap.craft import NOT, VERSIONS, chunked, minimal, norm, uv
+from zap.craft import NOT, VERSIONS, Craft, chunked, minimal, norm, uv
 from zap.model import (
     Content,
     content,
@@ -386,6 +386,26 @@ def test_sections_that_only_go_writes(version: int, kind: int, what: str) -> Non
         with pytest.raises(Unsupported, match=f"{what} cannot be merged") as caught:
             merge_segments([Segment.open(craft.finish())], None, io.BytesIO(), target)
         assert caught.value.offset == at
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
+    """Stored values and locations go by the new ids, and those are in the order of names."""
+    craft = Craft(version)
+    meta = uv(1, 1, 116, 0, 1, 0, 2, 116, 1, 1, 0)
+    craft.put(uv(len(meta), 5) + meta + b"0" + b"\x02\x04zb")
+    craft.docs, craft.stored = 1, craft.put(bytes(8))
+    if version == 17:
+        craft.put(b"\0")
+    craft.ids()
+    places = chunked([uv(5, 1, 1, 2, 3, 0)])
+    craft.field("z", craft.dictionary({b"x": craft.postings([0], chunked([uv(3, norm(version, 1))]), places)}))
+    craft.field("b")
+    found = content(Segment.open(craft.finish()))
+    assert [value[:1] + value[2:3] for value in found.stored[0]] == [("_id", b"0"), ("z", b"z"), ("b", b"b")]
+    raw, _ = merged([craft.finish()])
+    assert [info.name for info in Segment.open(raw).fields] == ["_id", "b", "z"]
+    assert read(raw) == found._replace(stored=[[found.stored[0][i] for i in (0, 2, 1)]])
 
 
 # ------------------------------------------------------------------ what is refused

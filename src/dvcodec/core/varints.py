@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.core.ragged import spread
+from dvcodec.core.ragged import gather, offsets_of, spread
 
 __all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
 
@@ -20,6 +20,8 @@ MAX_BYTES = 10
 _THRESHOLDS = np.array([1 << 7 * k for k in range(1, MAX_BYTES)], np.uint64)
 _TOP_BYTE = 1
 """Largest last byte of ten: bit 63."""
+_FAR = 4
+"""So many times the bytes that runs can have: then they are copied out of the window first."""
 
 Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
@@ -69,7 +71,7 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
 def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: str) -> tuple[Values, Index]:
     """Read `counts[i]` varints in a row at `starts[i]`, for every i.
 
-    Costs what the window from the first start to the last end costs: runs should lie close together.
+    Costs what the window from the first start to the last end costs; or, where runs lie far apart, what they cost.
 
     Returns:
         uint64[sum of counts] values, and int64[n] positions behind each run.
@@ -85,9 +87,17 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
     if low < 0 or int(starts.max()) > cursor.end:
         raise _truncated(cursor, low if low < 0 else int(starts.max()), what)
     data = bytes_of(cursor)
-    ends = np.flatnonzero(data[low:high] < 0x80) + low
-    first = np.searchsorted(ends, starts)
-    short = np.flatnonzero(first + counts > len(ends))
+    room = np.minimum(MAX_BYTES * counts, cursor.end - starts)
+    # Positions of all last bytes; which of them are the first of each run, and the first one that is too far away.
+    if _FAR * int(room.sum()) < high - low:
+        bounds = offsets_of(room)
+        inside = np.flatnonzero(gather(data, starts, room) < 0x80)
+        first, beyond = np.searchsorted(inside, bounds[:-1]), np.searchsorted(inside, bounds[1:])
+        ends = inside + np.repeat(starts - bounds[:-1], beyond - first)
+    else:
+        ends = np.flatnonzero(data[low:high] < 0x80) + low
+        first, beyond = np.searchsorted(ends, starts), np.full(len(starts), len(ends))
+    short = np.flatnonzero(first + counts > beyond)
     if len(short):
         i = int(short[0])
         fits = int(starts[i] + MAX_BYTES * counts[i]) <= cursor.end
