@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMAS", "batches"]
 
-DEFAULT_ROWS = 1 << 16
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
 _ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
@@ -64,7 +63,7 @@ doc_values: one row a term.
 
 
 def batches(
-    segment: Segment, what: str, fields: Sequence[str] | None = None, *, batch_rows: int = DEFAULT_ROWS
+    segment: Segment, what: str, fields: Sequence[str] | None = None, *, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Return one table of a segment, batch by batch.
 

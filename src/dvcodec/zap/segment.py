@@ -28,7 +28,8 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.dictionary import decode_dictionary, term_blocks
 from dvcodec.zap.doc_values import DocValueBlock, split_terms
 from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
+from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id
+from dvcodec.zap.footer import verify_checksum as compare_checksum
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norm_values
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Segment", "StoredValue", "TermPostings"]
 
+DEFAULT_ROWS = 1 << 16
+"""Rows of a record batch."""
 _TERMS_AT_ONCE = 1 << 16
 _FEW_TERMS = 1 << 12
 _NAMES_SHOWN = 12
@@ -133,7 +136,7 @@ class Segment:
             source = stack.enter_context(open_mapped(target))
             footer = decode_footer(source)
             if verify_checksum:
-                _verify_checksum(source, footer)
+                compare_checksum(source, footer)
             return cls(source, footer, limits, stack.pop_all())
 
     def close(self) -> None:
@@ -316,16 +319,26 @@ class Segment:
 
     # ------------------------------------------------------------------ columns
 
-    def to_arrow(self, what: str, fields: list[str] | None = None, **options: int) -> Iterator[pa.RecordBatch]:
-        """Return columns for analysis, batch by batch; see `dvcodec.zap.columns` (extra ``arrow``)."""
+    def to_arrow(
+        self, what: str, fields: Sequence[str] | None = None, *, batch_rows: int = DEFAULT_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Return columns for analysis, batch by batch (extra ``arrow``); their schemas are `columns.SCHEMAS`.
+
+        Args:
+            what: ``terms``, ``postings``, ``locations``, ``stored`` or ``doc_values``.
+            fields: only these fields; default: all.
+            batch_rows: rows of a batch, at most.
+
+        Raises:
+            UsageError: no such table or field.
+            MissingExtra: pyarrow is not installed.
+            DecodeError: while the batches are read, what is not sound.
+        """
         try:
             from dvcodec.zap import columns  # noqa: PLC0415
         except ImportError as err:
             raise MissingExtra("pyarrow", "arrow") from err
-        return columns.batches(self, what, fields, **options)
-
-
-_verify_checksum = verify_checksum
+        return columns.batches(self, what, fields, batch_rows=batch_rows)
 
 
 @contextmanager
