@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import DecodeError, UsageError
-from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, columns, merge_segments, write_segment
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, write_segment
 from dvcodec.zap import postings as lists
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.lists import cut_by_weight
@@ -249,6 +249,6 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
     craft.docs, craft.stored = 1, 20
     craft.field("_id")
     with Segment.open(craft.finish()) as segment:
-        found = columns.batches(segment, "stored")
+        found = segment.to_arrow("stored")
         with pytest.raises(DecodeError):
             next(found)
