@@ -182,9 +182,8 @@ def _options(segment: Segment, info: FieldInfo, subject: str) -> Check:
     if info.options is None:
         return Check.not_applicable("options", subject)
     if info.options & SKIPS not in (FieldOptions(0), SKIPS):
-        return Check.failed(
-            "options", subject, None, "options of doc values", "both skips or neither", str(info.options & SKIPS)
-        )
+        alone = (info.options & SKIPS).name
+        return Check.failed("options", subject, None, "options of doc values", "both skips or neither", alone)
     none = all(one.doc_values is None for one in segment.fields)
     if info.options & FieldOptions.DOC_VALUES and none and _has_terms(segment, info):  # merges of Go panic
         return Check.failed("options", subject, None, "option of doc values", "a block of them", "none")
