@@ -1,0 +1,54 @@
+"""One Spark session for all tests here: classic, or over Spark Connect where DVCODEC_SPARK says ``connect``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = os.path.dirname(__file__)  # noqa: PTH120  (compared with strings below)
+MODE = os.environ.get("DVCODEC_SPARK", "classic")
+
+# The other Pythons of the gate have no Spark; where it has to be there, its absence is an error and not a skip.
+if importlib.util.find_spec("pyspark") is None:
+    if os.environ.get("DVCODEC_SPARK"):
+        raise ImportError("DVCODEC_SPARK is set, but pyspark is not installed")
+    collect_ignore_glob = ["test_*.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests with a session run in one process, for a JVM is large; pyspark's own warnings are not ours."""
+    for item in items:
+        if str(item.path).startswith(HERE):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two cores, tasks tried up to four times as on a cluster, few shuffle partitions."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("dvcodec tests")
+    where = "local[2,4]"
+    builder = builder.remote(where) if MODE == "connect" else builder.master(where)
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
