@@ -1,0 +1,11 @@
+"""Many framed vectors at once: a table has one a data file, and most hold a handful of rows.
+
+One NumPy pass over all of them takes the place of a call for each. What is not plain (large, or of several bitmaps, or
+wrong) goes through `core.vector` one by one, which says what is wrong.
+"""
+
+from dvcodec.core.batch.containers import ContainerTable, walk_many
+from dvcodec.core.batch.decode import Survey, expand, survey
+from dvcodec.core.batch.encode import encode
+
+__all__ = ["ContainerTable", "Survey", "encode", "expand", "survey", "walk_many"]

@@ -1,0 +1,257 @@
+"""The containers of many serialized 32-bit bitmaps, in one table: what `roaring.walk` does for one, for all of them.
+
+A bitmap is in the table if everything about it is right; who reads the others one by one learns what is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
+from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM
+from dvcodec.core.ragged import offsets_of, spread
+
+__all__ = ["ContainerTable", "sums", "u16", "u32", "walk_many", "words_at"]
+
+Index = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+_BLOCK = 1 << 16
+_MIN_BITMAP = 8
+
+
+def u16(data: Bytes, at: Index) -> Index:
+    """Read little-endian 16-bit values at many places."""
+    return data[at].astype(np.int64) | data[at + 1].astype(np.int64) << 8
+
+
+def u32(data: Bytes, at: Index) -> Index:
+    """Read little-endian 32-bit values at many places."""
+    return u16(data, at) | u16(data, at + 2) << 16
+
+
+def sums(values: NDArray[Any], counts: Index) -> Index:
+    """Sum runs of values, `counts[i]` of them each; a run may be empty."""
+    totals = offsets_of(values)
+    bounds = offsets_of(counts)
+    return totals[bounds[1:]] - totals[bounds[:-1]]
+
+
+def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
+    """Copy runs of little-endian 16-bit words, `counts[i]` of them from byte `starts[i]`, one behind the other."""
+    odd = starts & 1
+    if not odd.any():  # as nearly always: one aligned gather
+        return data[: len(data) & ~1].view("<u2")[spread(starts >> 1, counts)]
+    at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
+    return data[at] | data[at + 1].astype(np.uint16) << 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContainerTable:
+    """The containers of the sound ones among many bitmaps, one entry a container.
+
+    Attributes:
+        sound: bool[n], which bitmaps these are; the others have no entries.
+        counts: int64[n], containers of each bitmap, 0 where it is not sound (or empty).
+        owner: int64[c], the bitmap, ascending.
+        keys: int64[c], high half of the container's values.
+        cards: int64[c], number of values.
+        kinds: uint8[c], a `ContainerKind`.
+        starts: int64[c], where the payload begins in the buffer.
+        sizes: int64[c], bytes of the payload.
+    """
+
+    sound: Flags
+    counts: Index
+    owner: Index
+    keys: Index
+    cards: Index
+    kinds: NDArray[np.uint8]
+    starts: Index
+    sizes: Index
+
+    def without(self, bad: Flags) -> ContainerTable:
+        """Leave out bitmaps: bool[n]."""
+        if not bad.any():
+            return self
+        keep = ~bad[self.owner]
+        columns = (self.owner, self.keys, self.cards, self.kinds, self.starts, self.sizes)
+        return ContainerTable(self.sound & ~bad, np.where(bad, 0, self.counts), *(column[keep] for column in columns))
+
+    def of(self, kind: ContainerKind) -> Index:
+        """Return which containers are of a kind."""
+        return np.flatnonzero(self.kinds == kind)
+
+    def cardinalities(self) -> Index:
+        """Return the number of values of each bitmap: int64[n]."""
+        return sums(self.cards, self.counts)
+
+    def mix(self) -> Index:
+        """Return how many array, bitset and run containers each bitmap has: int64[n, 3]."""
+        n = len(self.counts)
+        return np.bincount(self.owner * 3 + self.kinds, minlength=3 * n).reshape(n, 3)
+
+    def edges(self, data: Bytes) -> tuple[Index, Index]:
+        """Return the lowest and the highest value of each bitmap: int64[n], -1 where it has none."""
+        low, high = np.full(len(self.counts), -1, np.int64), np.full(len(self.counts), -1, np.int64)
+        filled = np.flatnonzero(self.counts)
+        bounds = offsets_of(self.counts)
+        for out, at, last in ((low, bounds[:-1][filled], False), (high, bounds[1:][filled] - 1, True)):
+            out[filled] = self.keys[at] << 16 | self._edge(data, at, last)
+        return low, high
+
+    def _edge(self, data: Bytes, at: Index, last: bool) -> Index:
+        """Return the lowest or the highest value in each of these containers."""
+        kinds, starts, sizes = self.kinds[at], self.starts[at], self.sizes[at]
+        array = u16(data, starts + np.where(last, sizes - 2, 0))
+        run = u16(data, starts + np.where(last, sizes - 4, 2))
+        run = run + u16(data, starts + sizes - 2) if last else run
+        out = np.where(kinds == ContainerKind.RUN, run, array)
+        for i in np.flatnonzero(kinds == ContainerKind.BITSET).tolist():
+            bits = data[starts[i] : starts[i] + BITSET_BYTES]
+            byte = int(np.flatnonzero(bits)[-1 if last else 0])
+            value = int(bits[byte])
+            out[i] = 8 * byte + (value if last else value & -value).bit_length() - 1
+        return out
+
+    def run_bounds(self, data: Bytes) -> tuple[Index, Index, Index]:
+        """Return of all runs the first value within the container, the length, and how many each container has."""
+        chosen = self.of(ContainerKind.RUN)
+        counts = (self.sizes[chosen] - 2) >> 2
+        pairs = words_at(data, self.starts[chosen] + 2, 2 * counts).astype(np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1] + 1, counts
+
+    def broken(self, data: Bytes) -> Flags:
+        """Tell which bitmaps hold a container with wrong values: bool[n]. See `BitmapView.check` and `check_runs`."""
+        bad = np.zeros(len(self.counts), np.bool_)
+        for wrong in (self._broken_arrays(data), self._broken_bitsets(data), self._broken_runs(data)):
+            bad[self.owner[wrong]] = True
+        return bad
+
+    def _broken_arrays(self, data: Bytes) -> Index:
+        chosen = self.of(ContainerKind.ARRAY)
+        words = words_at(data, self.starts[chosen], self.cards[chosen])
+        ends = np.cumsum(self.cards[chosen])
+        descents = np.flatnonzero(words[1:] <= words[:-1]) + 1
+        at = np.searchsorted(ends, descents, side="right")  # the container that the lower value is in
+        inside = descents != (ends - self.cards[chosen])[at]
+        return chosen[at[inside]]
+
+    def _broken_bitsets(self, data: Bytes) -> Index:
+        chosen = self.of(ContainerKind.BITSET)
+        return np.array(
+            [
+                i
+                for i, start, card in zip(
+                    chosen.tolist(), self.starts[chosen].tolist(), self.cards[chosen].tolist(), strict=True
+                )
+                if int(np.bitwise_count(data[start : start + BITSET_BYTES]).sum()) != card
+            ],
+            np.int64,
+        )
+
+    def _broken_runs(self, data: Bytes) -> Index:
+        chosen = self.of(ContainerKind.RUN)
+        first, lengths, counts = self.run_bounds(data)
+        stops = first + lengths
+        owner = np.repeat(np.arange(len(chosen)), counts)
+        wrong = stops > _BLOCK
+        wrong[1:] |= (owner[1:] == owner[:-1]) & (first[1:] <= stops[:-1])
+        bad = (counts == 0) | (sums(lengths, counts) != self.cards[chosen])
+        bad[owner[wrong]] = True
+        return chosen[bad]
+
+    def expand(self, data: Bytes) -> NDArray[np.uint32]:
+        """Return the values of all bitmaps, ascending in each. `cards` says how many there are: bound it before."""
+        bounds = offsets_of(self.cards)
+        high = self.keys << 16
+        arrays, runs = self.of(ContainerKind.ARRAY), self.of(ContainerKind.RUN)
+        words = words_at(data, self.starts[arrays], self.cards[arrays])
+        values = words | np.repeat(high[arrays].astype(np.uint32), self.cards[arrays])
+        if len(arrays) == len(self.kinds):
+            return values
+        out = np.empty(int(bounds[-1]), np.uint32)
+        out[spread(bounds[:-1][arrays], self.cards[arrays])] = values
+        first, lengths, counts = self.run_bounds(data)
+        out[spread(bounds[:-1][runs], self.cards[runs])] = spread(first + np.repeat(high[runs], counts), lengths)
+        for i in self.of(ContainerKind.BITSET).tolist():
+            start = int(self.starts[i])
+            bits = np.unpackbits(data[start : start + BITSET_BYTES], bitorder="little")
+            out[bounds[i] : bounds[i + 1]] = np.flatnonzero(bits) + int(high[i])
+        return out
+
+
+def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
+    """Walk many bitmaps; each has to fill its bytes exactly.
+
+    Checked: all that `roaring.walk` checks, but for what is in the containers (`ContainerTable.broken`).
+
+    Args:
+        data: uint8, holds them all.
+        starts: int64[n], where each begins.
+        sizes: int64[n], bytes of each; they lie inside.
+    """
+    n = len(starts)
+    chosen = np.flatnonzero(sizes >= _MIN_BITMAP)
+    cookie = u32(data, starts[chosen])
+    has_runs = (cookie & 0xFFFF) == COOKIE_RUNS
+    counts = np.where(has_runs, (cookie >> 16) + 1, u32(data, starts[chosen] + 4))
+    flags = np.where(has_runs, 4 + (counts + 7) // 8, _MIN_BITMAP)
+    has_table = ~has_runs | (counts >= OFFSETS_FROM)
+    header = flags + 4 * counts * (1 + has_table)
+    keep = (has_runs | (cookie == COOKIE_NO_RUNS)) & (counts <= _BLOCK) & (header <= sizes[chosen])
+    chosen, has_runs, counts, flags, has_table, header = (
+        part[keep] for part in (chosen, has_runs, counts, flags, has_table, header)
+    )
+    begin, room = starts[chosen], sizes[chosen]
+    first = offsets_of(counts)[:-1]
+    owner = np.repeat(np.arange(len(chosen)), counts)
+    nth = np.arange(len(owner)) - first[owner]
+    at = (begin + flags)[owner] + 4 * nth
+    keys, cards = u16(data, at), u16(data, at + 2) + 1
+
+    bad = np.zeros(len(chosen), np.bool_)
+    bad[owner[1:][(keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])]] = True
+    is_run = np.zeros(len(owner), np.bool_)
+    flagged = np.flatnonzero(has_runs[owner])
+    flag_at = begin[owner[flagged]] + 4 + (nth[flagged] >> 3)
+    is_run[flagged] = (data[flag_at] >> (nth[flagged] & 7).astype(np.uint8)) & 1
+    last_flags = np.flatnonzero(has_runs & ((counts & 7) > 0))
+    last_at = begin[last_flags] + 4 + (counts[last_flags] >> 3)
+    bad[last_flags] |= (data[last_at] >> (counts[last_flags] & 7).astype(np.uint8)) > 0
+    bad |= has_runs & (sums(is_run, counts) == 0)
+
+    payload = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    tabled = np.flatnonzero(has_table[owner])
+    table = u32(data, (begin + flags + 4 * counts)[owner[tabled]] + 4 * nth[tabled])
+    # A run container's size stands at its start. An offset outside of the bitmap is found wrong below.
+    known = is_run[tabled]
+    hints = begin[owner[tabled[known]]] + np.minimum(table[known], room[owner[tabled[known]]] - 2)
+    payload[tabled[known]] = 2 + 4 * u16(data, hints)
+    # Without a table there are at most three containers to hop over.
+    hop = (begin + header).copy()
+    for k in range(OFFSETS_FROM - 1):
+        these = np.flatnonzero(~has_table & (counts > k))
+        container = first[these] + k
+        inside = hop[these] + 2 <= begin[these] + room[these]
+        bad[these[~inside]] = True
+        runs = is_run[container] & inside
+        payload[container[runs]] = 2 + 4 * u16(data, hop[these[runs]])
+        hop[these] += payload[container]
+
+    before = np.cumsum(payload) - payload
+    place = header[owner] + before - before[first[owner]]
+    bad[owner[tabled[table != place[tabled]]]] = True
+    bad |= header + sums(payload, counts) != room
+
+    kinds = np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
+    sound, all_counts = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+    sound[chosen] = ~bad
+    all_counts[chosen] = np.where(bad, 0, counts)
+    good = ~bad[owner]
+    columns = (keys, cards, kinds, begin[owner] + place, payload)
+    return ContainerTable(sound, all_counts, chosen[owner[good]], *(column[good] for column in columns))

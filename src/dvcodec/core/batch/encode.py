@@ -1,0 +1,171 @@
+"""Encoding many row sets as framed vectors, in the bytes of Java's writers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import frame, vector
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
+from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM
+from dvcodec.core.checksum import crc32
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.rowset import RowSet
+
+__all__ = ["encode"]
+
+Index = NDArray[np.int64]
+_LARGE = 1 << 11
+"""Positions of a row set from which pyroaring is faster than what it costs to call it."""
+_HEAD = 20
+"""Bytes of a frame before the bitmap: length, magic, count of bitmaps, key 0."""
+_BITSETS_AT_ONCE = 256
+
+
+def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrings:
+    """Encode many row sets, each as the frame that Iceberg, Delta and Paimon 64-bit share.
+
+    The bytes are those of `dvcodec.iceberg.encode` for each of them.
+
+    Args:
+        positions: int64, row positions, strictly ascending in each row set (not checked), one set behind the other.
+        counts: int64[n], positions of each.
+
+    Raises:
+        UsageError: a position above the highest of a deletion vector.
+    """
+    bounds = offsets_of(counts)
+    filled = np.flatnonzero(counts)
+    last = np.zeros(len(counts), np.int64)
+    last[filled] = positions[bounds[1:][filled] - 1]
+    alone = (counts == 0) | (counts > _LARGE) | (last >> 32 > 0)
+    if not alone.any():
+        return _encode_small(positions, counts)
+    small = np.flatnonzero(~alone)
+    parts = _encode_small(positions[np.repeat(~alone, counts)], counts[small]) if len(small) else None
+    lengths = np.zeros(len(counts), np.int64)
+    if parts is not None:
+        lengths[small] = parts.lengths
+    others = {i: _encode_one(positions[bounds[i] : bounds[i + 1]]) for i in np.flatnonzero(alone).tolist()}
+    for i, data in others.items():
+        lengths[i] = len(data)
+    places = offsets_of(lengths)
+    out = np.empty(int(places[-1]), np.uint8)
+    if parts is not None:
+        out[spread(places[:-1][small], parts.lengths)] = parts.data
+    for i, data in others.items():
+        out[places[i] : places[i + 1]] = np.frombuffer(data, np.uint8)
+    return ByteStrings(places, out)
+
+
+def _encode_one(positions: Index) -> bytes:
+    return frame.build(Magic.PORTABLE64, vector.encode_payload(RowSet(positions), Magic.PORTABLE64))
+
+
+def _put(out: NDArray[np.uint8], at: Index, values: Any, width: int) -> None:
+    """Write little-endian values at many places."""
+    column = np.broadcast_to(np.asarray(values, np.int64), at.shape)
+    for k in range(width):
+        out[at + k] = (column >> 8 * k) & 0xFF
+
+
+def _encode_small(positions: Index, counts: Index) -> ByteStrings:
+    """Encode row sets that are not empty and below 2**32, container by container of all of them at once.
+
+    Containers are as Java's: an array up to 4,096 values or a bitset, but runs where that is strictly smaller.
+    """
+    n = len(counts)
+    low = positions.astype(np.uint32)
+    of_set = np.repeat(np.arange(n, dtype=np.int64), counts)
+    block = of_set << 16 | positions >> 16
+    new = np.empty(len(low), np.bool_)
+    new[:1] = True
+    np.not_equal(block[1:], block[:-1], out=new[1:])
+    heads = np.flatnonzero(new)  # the first value of each container
+    cards = np.diff(heads, append=len(low))
+    new[1:] |= low[1:] != low[:-1] + np.uint32(1)
+    run_heads = np.flatnonzero(new)  # the first value of each run: runs end at container borders
+    runs = np.diff(np.searchsorted(run_heads, heads), append=len(run_heads)) if len(run_heads) else cards
+    plain = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    kinds = np.where(2 + 4 * runs < plain, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
+    payload = np.where(kinds == ContainerKind.RUN, 2 + 4 * runs, plain)
+
+    owner = block[heads] >> 16
+    containers = np.bincount(owner, minlength=n)
+    first = offsets_of(containers)[:-1]
+    with_runs = np.bincount(owner, weights=kinds == ContainerKind.RUN, minlength=n) > 0
+    flags = np.where(with_runs, 4 + (containers + 7) // 8, 8)
+    tabled = ~with_runs | (containers >= OFFSETS_FROM)
+    header = flags + 4 * containers * (1 + tabled)
+    before = np.cumsum(payload) - payload
+    place = header[owner] + before - before[first[owner]]
+    ends = place + payload
+    sizes = _HEAD + ends[first + containers - 1] + 4
+    bounds = offsets_of(sizes)
+    begin = bounds[:-1]
+    out = np.zeros(int(bounds[-1]), np.uint8)
+
+    nth = np.arange(len(owner)) - first[owner]
+    bitmap = begin + _HEAD
+    _put(out, begin, (sizes - 8).astype(">u4").view("<u4"), 4)
+    _put(out, begin + 4, int.from_bytes(Magic.PORTABLE64.value, "little"), 4)
+    out[begin + 8] = 1  # one bitmap, of key 0
+    _put(out, bitmap, np.where(with_runs, COOKIE_RUNS | (containers - 1) << 16, COOKIE_NO_RUNS), 4)
+    _put(out, bitmap[~with_runs] + 4, containers[~with_runs], 4)
+    run_containers = np.flatnonzero(kinds == ContainerKind.RUN)
+    flag_at = bitmap[owner[run_containers]] + 4 + (nth[run_containers] >> 3)
+    np.bitwise_or.at(out, flag_at, np.left_shift(1, nth[run_containers] & 7).astype(np.uint8))
+    at = (bitmap + flags)[owner] + 4 * nth
+    _put(out, at, block[heads] & 0xFFFF | (cards - 1) << 16, 4)
+    in_table = np.flatnonzero(tabled[owner])
+    _put(out, at[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
+    _put_payloads(out, bitmap[owner] + place, low, heads, cards, kinds, run_heads, runs)
+
+    view = memoryview(out)
+    crcs = [crc32(view[a + 4 : b - 4]) for a, b in zip(begin.tolist(), bounds[1:].tolist(), strict=True)]
+    _put(out, bounds[1:] - 4, np.array(crcs, ">u4").view("<u4"), 4)
+    return ByteStrings(bounds, out)
+
+
+def _put_payloads(
+    out: NDArray[np.uint8],
+    starts: Index,
+    low: NDArray[np.uint32],
+    heads: Index,
+    cards: Index,
+    kinds: NDArray[np.uint8],
+    run_heads: Index,
+    runs: Index,
+) -> None:
+    """Write the containers' payloads from byte `starts` on."""
+    arrays = np.flatnonzero(kinds == ContainerKind.ARRAY)
+    values = low if len(arrays) == len(kinds) else low[spread(heads[arrays], cards[arrays])]
+    _put_words(out, starts[arrays], cards[arrays], values.astype("<u2"))
+    chosen = np.flatnonzero(kinds == ContainerKind.RUN)
+    if len(chosen):
+        _put(out, starts[chosen], runs[chosen], 2)
+        which = spread(offsets_of(runs)[:-1][chosen], runs[chosen])
+        stops = np.append(run_heads[1:], len(low))
+        pairs = np.stack([low[run_heads[which]] & 0xFFFF, stops[which] - run_heads[which] - 1], axis=1)
+        _put_words(out, starts[chosen] + 2, 2 * runs[chosen], pairs.ravel().astype("<u2"))
+    bitsets = np.flatnonzero(kinds == ContainerKind.BITSET)
+    for some in np.split(bitsets, range(_BITSETS_AT_ONCE, len(bitsets), _BITSETS_AT_ONCE)):
+        bits = np.zeros((len(some), 1 << 16), np.bool_)
+        which = spread(heads[some], cards[some])
+        bits[np.repeat(np.arange(len(some)), cards[some]), low[which] & 0xFFFF] = True
+        packed = np.packbits(bits, axis=1, bitorder="little")
+        out[spread(starts[some], np.full(len(some), BITSET_BYTES))] = packed.ravel()
+
+
+def _put_words(out: NDArray[np.uint8], starts: Index, counts: Index, words: NDArray[np.uint16]) -> None:
+    """Write runs of little-endian 16-bit words, `counts[i]` of them from byte `starts[i]`."""
+    odd = starts & 1
+    if not odd.any():  # as long as no vector has run flags of an odd length: one aligned scatter
+        out[: len(out) & ~1].view("<u2")[spread(starts >> 1, counts)] = words
+        return
+    at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
+    out[at] = words & 0xFF
+    out[at + 1] = words >> 8
