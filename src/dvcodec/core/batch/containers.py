@@ -45,7 +45,7 @@ def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
     """Copy runs of little-endian 16-bit words, `counts[i]` of them from byte `starts[i]`, one behind the other."""
     odd = starts & 1
     if not odd.any():  # as nearly always: one aligned gather
-        return data[: len(data) & ~1].view("<u2")[spread(starts >> 1, counts)]
+        return np.asarray(data[: len(data) & ~1].view("<u2")[spread(starts >> 1, counts)])
     at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
     return data[at] | data[at + 1].astype(np.uint16) << 8
 
@@ -79,8 +79,16 @@ class ContainerTable:
         if not bad.any():
             return self
         keep = ~bad[self.owner]
-        columns = (self.owner, self.keys, self.cards, self.kinds, self.starts, self.sizes)
-        return ContainerTable(self.sound & ~bad, np.where(bad, 0, self.counts), *(column[keep] for column in columns))
+        return ContainerTable(
+            self.sound & ~bad,
+            np.where(bad, 0, self.counts),
+            self.owner[keep],
+            self.keys[keep],
+            self.cards[keep],
+            self.kinds[keep],
+            self.starts[keep],
+            self.sizes[keep],
+        )
 
     def of(self, kind: ContainerKind) -> Index:
         """Return which containers are of a kind."""
@@ -139,7 +147,7 @@ class ContainerTable:
         descents = np.flatnonzero(words[1:] <= words[:-1]) + 1
         at = np.searchsorted(ends, descents, side="right")  # the container that the lower value is in
         inside = descents != (ends - self.cards[chosen])[at]
-        return chosen[at[inside]]
+        return np.asarray(chosen[at[inside]])
 
     def _broken_bitsets(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.BITSET)
@@ -163,7 +171,7 @@ class ContainerTable:
         wrong[1:] |= (owner[1:] == owner[:-1]) & (first[1:] <= stops[:-1])
         bad = (counts == 0) | (sums(lengths, counts) != self.cards[chosen])
         bad[owner[wrong]] = True
-        return chosen[bad]
+        return np.asarray(chosen[bad])
 
     def expand(self, data: Bytes) -> NDArray[np.uint32]:
         """Return the values of all bitmaps, ascending in each. `cards` says how many there are: bound it before."""
@@ -185,6 +193,35 @@ class ContainerTable:
         return out
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Heads:
+    """The heads of bitmaps that have room for one, an entry a bitmap; and whose each container is.
+
+    Attributes:
+        begin: where the bitmap begins in the buffer.
+        room: bytes it has.
+        counts: containers.
+        flags: bytes before the descriptors.
+        size: bytes before the containers.
+        has_runs: whether the cookie announces runs.
+        has_table: whether there is an offset table.
+        first: index of the first container.
+        owner: of each container, the bitmap.
+        nth: of each container, its index in the bitmap.
+    """
+
+    begin: Index
+    room: Index
+    counts: Index
+    flags: Index
+    size: Index
+    has_runs: Flags
+    has_table: Flags
+    first: Index
+    owner: Index
+    nth: Index
+
+
 def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
     """Walk many bitmaps; each has to fill its bytes exactly.
 
@@ -195,63 +232,96 @@ def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
         starts: int64[n], where each begins.
         sizes: int64[n], bytes of each; they lie inside.
     """
-    n = len(starts)
+    chosen, heads = _heads(data, starts, sizes)
+    owner = heads.owner
+    at = (heads.begin + heads.flags)[owner] + 4 * heads.nth
+    keys, cards = u16(data, at), u16(data, at + 2) + 1
+    bad = np.zeros(len(chosen), np.bool_)
+    bad[owner[1:][(keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])]] = True
+    is_run = _run_flags(data, heads, bad)
+    payload = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    place = _places(data, heads, is_run, payload, bad)
+    sound, counts = np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.int64)
+    sound[chosen] = ~bad
+    counts[chosen] = np.where(bad, 0, heads.counts)
+    good = ~bad[owner]
+    return ContainerTable(
+        sound,
+        counts,
+        chosen[owner[good]],
+        keys[good],
+        cards[good],
+        np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)[good],
+        (heads.begin[owner] + place)[good],
+        payload[good],
+    )
+
+
+def _heads(data: Bytes, starts: Index, sizes: Index) -> tuple[Index, _Heads]:
+    """Read the cookies; the first result tells which bitmaps have a head that fits in their bytes."""
     chosen = np.flatnonzero(sizes >= _MIN_BITMAP)
     cookie = u32(data, starts[chosen])
     has_runs = (cookie & 0xFFFF) == COOKIE_RUNS
     counts = np.where(has_runs, (cookie >> 16) + 1, u32(data, starts[chosen] + 4))
     flags = np.where(has_runs, 4 + (counts + 7) // 8, _MIN_BITMAP)
     has_table = ~has_runs | (counts >= OFFSETS_FROM)
-    header = flags + 4 * counts * (1 + has_table)
-    keep = (has_runs | (cookie == COOKIE_NO_RUNS)) & (counts <= _BLOCK) & (header <= sizes[chosen])
-    chosen, has_runs, counts, flags, has_table, header = (
-        part[keep] for part in (chosen, has_runs, counts, flags, has_table, header)
-    )
-    begin, room = starts[chosen], sizes[chosen]
+    size = flags + 4 * counts * (1 + has_table)
+    keep = (has_runs | (cookie == COOKIE_NO_RUNS)) & (counts <= _BLOCK) & (size <= sizes[chosen])
+    chosen, counts = chosen[keep], counts[keep]
     first = offsets_of(counts)[:-1]
     owner = np.repeat(np.arange(len(chosen)), counts)
     nth = np.arange(len(owner)) - first[owner]
-    at = (begin + flags)[owner] + 4 * nth
-    keys, cards = u16(data, at), u16(data, at + 2) + 1
+    return chosen, _Heads(
+        starts[chosen],
+        sizes[chosen],
+        counts,
+        flags[keep],
+        size[keep],
+        has_runs[keep],
+        has_table[keep],
+        first,
+        owner,
+        nth,
+    )
 
-    bad = np.zeros(len(chosen), np.bool_)
-    bad[owner[1:][(keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])]] = True
-    is_run = np.zeros(len(owner), np.bool_)
-    flagged = np.flatnonzero(has_runs[owner])
-    flag_at = begin[owner[flagged]] + 4 + (nth[flagged] >> 3)
-    is_run[flagged] = (data[flag_at] >> (nth[flagged] & 7).astype(np.uint8)) & 1
-    last_flags = np.flatnonzero(has_runs & ((counts & 7) > 0))
-    last_at = begin[last_flags] + 4 + (counts[last_flags] >> 3)
-    bad[last_flags] |= (data[last_at] >> (counts[last_flags] & 7).astype(np.uint8)) > 0
-    bad |= has_runs & (sums(is_run, counts) == 0)
 
-    payload = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
-    tabled = np.flatnonzero(has_table[owner])
-    table = u32(data, (begin + flags + 4 * counts)[owner[tabled]] + 4 * nth[tabled])
+def _run_flags(data: Bytes, heads: _Heads, bad: Flags) -> Flags:
+    """Tell which containers hold runs; padding bits, and a cookie of runs without any, are `bad`."""
+    is_run = np.zeros(len(heads.owner), np.bool_)
+    flagged = np.flatnonzero(heads.has_runs[heads.owner])
+    nth = heads.nth[flagged]
+    is_run[flagged] = (data[heads.begin[heads.owner[flagged]] + 4 + (nth >> 3)] >> (nth & 7).astype(np.uint8)) & 1
+    padded = np.flatnonzero(heads.has_runs & ((heads.counts & 7) > 0))
+    counts = heads.counts[padded]
+    bad[padded] |= (data[heads.begin[padded] + 4 + (counts >> 3)] >> (counts & 7).astype(np.uint8)) > 0
+    bad |= heads.has_runs & (sums(is_run, heads.counts) == 0)
+    return is_run
+
+
+def _places(data: Bytes, heads: _Heads, is_run: Flags, payload: Index, bad: Flags) -> Index:
+    """Return where each container begins in its bitmap, and put the sizes of run containers into `payload`.
+
+    Offset tables that differ, and bitmaps that do not end where their bytes do, are `bad`.
+    """
+    tabled = np.flatnonzero(heads.has_table[heads.owner])
+    of = heads.owner[tabled]
+    table = u32(data, (heads.begin + heads.flags + 4 * heads.counts)[of] + 4 * heads.nth[tabled])
     # A run container's size stands at its start. An offset outside of the bitmap is found wrong below.
-    known = is_run[tabled]
-    hints = begin[owner[tabled[known]]] + np.minimum(table[known], room[owner[tabled[known]]] - 2)
+    known = np.flatnonzero(is_run[tabled])
+    hints = heads.begin[of[known]] + np.minimum(table[known], heads.room[of[known]] - 2)
     payload[tabled[known]] = 2 + 4 * u16(data, hints)
     # Without a table there are at most three containers to hop over.
-    hop = (begin + header).copy()
+    hop = heads.begin + heads.size
     for k in range(OFFSETS_FROM - 1):
-        these = np.flatnonzero(~has_table & (counts > k))
-        container = first[these] + k
-        inside = hop[these] + 2 <= begin[these] + room[these]
+        these = np.flatnonzero(~heads.has_table & (heads.counts > k))
+        container = heads.first[these] + k
+        inside = hop[these] + 2 <= heads.begin[these] + heads.room[these]
         bad[these[~inside]] = True
         runs = is_run[container] & inside
         payload[container[runs]] = 2 + 4 * u16(data, hop[these[runs]])
         hop[these] += payload[container]
-
     before = np.cumsum(payload) - payload
-    place = header[owner] + before - before[first[owner]]
-    bad[owner[tabled[table != place[tabled]]]] = True
-    bad |= header + sums(payload, counts) != room
-
-    kinds = np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
-    sound, all_counts = np.zeros(n, np.bool_), np.zeros(n, np.int64)
-    sound[chosen] = ~bad
-    all_counts[chosen] = np.where(bad, 0, counts)
-    good = ~bad[owner]
-    columns = (keys, cards, kinds, begin[owner] + place, payload)
-    return ContainerTable(sound, all_counts, chosen[owner[good]], *(column[good] for column in columns))
+    place = heads.size[heads.owner] + before - before[heads.first[heads.owner]]
+    bad[of[table != place[tabled]]] = True
+    bad |= heads.size + sums(payload, heads.counts) != heads.room
+    return np.asarray(place)

@@ -161,7 +161,7 @@ def survey(
             continue
         rows[i], mix[i] = found.cardinality, found.view.mix
         if rows[i]:
-            low[i], high[i] = found.view.min, found.view.max
+            low[i], high[i] = found.view.min or 0, found.view.max or 0
     return Survey(rows, low, high, mix, crc_ok, errors)
 
 

@@ -124,7 +124,7 @@ def _encode_small(positions: Index, counts: Index) -> ByteStrings:
     _put(out, at[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
     _put_payloads(out, bitmap[owner] + place, low, heads, cards, kinds, run_heads, runs)
 
-    view = memoryview(out)
+    view = out.data
     crcs = [crc32(view[a + 4 : b - 4]) for a, b in zip(begin.tolist(), bounds[1:].tolist(), strict=True)]
     _put(out, bounds[1:] - 4, np.array(crcs, ">u4").view("<u4"), 4)
     return ByteStrings(bounds, out)
