@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SourceTarget, open_source
+from dvcodec.io import RandomAccess, SourceTarget, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 
-__all__ = ["FILE_PATH", "POS", "read_position_deletes", "vectors_from_arrow"]
+__all__ = ["FILE_PATH", "POS", "check_columns", "read_position_deletes", "vectors_from_arrow"]
 
 FILE_PATH = "file_path"
 POS = "pos"
@@ -45,10 +45,10 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
         import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
-    with open_source(source) as opened, pq.ParquetFile(_RandomAccess(opened), pre_buffer=False) as file:
-        _check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
+    with open_source(source) as opened, pq.ParquetFile(RandomAccess(opened), pre_buffer=False) as file:
+        check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
         # Paths repeat: reading them as a dictionary keeps one string per file.
-        with pq.ParquetFile(_RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
+        with pq.ParquetFile(RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
             return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
 
 
@@ -84,7 +84,7 @@ def _batches(data: Any) -> Iterator[Any]:
 
 def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> Iterator[tuple[str, RowSet]]:
     """Group one batch by data file: one stable sort by file code, then slices."""
-    _check_columns(batch.schema, file_column, pos_column)
+    check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
         if batch.column(name).null_count:
             raise UsageError(f"column {name!r} holds {batch.column(name).null_count} nulls")
@@ -111,7 +111,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         yield path, RowSet(positions[start:stop])
 
 
-def _check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
+def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
     """Check that both columns are there once, and that data files are strings, as they are or in a dictionary."""
     for name in (file_column, pos_column):
         count = schema.names.count(name)
@@ -122,41 +122,3 @@ def _check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: 
     kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
     if str(kind) not in ("string", "large_string", "string_view"):
         raise UsageError(f"{where}column {file_column!r} holds {kind}, not strings")
-
-
-class _RandomAccess:
-    """A `Source` as the file object that pyarrow wants."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self._at = 0
-        self.closed = False
-
-    def read(self, size: int | None = None) -> bytes:
-        left = max(self._source.size - self._at, 0)
-        count = left if size is None or size < 0 else min(size, left)
-        data = bytes(self._source.read(self._at, count))
-        self._at += count
-        return data
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._source.size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        """Nothing to flush."""
-
-    def close(self) -> None:
-        self.closed = True

@@ -5,10 +5,11 @@ A source is anything that can be read by (offset, size): bytes, a path, an open 
 """
 
 from dvcodec.io.sink import Sink, SinkTarget, open_sink, remove, target_name
-from dvcodec.io.source import Source, SourceTarget, list_names, open_source, read_window
+from dvcodec.io.source import RandomAccess, Source, SourceTarget, list_names, open_source, read_window
 from dvcodec.io.target import is_url
 
 __all__ = [
+    "RandomAccess",
     "Sink",
     "SinkTarget",
     "Source",

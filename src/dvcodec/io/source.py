@@ -15,7 +15,7 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["Source", "SourceTarget", "list_names", "open_source", "read_window"]
+__all__ = ["RandomAccess", "Source", "SourceTarget", "list_names", "open_source", "read_window"]
 
 
 @runtime_checkable
@@ -116,6 +116,51 @@ def _remote(url: str, name: str | None) -> Source:
             data = filesystem.cat_file(path)
             return _RangeSource(name or url, len(data), lambda offset, count: data[offset : offset + count])
     return _RangeSource(name or url, int(size), fetch)
+
+
+class RandomAccess:
+    """A `Source` as the read-only file object that pyarrow wants."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._at = 0
+        self.closed = False
+
+    def read(self, size: int | None = None) -> bytes:
+        """Return `size` bytes, or all that are left."""
+        left = max(self._source.size - self._at, 0)
+        count = left if size is None or size < 0 else min(size, left)
+        data = bytes(self._source.read(self._at, count))
+        self._at += count
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move; return where to."""
+        self._at = offset + (0, self._at, self._source.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Return where it stands."""
+        return self._at
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tell that it can be read in any order."""
+        return True
+
+    def writable(self) -> bool:
+        """Tell that it cannot be written."""
+        return False
+
+    def flush(self) -> None:
+        """Nothing to flush."""
+
+    def close(self) -> None:
+        """Nothing to close: the source is its opener's."""
+        self.closed = True
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:

@@ -8,7 +8,7 @@ What these share:
 - A **vectors** DataFrame has at least ``data_file string, dv binary``, one row a data file.
 - A ``dv`` is one whole frame (length field, magic, vector, CRC), in any of the layouts that `dvcodec.decode_at`
   knows; what is made here is the frame that Iceberg, Delta and Paimon 64-bit share.
-- Positions are 0-based physical row positions in the data file: Spark's ``_metadata.row_index``, never the order of rows.
+- Positions are 0-based physical row positions in the data file (``_metadata.row_index``), never the order of rows.
 - Data files are named as their table names them; Spark's ``_metadata.file_path`` is another spelling (see `paths`).
 """
 

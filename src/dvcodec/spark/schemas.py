@@ -57,7 +57,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def _arrow_type(kind: object) -> pa.DataType:
     if isinstance(kind, StructType):
         return pa.struct([pa.field(field.name, _arrow_type(field.dataType)) for field in kind.fields])
-    simple = {
+    simple: dict[type[object], pa.DataType] = {
         BinaryType: pa.binary(),
         BooleanType: pa.bool_(),
         IntegerType: pa.int32(),

@@ -47,7 +47,7 @@ def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
     if not odd.any():  # as nearly always: one aligned gather
         return np.asarray(data[: len(data) & ~1].view("<u2")[spread(starts >> 1, counts)])
     at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
-    return data[at] | data[at + 1].astype(np.uint16) << 8
+    return np.asarray(data[at] | data[at + 1].astype(np.uint16) << 8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import frame, vector
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
-from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM
+from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_sorted
 from dvcodec.core.checksum import crc32
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
@@ -62,7 +62,11 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
 
 
 def _encode_one(positions: Index) -> bytes:
-    return frame.build(Magic.PORTABLE64, vector.encode_payload(RowSet(positions), Magic.PORTABLE64))
+    if len(positions) and not int(positions[-1]) >> 32:  # known to ascend: nothing is left to check
+        rows = RowSet._wrap({0: from_sorted(positions.astype(np.uint32))})
+    else:
+        rows = RowSet(positions)
+    return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
 
 
 def _put(out: NDArray[np.uint8], at: Index, values: Any, width: int) -> None:

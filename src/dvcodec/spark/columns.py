@@ -1,0 +1,119 @@
+"""Between Arrow's columns and flat NumPy arrays, without copying where the layouts agree.
+
+A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. What reads many vectors at once takes
+the buffer, where each begins and how long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, offsets_of
+
+__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces"]
+
+MAX_OFFSET = 2**31 - 1
+"""Most bytes, or list elements, of one Arrow column with 32-bit offsets, as Spark takes them."""
+
+
+class BinaryColumn(NamedTuple):
+    """Byte strings (or UTF-8 strings) of a column where they lie."""
+
+    data: NDArray[np.uint8]
+    """The buffer they all lie in."""
+    starts: NDArray[np.int64]
+    """Where each begins in `data`, in bytes."""
+    sizes: NDArray[np.int64]
+    """Bytes of each; 0 for a null."""
+    valid: NDArray[np.bool_]
+    """False for a null."""
+
+    def view(self, i: int) -> memoryview:
+        """Return one of them, without copying; a null has no bytes."""
+        start = int(self.starts[i])
+        return self.data.data[start : start + int(self.sizes[i])]
+
+
+def binary_column(column: pa.Array) -> BinaryColumn:
+    """Take an Arrow array of binary or strings (large or not) apart. Nothing is copied; slices are fine.
+
+    Raises:
+        UsageError: the column is of another type.
+    """
+    kind = column.type
+    large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
+    if not (large or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        raise UsageError(f"need a binary column, not one of {kind}")
+    count = len(column)
+    _, offsets, data = column.buffers()
+    if not count or offsets is None:
+        none = np.zeros(count, np.int64)
+        return BinaryColumn(np.zeros(0, np.uint8), none, none, _valid(column))
+    width = 8 if large else 4
+    at = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
+    valid = _valid(column)
+    sizes = np.diff(at)
+    if column.null_count:
+        sizes[~valid] = 0
+    return BinaryColumn(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), at[:-1], sizes, valid)
+
+
+def _valid(column: pa.Array) -> NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return byte strings as an Arrow binary array over the same bytes.
+
+    Args:
+        strings: they must not be changed afterwards.
+        valid: False makes a null; None means that there is none.
+
+    Raises:
+        UsageError: more than 2**31 - 1 bytes: cut them into several batches (see `pieces`).
+    """
+    if len(strings.data) > MAX_OFFSET:
+        raise UsageError(f"{len(strings.data)} bytes do not fit one column of a batch, at most {MAX_OFFSET} do")
+    nulls, count = _bits(valid)
+    buffers = [nulls, pa.py_buffer(strings.offsets.astype("<i4")), pa.py_buffer(np.ascontiguousarray(strings.data))]
+    return pa.Array.from_buffers(pa.binary(), len(strings), buffers, null_count=count)
+
+
+def list_array(values: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array:
+    """Return runs of numbers as an Arrow array of lists.
+
+    Args:
+        values: int64, the numbers of all lists one behind the other; not copied.
+        counts: numbers in each list.
+
+    Raises:
+        UsageError: more than 2**31 - 1 numbers.
+    """
+    if len(values) > MAX_OFFSET:
+        raise UsageError(f"{len(values)} numbers do not fit one column of a batch, at most {MAX_OFFSET} do")
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pa.array(values))
+
+
+def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
+    if valid is None or valid.all():
+        return None, 0
+    return pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - valid.sum())
+
+
+def pieces(weights: NDArray[np.int64], budget: int) -> Iterator[slice]:
+    """Cut a row of things into stretches that together weigh at most `budget`; a heavier one is by itself."""
+    total = np.cumsum(weights)
+    first = 0
+    while first < len(weights):
+        done = int(total[first - 1]) if first else 0
+        stop = max(int(np.searchsorted(total, done + budget, side="right")), first + 1)
+        yield slice(first, stop)
+        first = stop

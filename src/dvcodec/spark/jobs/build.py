@@ -1,0 +1,144 @@
+"""From rows of (data file, position) to one vector a data file.
+
+Shipping rows from the JVM to Python is what such a job costs, not the bitmaps. So rows become partial vectors where
+they are read, and only those are shuffled (strategy ``partial``); unless every data file has so few of the rows of a
+task that its partial vectors are no smaller than the rows (``shuffle``). Files of positions are read by the Python
+workers themselves: their rows never see the JVM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
+
+from dvcodec.core.errors import UsageError
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer, VectorGatherer
+from dvcodec.spark.schemas import VECTORS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "unite"]
+
+Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
+STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_SAMPLE_ROWS = 200_000
+_FEW = 32
+"""Rows of a data file in one chunk below which its partial vector is no smaller than its rows."""
+
+
+def build_vectors(
+    source: DataFrame | str | os.PathLike[str] | list[str] | tuple[str, ...],
+    file_col: str = FILE_PATH,
+    pos_col: str = POS,
+    *,
+    strategy: Strategy = "auto",
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Build one deletion vector a data file.
+
+    The bytes are those of Iceberg Java for the same rows, whatever the strategy and the order of the rows.
+
+    Args:
+        source: rows of (data file, position), in any order, duplicates fine; or paths of Parquet files of such rows
+            (Iceberg's position deletes, say: files, folders or globs), which the Python workers read themselves.
+        file_col: string column: the data file, spelled as its table spells it. Spark's ``_metadata.file_path`` is
+            another spelling: see `dvcodec.spark.paths`.
+        pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
+        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``auto`` looks at 200,000 rows
+            of the first tasks to find how many rows of one data file come together. Paths always are ``partial``.
+        spark: the session that reads paths; by custom the active one.
+
+    Returns:
+        `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
+
+    Raises:
+        UsageError: a column is missing or of another type. While it runs: a null, or a negative position.
+    """
+    if strategy not in STRATEGIES:
+        raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
+    if isinstance(source, (str, os.PathLike, list, tuple)):
+        if strategy == "shuffle":
+            raise UsageError("files of positions are read in the workers, where strategy 'shuffle' has no meaning")
+        paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+        return unite(_read_paths([os.fspath(path) for path in paths], file_col, pos_col, spark))
+    rows = _rows(source, file_col, pos_col)
+    if strategy == "auto":
+        strategy = _choose(rows)
+    if strategy == "shuffle":
+        return rows.repartition("data_file").mapInArrow(_build, VECTORS)
+    return unite(rows.mapInArrow(_partial, VECTORS))
+
+
+def unite(partials: DataFrame) -> DataFrame:
+    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file.
+
+    ``repartition`` keeps a data file in one task; a rebalancing hint would not.
+    """
+    return partials.repartition("data_file").mapInArrow(_unite, VECTORS)
+
+
+def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
+    """Choose and check the two columns."""
+    chosen = source.select(sf.col(file_col).alias("data_file"), sf.col(pos_col).alias("pos"))
+    file_type, pos_type = (field.dataType for field in chosen.schema.fields)
+    if not isinstance(file_type, StringType):
+        raise UsageError(f"column {file_col!r} holds {file_type.simpleString()}, not strings")
+    if not isinstance(pos_type, _INTEGERS):
+        raise UsageError(f"column {pos_col!r} holds {pos_type.simpleString()}, not integers")
+    return chosen.withColumn("pos", sf.col("pos").cast("long"))
+
+
+def _choose(rows: DataFrame) -> Strategy:
+    """Guess from the first rows how many of one data file a chunk will hold.
+
+    n rows drawn at random from f files show about f (1 - exp(-n/f)) of them. Rows in file order show fewer, which
+    speaks for partial vectors, rightly.
+    """
+    sample = rows.select("data_file").limit(_SAMPLE_ROWS)
+    found = sample.agg(sf.count(sf.lit(1)).alias("rows"), sf.count_distinct("data_file").alias("files")).first()
+    if found is None or not found["rows"]:
+        return "partial"
+    candidates = np.geomspace(found["files"], 1e9, 200)
+    shown = candidates * -np.expm1(-found["rows"] / candidates)
+    files = candidates[int(np.abs(shown - found["files"]).argmin())]
+    return "partial" if CHUNK_ROWS / files >= _FEW else "shuffle"
+
+
+def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows to vectors; a data file may come several times."""
+    gatherer = RowGatherer()
+    for batch in batches:
+        yield from gatherer.add(batch.column(0), batch.column(1))
+    yield from gatherer.flush()
+
+
+def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Partial vectors to one a data file."""
+    gatherer = VectorGatherer(trusted=True)
+    for batch in batches:
+        gatherer.add(batch.column(0), batch.column(2), batch.column(1))
+    yield from gatherer.flush()
+
+
+def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All rows of some data files to their vectors."""
+    yield from _unite(_partial(batches))
+
+
+def _read_paths(paths: list[str], file_col: str, pos_col: str, spark: SparkSession | None) -> DataFrame:
+    from pyspark.sql import SparkSession as Sessions  # noqa: PLC0415  (the class, not a session)
+
+    from dvcodec.spark.sources.position_deletes import PositionDeleteSource  # noqa: PLC0415
+
+    session = spark or Sessions.active()
+    session.dataSource.register(PositionDeleteSource)
+    return PositionDeleteSource.read(session, paths, file_col, pos_col)

@@ -1,0 +1,162 @@
+"""Data source ``dvcodec_position_deletes``: Parquet rows of (data file, position), read as partial vectors.
+
+Rows that the JVM never sees cost a fraction of those it ships to Python: a worker reads whole row groups with pyarrow,
+the data files dictionary-encoded, and gives Spark vectors only. A data file may come out several times, from several
+tasks: `dvcodec.spark.jobs.build_vectors` unites them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from dvcodec.core.errors import UsageError
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
+from dvcodec.io import RandomAccess, open_source
+from dvcodec.io.target import local_path
+from dvcodec.spark.gather import RowGatherer
+from dvcodec.spark.schemas import VECTORS
+from dvcodec.spark.sources.options import _Options
+from dvcodec.spark.sources.storage import FileEntry, find
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["PositionDeleteSource"]
+
+NAME = "dvcodec_position_deletes"
+PARTITION_BYTES = 16 << 20
+"""Bytes of Parquet that one task reads, by custom: some millions of rows, the size of a chunk."""
+OPEN_COST = 1 << 18
+"""Bytes that opening a file is as good as: many small files are packed together."""
+_BATCH_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The row groups of a file that begin in a range of its bytes: Parquet files are split without reading them."""
+
+    path: str
+    start: int
+    stop: int
+
+
+class PositionDeletePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        super().__init__(None)
+        self.pieces = pieces
+
+
+class PositionDeleteSource(DataSource):
+    """Parquet files of (data file, position), as vectors: `VECTORS`, a data file possibly several times.
+
+    Options: ``path`` (or several paths in ``load``), ``file-column`` (``file_path``), ``position-column`` (``pos``),
+    ``partition-bytes`` (16 MB).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format``."""
+        return NAME
+
+    @classmethod
+    def read(cls, spark: SparkSession, paths: Sequence[str], file_column: str, position_column: str) -> DataFrame:
+        """Read paths through a session in which this source is registered."""
+        reader = spark.read.format(NAME).option("file-column", file_column).option("position-column", position_column)
+        return reader.load(list(paths))
+
+    def schema(self) -> StructType:
+        """Return `VECTORS`."""
+        return VECTORS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plan the reading. Another schema than `VECTORS` is refused."""
+        if schema != VECTORS:
+            raise UsageError(f"{NAME} reads {VECTORS.simpleString()}, not {schema.simpleString()}")
+        given = _Options(self.options)
+        reader = PositionDeleteReader(
+            given.paths(),
+            given.text("file-column") or FILE_PATH,
+            given.text("position-column") or POS,
+            given.size("partition-bytes", PARTITION_BYTES),
+        )
+        given.expect_all_known()
+        return reader
+
+
+class PositionDeleteReader(DataSourceReader):
+    """Splits files into tasks, and reads them there."""
+
+    def __init__(self, paths: Sequence[str], file_column: str, position_column: str, partition_bytes: int) -> None:
+        self.paths = paths
+        self.file_column = file_column
+        self.position_column = position_column
+        self.partition_bytes = partition_bytes
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """List files, cut large ones, pack small ones together."""
+        found: list[InputPartition] = []
+        pieces: list[Piece] = []
+        weight = 0
+        for entry in itertools.chain.from_iterable(find(path).files for path in self.paths):
+            for piece in self._cut(entry):
+                cost = piece.stop - piece.start + OPEN_COST
+                if pieces and weight + cost > self.partition_bytes + OPEN_COST:
+                    found.append(PositionDeletePartition(tuple(pieces)))
+                    pieces, weight = [], 0
+                pieces.append(piece)
+                weight += cost
+        if pieces:
+            found.append(PositionDeletePartition(tuple(pieces)))
+        return found
+
+    def _cut(self, entry: FileEntry) -> Iterator[Piece]:
+        count = max(-(-entry.size // self.partition_bytes), 1)
+        bounds = [entry.size * i // count for i in range(count + 1)]
+        for start, stop in itertools.pairwise(bounds):
+            yield Piece(entry.path, start, stop)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the row groups of a task and yield vectors."""
+        assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark hands back what `partitions` gave)
+        gatherer = RowGatherer()
+        for piece in partition.pieces:
+            with _open_parquet(piece.path, self.file_column) as file:
+                check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
+                groups = [i for i in range(file.num_row_groups) if piece.start <= _begin(file, i) < piece.stop]
+                columns = [self.file_column, self.position_column]
+                if not groups:
+                    continue
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
+                    yield from gatherer.add(batch[self.file_column], batch[self.position_column])
+        yield from gatherer.flush()
+
+
+@contextmanager
+def _open_parquet(path: str, file_column: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; the data files are read as the dictionary that they nearly always are."""
+    if local_path(path) is not None:
+        with pq.ParquetFile(local_path(path), read_dictionary=[file_column], memory_map=True) as file:
+            yield file
+        return
+    with (
+        open_source(path) as source,
+        pq.ParquetFile(RandomAccess(source), read_dictionary=[file_column], pre_buffer=True) as file,
+    ):
+        yield file
+
+
+def _begin(file: pq.ParquetFile, group: int) -> int:
+    """Return the byte where a row group begins: where the first page of its first column is."""
+    column: Any = file.metadata.row_group(group).column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
