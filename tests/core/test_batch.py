@@ -1,0 +1,193 @@
+"""Many framed vectors at once: the same as one by one, for sound ones and for every kind of damage."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dvcodec import CardinalityMismatch, ChecksumMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, paimon
+from dvcodec import iceberg as ice
+from dvcodec.core import batch, vector
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings
+
+pieces = st.one_of(
+    st.tuples(st.integers(0, 1 << 20), st.integers(1, 70_000)).map(lambda p: range(p[0], p[0] + p[1])),
+    st.lists(st.integers(0, 1 << 19), max_size=40),
+    st.lists(st.integers(0, 1 << 34), max_size=4),
+    st.tuples(st.integers(0, 9), st.integers(2040, 2056)).map(lambda p: range(p[0], p[0] + 3 * p[1], 3)),
+    st.tuples(st.integers(0, 1 << 17), st.integers(4094, 4100)).map(lambda p: range(p[0], p[0] + 2 * p[1], 2)),
+)
+row_sets = st.lists(st.lists(pieces, max_size=3).map(lambda parts: RowSet.union(*map(RowSet, parts))), max_size=12)
+
+
+def flat(sets: list[RowSet]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    parts = [np.zeros(0, np.int64), *(rows.to_numpy() for rows in sets)]
+    return np.concatenate(parts), np.array([len(rows) for rows in sets], np.int64)
+
+
+def joined(frames: list[bytes], gap: bytes = b"") -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    """Frames in one buffer, with something between them, so that they begin at even and at odd bytes."""
+    strings = ByteStrings.from_list([part for data in frames for part in (gap, data)])
+    return strings.data.tobytes(), strings.offsets[:-1][1::2], strings.lengths[1::2]
+
+
+@given(row_sets)
+def test_encode_gives_the_bytes_of_one_by_one(sets: list[RowSet]) -> None:
+    assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
+
+
+@given(row_sets, st.sampled_from([b"", b"x", b"xy"]))
+def test_expand_and_survey_say_what_is_in_them(sets: list[RowSet], gap: bytes) -> None:
+    frames = [encode_as(i, rows) for i, rows in enumerate(sets)]
+    data, starts, sizes = joined(frames, gap)
+    positions, counts = batch.expand(data, starts, sizes)
+    want_positions, want_counts = flat(sets)
+    assert counts.tolist() == want_counts.tolist()
+    assert np.array_equal(positions, want_positions)
+    found = batch.survey(data, starts, sizes, cardinalities=want_counts)
+    assert not found.errors
+    assert found.crc_ok.all()
+    assert found.cardinality.tolist() == want_counts.tolist()
+    assert found.min.tolist() == [-1 if rows.min is None else rows.min for rows in sets]
+    assert found.max.tolist() == [-1 if rows.max is None else rows.max for rows in sets]
+    assert found.mix.tolist() == [list(rows.containers) for rows in sets]
+
+
+def encode_as(i: int, rows: RowSet) -> bytes:
+    """One of the three layouts, as the index will have it."""
+    if i % 3 == 1:
+        return delta.encode(rows, layout="native")
+    if i % 3 == 2 and (rows.max or 0) < 2**31:
+        return paimon.encode(rows)
+    return ice.encode(rows)
+
+
+def test_none_at_all() -> None:
+    none = np.zeros(0, np.int64)
+    assert batch.encode(none, none).to_list() == []
+    assert not batch.survey(b"", none, none).errors
+    assert batch.expand(b"", none, none)[0].tolist() == []
+
+
+SOUND = [
+    RowSet(),
+    RowSet([7]),
+    RowSet([1, 70_000, 140_000, 1 << 20]),
+    RowSet.from_ranges([(5, 900), (1000, 1001)]),
+    RowSet.from_ranges([(i << 16, (i << 16) + 300 + i) for i in range(5)]) | RowSet(range(1 << 20, 1 << 20 | 40, 2)),
+    RowSet(range(0, 20_000, 2)),
+    RowSet.from_ranges([(10, 70_000)]) | RowSet(range(200_000, 220_000, 2)) | RowSet([1 << 21]),
+    RowSet([3, 1 << 32]),
+]
+
+
+def with_crc(data: bytes) -> bytes:
+    """Damaged inside, with a CRC that hides it."""
+    return data[:-4] + crc32(data[4:-4]).to_bytes(4, "big")
+
+
+def one_by_one(data: bytes) -> RowSet | str:
+    """The value, or what is wrong, as `core.vector` says it."""
+    try:
+        found = vector.read(Cursor(data), exact=True)
+        found.check()
+    except DecodeError as err:
+        return f"{type(err).__name__}: {err.what}"
+    return found.load()
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["as it is", "with a CRC that fits"])
+def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
+    chance = random.Random(5)
+    frames = []
+    for rows in SOUND:
+        for encoded in (ice.encode(rows), paimon.encode(rows) if (rows.max or 0) < 2**31 else ice.encode(rows)):
+            frames.append(encoded)
+            for _ in range(250):
+                damaged = bytearray(encoded)
+                for _ in range(chance.choice([1, 1, 2, 8])):
+                    damaged[chance.randrange(min(len(damaged), 200))] ^= 1 << chance.randrange(8)
+                frames.append(with_crc(bytes(damaged)) if hidden else bytes(damaged))
+            frames += [encoded[:size] for size in range(min(len(encoded), 120))]
+            frames.append(encoded + b"\0")
+    data, starts, sizes = joined(frames, b"?")
+    found = batch.survey(data, starts, sizes)
+    agreed = 0
+    for i, encoded in enumerate(frames):
+        want = one_by_one(encoded)
+        if isinstance(want, RowSet):
+            assert i not in found.errors
+            assert (found.cardinality[i], found.crc_ok[i]) == (len(want), True)
+            assert (found.min[i], found.max[i]) == (
+                -1 if want.min is None else want.min,
+                -1 if want.max is None else want.max,
+            )
+            values, counts = batch.expand(encoded, np.array([0]), np.array([len(encoded)]))
+            assert (RowSet(values), counts.tolist()) == (want, [len(want)])
+            agreed += 1
+        else:
+            assert f"{type(found.errors[i]).__name__}: {found.errors[i].what}" == want
+            assert found.cardinality[i] == 0
+            assert not isinstance(found.errors[i], ChecksumMismatch) or not found.crc_ok[i]
+    assert agreed >= 2 * len(SOUND)
+
+
+def test_errors_say_where() -> None:
+    good, bad = ice.encode(RowSet([1, 2])), bytearray(ice.encode(RowSet([3, 4])))
+    bad[30] ^= 1
+    data, starts, sizes = joined([good, bytes(bad)])
+    found = batch.survey(data, starts, sizes, source="x.puffin", base=1000)
+    assert list(found.errors) == [1]
+    assert str(found.errors[1]).startswith(f"x.puffin at byte {1000 + len(good) + len(bad) - 4}: CRC-32")
+    assert found.crc_ok.tolist() == [True, False]
+    with pytest.raises(ChecksumMismatch):
+        batch.expand(data, starts, sizes)
+    assert not batch.survey(data, starts[:1], sizes[:1], verify_checksum=False).errors
+
+
+def test_what_metadata_says_is_compared() -> None:
+    data, starts, sizes = joined([ice.encode(RowSet([1, 2])), ice.encode(RowSet([5])), ice.encode(RowSet([6]))])
+    found = batch.survey(data, starts, sizes, cardinalities=np.array([2, 2, -1]))
+    assert list(found.errors) == [1]
+    assert isinstance(found.errors[1], CardinalityMismatch)
+
+
+def test_layouts_that_are_not_allowed() -> None:
+    data, starts, sizes = joined([paimon.encode(RowSet([1])), ice.encode(RowSet([1]))])
+    found = batch.survey(data, starts, sizes, allowed=(Magic.PORTABLE64,))
+    assert list(found.errors) == [0]
+
+
+def test_limits_hold() -> None:
+    data, starts, sizes = joined([ice.encode(RowSet(range(100))), ice.encode(RowSet([1]))])
+    found = batch.survey(data, starts, sizes, limits=Limits(max_cardinality=99))
+    assert [(i, type(err)) for i, err in found.errors.items()] == [(0, LimitExceeded)]
+    assert list(batch.survey(data, starts, sizes, limits=Limits(max_vector_bytes=30)).errors) == [0, 1]
+    with pytest.raises(LimitExceeded):
+        batch.expand(data, starts, sizes, limits=Limits(max_cardinality=99))
+
+
+def test_many_rows_are_refused_before_they_are_expanded() -> None:
+    data, starts, sizes = joined([ice.encode(RowSet.from_ranges([(0, 1 << 31)]))] * 64)
+    with pytest.raises(LimitExceeded, match="max_rows"):
+        batch.expand(data, starts, sizes)
+    assert batch.survey(data, starts, sizes).cardinality.tolist() == [1 << 31] * 64
+
+
+def test_java_writes_the_same_bytes(own_vectors: Path) -> None:
+    files = sorted((own_vectors / "iceberg").glob("java-*/*.dv"))
+    sets = [ice.decode(path.read_bytes()) for path in files]
+    frames = [path.read_bytes() for path in files]
+    assert len(frames) > 10
+    assert batch.encode(*flat(sets)).to_list() == frames
+    data, starts, sizes = joined(frames)
+    assert not batch.survey(data, starts, sizes).errors
