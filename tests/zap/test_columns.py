@@ -16,6 +16,7 @@ from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segm
 from dvcodec.zap import postings as lists
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.stored import iter_stored
 from zap.craft import VERSIONS, Craft, minimal
 from zap.pieces import Sample, sample
 
@@ -25,7 +26,7 @@ Row = dict[str, Any]
 NAMES = sorted(SCHEMAS)
 
 
-def rows(segment: Segment, table: str, fields: list[str] | None = None, **options: int) -> list[Row]:
+def rows(segment: Segment, table: str, fields: list[str] | None = None, **options: Any) -> list[Row]:
     batches = list(segment.to_arrow(table, fields, **options))
     for batch in batches:
         batch.validate(full=True)
@@ -50,6 +51,9 @@ def expected(segment: Segment, table: str, fields: Sequence[str] | None = None) 
                     )
         return found
     for name in names_of(segment, fields):
+        if table == "fields":
+            found.append(field_of(segment, name))
+            continue
         if table == "doc_values":
             found += [
                 {"field": name, "doc": doc, "value": term} for doc, terms in segment.doc_values(name) for term in terms
@@ -67,6 +71,26 @@ def expected(segment: Segment, table: str, fields: Sequence[str] | None = None) 
                 continue
             found += list_of(segment, table, name, term)
     return found
+
+
+def field_of(segment: Segment, name: str) -> Row:
+    info = segment.field(name)
+    options = None
+    if segment.version == 17:
+        assert info.options is not None
+        options = [flag.name for flag in FieldOptions if info.options & flag]
+    return {
+        "field": name,
+        "id": [other.name for other in segment.fields].index(name),
+        "terms": None if info.dictionary is None else len(list(segment.terms(name))),
+        "doc_value_bytes": None if info.doc_values is None else info.doc_values[1] - info.doc_values[0],
+        "options": options,
+        "synonyms": segment.thesaurus(name) is not None,
+        "vectors": segment.vectors(name) is not None,
+        "shapes": info.shapes is not None,
+        "version": segment.footer.version,
+        "docs": segment.footer.num_docs,
+    }
 
 
 def list_of(segment: Segment, table: str, name: str, term: bytes) -> list[Row]:
@@ -132,7 +156,7 @@ def test_only_some_fields(few: Segment, table: str) -> None:
 
 
 def test_schemas_are_what_is_promised() -> None:
-    assert NAMES == ["doc_values", "locations", "postings", "stored", "terms"]
+    assert NAMES == ["doc_values", "fields", "locations", "postings", "stored", "terms"]
     names = pa.dictionary(pa.int32(), pa.string())
     for table, schema in SCHEMAS.items():
         assert schema.field("field").type == names
@@ -148,10 +172,11 @@ def test_schemas_are_what_is_promised() -> None:
 @pytest.mark.parametrize("table", NAMES)
 def test_segments_without_documents_have_no_rows(version: int, table: str) -> None:
     with table_of([], version) as segment:
-        assert rows(segment, table) == []
-        assert rows(segment, table, ["_id"]) == []
+        none = expected(segment, table) if table == "fields" else []
+        assert rows(segment, table) == none
+        assert rows(segment, table, ["_id"]) == none
     with table_of([Document(b"a", (Field("f"),))], version) as segment:
-        assert rows(segment, table, ["f"]) == ([] if table != "stored" else expected(segment, table, ["f"]))
+        assert rows(segment, table, ["f"]) == (expected(segment, table, ["f"]) if table in ("stored", "fields") else [])
 
 
 def test_one_hits_are_marked() -> None:
@@ -217,12 +242,55 @@ def test_a_merged_segment_has_the_same_tables() -> None:
                 assert rows(merged, table) == rows(segment, table)
 
 
+def test_what_fields_are_kept_for() -> None:
+    kept = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
+    found = [Document(b"a", (Field("f", b"v", options=kept, terms=(Term(b"x"), Term(b"y")), length=2), Field("g")))]
+    with table_of(found, 17) as segment:
+        first, second, third = rows(segment, "fields")
+        assert (first["field"], first["id"], first["terms"], first["docs"], first["version"]) == ("_id", 0, 1, 1, 17)
+        assert (second["field"], second["terms"], second["options"]) == ("f", 2, ["INDEXED", "STORED", "DOC_VALUES"])
+        assert second["doc_value_bytes"] > 0
+        assert (third["field"], third["doc_value_bytes"]) == ("g", None)
+    with table_of(found, 16) as segment:
+        assert [row["options"] for row in rows(segment, "fields")] == [None] * 3
+
+
+def test_only_some_documents(few: Segment) -> None:
+    everything = rows(few, "stored")
+    assert everything
+    for start in range(few.num_docs + 1):
+        for stop in range(start, few.num_docs + 1):
+            found = rows_of_docs(few, range(start, stop))
+            assert found == [row for row in everything if start <= row["doc"] < stop]
+    one = rows_of_docs(few, range(1), ["_id"])
+    assert one == [row for row in everything if row["doc"] == 0 and row["field"] == "_id"]
+
+
+def rows_of_docs(segment: Segment, docs: range, fields: list[str] | None = None) -> list[Row]:
+    return rows(segment, "stored", fields, docs=docs)
+
+
 # ------------------------------------------------------------------ what is refused
+
+
+def test_documents_that_are_not_there() -> None:
+    with Segment.open(minimal(15).finish()) as segment:
+        last = segment.num_docs
+        for wrong in (range(last + 1), range(-1, 1), range(2, 1)):
+            with pytest.raises(UsageError, match="document numbers of"):
+                segment.to_arrow("stored", docs=wrong)
+        with pytest.raises(UsageError, match="table stored only"):
+            segment.to_arrow("postings", docs=range(1))
+        with pytest.raises(UsageError, match="without steps"):
+            segment.to_arrow("stored", docs=range(0, last, 2))
+        for start, stop in ((-1, 1), (1, 0), (0, last + 1)):
+            with pytest.raises(UsageError, match=f"documents {start} to {stop} of {last}"):
+                next(iter_stored(segment.data, segment.footer, len(segment.fields), start=start, stop=stop))
 
 
 def test_tables_fields_and_sizes_that_are_none() -> None:
     with Segment.open(minimal(15).finish()) as segment:
-        with pytest.raises(UsageError, match="terms, postings, locations, stored, doc_values, not 'edges'"):
+        with pytest.raises(UsageError, match="terms, postings, locations, stored, doc_values, fields, not 'edges'"):
             list(segment.to_arrow("edges"))
         with pytest.raises(UsageError, match="no field 'x'"):
             list(segment.to_arrow("terms", ["_id", "x"]))

@@ -17,6 +17,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.doc_values import decode_doc_values, split_terms
+from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.norms import norm_values
@@ -51,6 +52,20 @@ SCHEMAS = {
     ),
     "stored": pa.schema([("doc", pa.int64()), _FIELD, ("type", pa.string()), ("value", pa.binary()), _ARRAY_POSITIONS]),
     "doc_values": pa.schema([_FIELD, ("doc", pa.int64()), ("value", pa.binary())]),
+    "fields": pa.schema(
+        [
+            _FIELD,
+            ("id", pa.int64()),
+            ("terms", pa.int64()),
+            ("doc_value_bytes", pa.int64()),
+            ("options", pa.list_(pa.string())),
+            ("synonyms", pa.bool_()),
+            ("vectors", pa.bool_()),
+            ("shapes", pa.bool_()),
+            ("version", pa.int64()),
+            ("docs", pa.int64()),
+        ]
+    ),
 }
 """Table -> its columns.
 
@@ -59,22 +74,26 @@ postings: ``freq`` is 0 and ``norm`` infinite where the field does not count.
 locations: ``source_field`` is where the token came from, ``start`` and ``end`` are bytes of its value.
 stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
 doc_values: one row a term.
+fields: one row a field, from what says where everything is; ``terms`` is what its dictionary states, null without one,
+``doc_value_bytes`` null without doc values, ``options`` (names of `FieldOptions`) null before version 17; ``version``
+and ``docs`` are the segment's.
 """
 
 
 def batches(
-    segment: Segment, what: str, fields: Sequence[str] | None = None, *, batch_rows: int
+    segment: Segment, what: str, fields: Sequence[str] | None = None, *, docs: range | None = None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Return one table of a segment, batch by batch.
 
     Args:
         segment: the segment.
-        what: ``terms``, ``postings``, ``locations``, ``stored`` or ``doc_values``.
+        what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
         fields: only these fields; default: all.
+        docs: only these documents, of the table ``stored``; default: all.
         batch_rows: rows of a batch, at most.
 
     Raises:
-        UsageError: no such table or field.
+        UsageError: no such table, field or documents.
         DecodeError: while it is read, what is not sound.
     """
     if what not in SCHEMAS:
@@ -82,7 +101,13 @@ def batches(
     if batch_rows < 1:
         raise UsageError(f"a batch has at least one row, not {batch_rows}")
     chosen = list(segment.fields) if fields is None else [segment.field(name) for name in fields]
-    return _sliced(_TABLES[what](segment, chosen), batch_rows)
+    if docs is None:
+        return _sliced(_TABLES[what](segment, chosen), batch_rows)
+    if what != "stored" or docs.step != 1:
+        raise UsageError("a range of documents, without steps, can be taken of the table stored only")
+    if not 0 <= docs.start <= docs.stop <= segment.num_docs:
+        raise UsageError(f"document numbers of {segment.name} are 0 to {segment.num_docs - 1}, not {docs}")
+    return _sliced(_stored(segment, chosen, docs), batch_rows)
 
 
 def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -143,11 +168,13 @@ def _locations(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordB
         )
 
 
-def _stored(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+def _stored(segment: Segment, chosen: list[FieldInfo], docs: range | None = None) -> Iterator[pa.RecordBatch]:
     wanted = np.zeros(len(segment.fields), np.bool_)
     wanted[[info.id for info in chosen]] = True
     letters = pa.array([chr(code) for code in range(256)])
-    for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+    start, stop = (0, None) if docs is None else (docs.start, docs.stop)
+    number = len(segment.fields)
+    for columns in iter_stored(segment.data, segment.footer, number, start=start, stop=stop, limits=segment.limits):
         batch = _batch(
             "stored",
             pa.array(columns.docs),
@@ -170,12 +197,36 @@ def _doc_values(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.Record
             yield _batch("doc_values", _constant(segment, info, len(docs)), pa.array(docs), _binary(values))
 
 
+def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    rows = []
+    for info in chosen:
+        dictionary = segment.dictionary(info.name)
+        rows.append(
+            {
+                "field": info.name,
+                "id": info.id,
+                "terms": None if dictionary is None else dictionary.num_keys,
+                "doc_value_bytes": None if info.doc_values is None else info.doc_values[1] - info.doc_values[0],
+                "options": None
+                if info.options is None
+                else [flag.name for flag in FieldOptions if flag in info.options],
+                "synonyms": info.synonyms is not None,
+                "vectors": info.vectors is not None,
+                "shapes": info.shapes is not None,
+                "version": segment.version,
+                "docs": segment.num_docs,
+            }
+        )
+    yield pa.RecordBatch.from_pylist(rows, schema=SCHEMAS["fields"])
+
+
 _TABLES: dict[str, Callable[[Segment, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {
     "terms": _terms,
     "postings": _postings,
     "locations": _locations,
     "stored": _stored,
     "doc_values": _doc_values,
+    "fields": _fields,
 }
 
 

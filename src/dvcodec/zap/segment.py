@@ -320,17 +320,23 @@ class Segment:
     # ------------------------------------------------------------------ columns
 
     def to_arrow(
-        self, what: str, fields: Sequence[str] | None = None, *, batch_rows: int = DEFAULT_ROWS
+        self,
+        what: str,
+        fields: Sequence[str] | None = None,
+        *,
+        docs: range | None = None,
+        batch_rows: int = DEFAULT_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         """Return columns for analysis, batch by batch (extra ``arrow``); their schemas are `columns.SCHEMAS`.
 
         Args:
-            what: ``terms``, ``postings``, ``locations``, ``stored`` or ``doc_values``.
+            what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
             fields: only these fields; default: all.
+            docs: only these documents, of the table ``stored``; default: all.
             batch_rows: rows of a batch, at most.
 
         Raises:
-            UsageError: no such table or field.
+            UsageError: no such table, field or documents.
             MissingExtra: pyarrow is not installed.
             DecodeError: while the batches are read, what is not sound.
         """
@@ -338,7 +344,7 @@ class Segment:
             from dvcodec.zap import columns  # noqa: PLC0415
         except ImportError as err:
             raise MissingExtra("pyarrow", "arrow") from err
-        return columns.batches(self, what, fields, batch_rows=batch_rows)
+        return columns.batches(self, what, fields, docs=docs, batch_rows=batch_rows)
 
 
 @contextmanager

@@ -102,30 +102,37 @@ def iter_stored(
     footer: Footer,
     num_fields: int,
     *,
+    start: int = 0,
+    stop: int | None = None,
     docs_per_batch: int = _BATCH_DOCS,
     batch_bytes: int = _BATCH_BYTES,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[StoredColumns]:
-    """Read the stored values of all documents, a batch at a time.
+    """Read the stored values of all documents, or of a range of them, a batch at a time.
 
     Args:
         data: the segment.
         footer: its footer.
         num_fields: fields of the segment.
+        start: first document.
+        stop: document behind the last; None: to the end.
         docs_per_batch: documents of a batch, at most.
         batch_bytes: bytes of a batch in the file, at most; but one document at least.
         limits: see `decode_stored`; here it bounds a batch, and batches are cut so that what they hold stays below,
             unless it is one document.
 
     Raises:
+        UsageError: the segment does not have these documents.
         DecodeError: see `decode_stored`.
     """
     if docs_per_batch < 1 or batch_bytes < 1:
         raise UsageError("a batch holds at least one document and one byte")
+    stop = footer.num_docs if stop is None else stop
+    if not 0 <= start <= stop <= footer.num_docs:
+        raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
     room = min(batch_bytes, limits.max_blob_bytes // snappy.EXPANSION)
-    start = 0
-    while start < footer.num_docs:
-        bounds = _bounds(data, footer, start, min(start + docs_per_batch, footer.num_docs))
+    while start < stop:
+        bounds = _bounds(data, footer, start, min(start + docs_per_batch, stop))
         count = max(int(np.searchsorted(bounds, bounds[0] + room, side="right")) - 1, 1)
         yield _decode(data, num_fields, start, bounds[: count + 1], limits)
         start += count

@@ -1,0 +1,177 @@
+"""Functions on deletion vectors for ``select``, ``where`` and ``agg``: columns in, columns out.
+
+::
+
+    from dvcodec.spark.functions import dv_cardinality, dv_contains
+
+    deletes.select("data_file", dv_cardinality("dv"))
+    rows.join(broadcast(deletes), "data_file").where(~dv_contains("dv", "row_index"))
+
+A vector is a binary column that holds one whole frame (length, magic, vector, CRC), in any layout: as Iceberg, Delta
+and Paimon store it. Arguments are columns or their names. A null gives a null. A vector that is not sound fails the job
+with an error that says what is wrong; `dv_verify` tells it instead.
+
+They are Arrow UDFs (pandas UDFs around the same functions on pyspark 4.0), over classic sessions and Spark Connect;
+dvcodec has to be installed where Python workers run. Deleting rows of whole tables is faster with `jobs.apply`,
+gathering vectors of whole tables with `jobs.build_vectors` and `jobs.merge`: there vectors and positions do not pass
+through a UDF row by row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from dvcodec.core.errors import UsageError
+from dvcodec.spark.functions.udfs import MAGICS, call
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = [
+    "dv_cardinality",
+    "dv_contains",
+    "dv_decode",
+    "dv_diff",
+    "dv_encode",
+    "dv_positions",
+    "dv_ranges",
+    "dv_union",
+    "dv_verify",
+]
+
+
+def dv_contains(dv: Column | str, pos: Column | str) -> Column:
+    """Tell whether a row is deleted: boolean.
+
+    A vector that many rows of a batch have in common is read once.
+
+    Args:
+        dv: the vector.
+        pos: 0-based physical position of the row in its data file (``_metadata.row_index``); negative ones are in none.
+
+    Example::
+
+        rows.where(~dv_contains("dv", "_metadata.row_index"))
+    """
+    return call("dv_contains", dv, _column(pos).cast("bigint"))
+
+
+def dv_cardinality(dv: Column | str) -> Column:
+    """Count the deleted rows: long.
+
+    Example::
+
+        deletes.agg(F.sum(dv_cardinality("dv")))
+    """
+    return call("dv_cardinality", dv)
+
+
+def dv_positions(dv: Column | str) -> Column:
+    """Return the deleted rows, ascending: array<long>.
+
+    A vector of more than 2**27 rows fails the job, for a row of Spark does not hold them: take `dv_ranges`, or
+    `jobs.explode`, which cuts large vectors.
+
+    Example::
+
+        deletes.select("data_file", F.explode(dv_positions("dv")).alias("pos"))
+    """
+    return call("dv_positions", dv)
+
+
+def dv_ranges(dv: Column | str) -> Column:
+    """Return the maximal ranges of deleted rows: array<struct<start: long, stop: long>>.
+
+    They ascend, and ``stop`` is the row behind the last. Runs are never expanded, however long.
+
+    Example::
+
+        deletes.select("data_file", F.inline(dv_ranges("dv")))
+    """
+    return call("dv_ranges", dv)
+
+
+def dv_union(dv: Column | str) -> Column:
+    """Unite the vectors of a group: binary, in the layout that Iceberg, Delta and Paimon 64-bit share.
+
+    An aggregate function; nulls do not count, a group of nulls gives null. All vectors of a group are in memory at
+    once, and Spark aggregates nothing before the shuffle: for many vectors a data file see `jobs.merge`.
+
+    Example::
+
+        deletes.groupBy("data_file").agg(dv_union("dv").alias("dv"))
+    """
+    return call("dv_union", dv)
+
+
+def dv_diff(old: Column | str, new: Column | str) -> Column:
+    """Compare two vectors: struct<added: binary, restored: binary>.
+
+    ``added`` has the rows that only the new vector deletes, ``restored`` those that only the old one does; both are in
+    the layout that Iceberg, Delta and Paimon 64-bit share, and empty vectors where there are none. Where one of the two
+    is missing, as after an outer join, say that nothing was deleted: ``F.coalesce("old", dv_encode(F.array()))``.
+
+    Example::
+
+        both.select("data_file", dv_cardinality(dv_diff("old", "new")["added"]))
+    """
+    return call("dv_diff", old, new)
+
+
+def dv_encode(
+    positions: Column | str,
+    format: Literal["iceberg", "delta", "paimon64", "paimon32"] = "iceberg",  # noqa: A002
+) -> Column:
+    """Encode row positions as a vector: binary, the bytes of the format's Java writer.
+
+    Args:
+        positions: array of integers, 0-based physical positions, in any order; duplicates are fine. A null or negative
+            position in it fails the job, as does one above 2**31 - 1 in ``paimon32``.
+        format: the first three have the same bytes.
+
+    Raises:
+        UsageError: no such format.
+
+    Example::
+
+        positions.groupBy("file_path").agg(dv_encode(F.collect_list("pos"), "delta").alias("dv"))
+    """
+    if format not in MAGICS:
+        raise UsageError(f"formats of dv_encode are {', '.join(MAGICS)}, not {format!r}")
+    return call(f"dv_encode {format}", _column(positions).cast("array<bigint>"))
+
+
+def dv_decode(dv: Column | str) -> Column:
+    """Tell what a vector is, without expanding it.
+
+    Returns:
+        struct<layout: string, cardinality: long, min: long, max: long, containers: struct<arrays, bitsets, runs: int>>.
+        ``layout`` is portable64 (Iceberg, Delta, Paimon 64-bit), native64 (Delta) or paimon32; ``min`` and ``max`` are
+        the first and last deleted row, null if there is none; ``containers`` counts roaring containers.
+
+    Example::
+
+        deletes.select("data_file", dv_decode("dv").alias("it")).select("data_file", "it.*")
+    """
+    return call("dv_decode", dv)
+
+
+def dv_verify(dv: Column | str) -> Column:
+    """Check a vector whole, as strictly as everywhere, and never fail the job.
+
+    Returns:
+        struct<ok: boolean, crc_ok: boolean, cardinality: long, error: string>. ``error`` says what is wrong, and at
+        which byte of the vector; it is null where ``ok``. ``cardinality`` is there as far as the rows can be counted,
+        which a wrong CRC alone does not prevent.
+
+    Example::
+
+        deletes.select("data_file", dv_verify("dv").alias("it")).where("not it.ok")
+    """
+    return call("dv_verify", dv)
+
+
+def _column(column: Column | str) -> Column:
+    return F.col(column) if isinstance(column, str) else column

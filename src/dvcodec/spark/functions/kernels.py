@@ -1,0 +1,288 @@
+"""What runs in the workers: the Arrow function behind each of `dvcodec.spark.functions`, under the same name.
+
+They take and give Arrow arrays, one element a row, and work through a batch with no loop over rows or positions. They
+can be called from one's own ``mapInArrow`` as well. A null vector gives a null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dvcodec.core import batch, frame, vector
+from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.rowset import RowSet
+from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.functions.checked import POSITION_BITS, Vectors
+
+__all__ = [
+    "dv_cardinality",
+    "dv_contains",
+    "dv_decode",
+    "dv_diff",
+    "dv_encode",
+    "dv_positions",
+    "dv_ranges",
+    "dv_union",
+    "dv_verify",
+]
+
+Index = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+MAX_POSITIONS = 1 << 27
+"""Positions of one vector that `dv_positions` gives: 1 GiB, and half of what a row of Spark holds."""
+_AT_ONCE = 1 << 22
+"""Positions that are expanded at once."""
+_SMALL = 1 << 14
+"""Rows of a vector up to which its positions are worked on together with those of others."""
+_MAX_CODE = 1 << (63 - POSITION_BITS)
+_LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
+_MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
+
+
+# ---------------------------------------------------------------------- asking
+
+
+def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
+    """Tell whether the position is in the vector, row by row.
+
+    Every different vector of the batch is read once, however many rows have it, as after a broadcast join.
+    """
+    encoded = dv.dictionary_encode()
+    vectors = Vectors.of(encoded.dictionary)
+    known = np.asarray(pc.and_(dv.is_valid(), pos.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
+    code = np.asarray(pc.fill_null(encoded.indices, 0)).astype(np.int64)
+    position = np.asarray(pc.fill_null(pos, -1)).astype(np.int64)
+    found = np.zeros(len(dv), np.bool_)
+    if len(vectors.rows):
+        inside = known & (position >= 0) & (position <= vectors.found.max[code])
+        asked = np.bincount(code[inside], minlength=len(vectors.rows))
+        small = vectors.found.cardinality <= 16 * asked + 256
+        small &= (vectors.found.max >> POSITION_BITS == 0) & (len(asked) < _MAX_CODE)
+        few = np.flatnonzero(inside & small[code])
+        chosen = np.flatnonzero(small & (asked > 0))
+        found[few] = _is_in(code[few] << POSITION_BITS | position[few], vectors.keys(chosen, chosen))
+        many = np.flatnonzero(inside & ~small[code])
+        many = many[np.argsort(code[many], kind="stable")]
+        for rows in np.split(many, np.flatnonzero(np.diff(code[many])) + 1) if len(many) else ():
+            found[rows] = vectors.load(int(code[rows[0]])).contains(position[rows])
+    return pa.array(found, mask=~known)
+
+
+def _is_in(wanted: Index, keys: Index) -> Flags:
+    """Tell which of `wanted` are among `keys`, which ascend."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.asarray(keys[at] == wanted)
+
+
+def dv_cardinality(dv: pa.Array) -> pa.Array:
+    """Return the number of rows in each vector."""
+    vectors = Vectors.of(dv)
+    return vectors.spread(vectors.found.cardinality)
+
+
+def dv_decode(dv: pa.Array) -> pa.Array:
+    """Return what each vector is, without expanding it: layout, cardinality, min, max, containers."""
+    vectors = Vectors.of(dv)
+    found = vectors.found
+    magic = vectors.column.data[vectors.starts[:, None] + np.arange(4, 8)]
+    layout = (magic[:, None] == _MAGICS).all(axis=2).argmax(axis=1)
+    mix = [vectors.spread(found.mix[:, k], pa.int32()) for k in range(3)]
+    edges = [_without(vectors.spread(edge), -1) for edge in (found.min, found.max)]
+    return _struct(
+        vectors.column.valid,
+        layout=_LAYOUTS.take(vectors.spread(layout)),
+        cardinality=vectors.spread(found.cardinality),
+        min=edges[0],
+        max=edges[1],
+        containers=pa.StructArray.from_arrays(mix, ["arrays", "bitsets", "runs"]),
+    )
+
+
+def dv_verify(dv: pa.Array) -> pa.Array:
+    """Check each vector whole, and tell what is wrong with it instead of failing."""
+    vectors = Vectors.of(dv, strict=False)
+    found, errors = vectors.found, vectors.found.errors
+    counted = found.cardinality.copy()
+    counted[list(errors)] = -1
+    # A CRC that differs does not keep the rows from being counted.
+    damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
+    again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
+    again.cardinality[list(again.errors)] = -1
+    counted[damaged] = again.cardinality
+    texts: list[str | None] = [None] * len(vectors.column.valid)
+    for i, error in errors.items():
+        texts[int(vectors.rows[i])] = str(vectors.local(i, error))
+    sound = np.ones(len(vectors.rows), np.bool_)
+    sound[list(errors)] = False
+    return _struct(
+        vectors.column.valid,
+        ok=vectors.spread(sound),
+        crc_ok=vectors.spread(found.crc_ok),
+        cardinality=_without(vectors.spread(counted), -1),
+        error=pa.array(texts, pa.string()),
+    )
+
+
+# ---------------------------------------------------------------------- expanding
+
+
+def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """Return the positions in each vector, ascending; a batch comes back in several of bounded size."""
+    for dv in batches:
+        vectors = Vectors.of(dv)
+        counts = np.zeros(len(dv), np.int64)
+        counts[vectors.rows] = vectors.found.cardinality
+        for i in np.flatnonzero(vectors.found.cardinality > MAX_POSITIONS).tolist():
+            wanted = f"at most {MAX_POSITIONS}: take dv_ranges"
+            error = LimitExceeded("positions in one row", expected=wanted, actual=int(vectors.found.cardinality[i]))
+            vectors.refuse(i, error)
+        for part in pieces(counts, _AT_ONCE):
+            chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
+            positions, _ = vectors.expand(chosen)
+            yield _lists(pa.array(positions), counts[part], vectors.column.valid[part])
+
+
+def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """Return the maximal ranges ``[start, stop)`` of each vector; a batch comes back in several of bounded size."""
+    for dv in batches:
+        vectors = Vectors.of(dv)
+        most = np.zeros(len(dv), np.int64)  # ranges there can be: half the values of a bitset, or every row
+        most[vectors.rows] = np.minimum(vectors.found.cardinality, 4 * vectors.sizes)
+        for part in pieces(most, _AT_ONCE):
+            chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
+            ranges, owner = _ranges(vectors, chosen)
+            counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
+            pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in ranges.T], ["start", "stop"])
+            yield _lists(pairs, counts, vectors.column.valid[part])
+
+
+def _ranges(vectors: Vectors, chosen: Index) -> tuple[Index, Index]:
+    """Return the ranges of some vectors, int64[k, 2], and the vector of each; runs of large vectors stay runs."""
+    large = vectors.found.cardinality[chosen] > _SMALL
+    positions, counts = vectors.expand(chosen[~large])
+    owner = np.repeat(chosen[~large], counts)
+    heads = np.flatnonzero(np.append(True, (np.diff(positions) != 1) | (np.diff(owner) != 0)))[: len(positions)]
+    tails = np.append(heads[1:], len(positions)) - 1
+    parts = [np.stack([positions[heads], positions[tails[: len(heads)]] + 1], axis=1)]
+    owners = [owner[heads]]
+    for i in chosen[large].tolist():
+        parts.append(vectors.load(i).ranges())
+        owners.append(np.full(len(parts[-1]), i))
+    ranges, owner = np.concatenate(parts), np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    return ranges[order], owner[order]
+
+
+# ---------------------------------------------------------------------- making
+
+
+def dv_encode(positions: pa.Array, magic: Magic = Magic.PORTABLE64) -> pa.Array:
+    """Encode lists of positions, in any order and with duplicates, as vectors.
+
+    Raises:
+        UsageError: a null or negative position, or one that the layout cannot hold.
+    """
+    flat = positions.flatten()
+    if flat.null_count:
+        raise UsageError(f"dv_encode: {flat.null_count} positions are null")
+    values = np.asarray(flat).astype(np.int64, copy=False)
+    if len(values) and int(values.min()) < 0:
+        raise UsageError(f"dv_encode: position {int(values.min())} is negative")
+    valid = np.asarray(positions.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    counts = np.asarray(pc.fill_null(pc.list_value_length(positions), 0)).astype(np.int64)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    if ((np.diff(values) <= 0) & (np.diff(owner) == 0)).any():
+        order = np.lexsort((values, owner))
+        values, owner = values[order], owner[order]
+        new = np.append(True, (np.diff(values) != 0) | (np.diff(owner) != 0))
+        values, owner = values[new], owner[new]
+    counts = np.bincount(owner, minlength=len(counts)).astype(np.int64)
+    frames = batch.encode(values, counts[valid])
+    if magic is Magic.PAIMON32:
+        frames = _narrowed(frames, values)
+    return binary_array(_at_rows(frames, valid), valid=valid)
+
+
+def _at_rows(frames: ByteStrings, valid: Flags) -> ByteStrings:
+    """Return the frames of the rows that are valid as one for each row."""
+    lengths = np.zeros(len(valid), np.int64)
+    lengths[valid] = frames.lengths
+    return ByteStrings(offsets_of(lengths), frames.data)
+
+
+def _narrowed(frames: ByteStrings, values: Index) -> ByteStrings:
+    """Re-frame 64-bit vectors as 32-bit ones: the only bitmap is copied."""
+    highest = int(values.max()) if len(values) else 0
+    if highest > 2**31 - 1:
+        raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use paimon64")
+    empty = vector.encode_payload(RowSet(), Magic.PAIMON32)
+    return ByteStrings.from_list([frame.build(Magic.PAIMON32, data[20:-4] or empty) for data in frames])
+
+
+def dv_union(dv: pa.Array) -> bytes | None:
+    """Return the union of all vectors of a group; None if there is none."""
+    vectors = Vectors.of(dv)
+    if not len(vectors.rows):
+        return None
+    everything = np.arange(len(vectors.rows))
+    if int(vectors.found.cardinality.sum()) <= _AT_ONCE:
+        return _encode(RowSet(vectors.expand(everything)[0]))
+    return _encode(RowSet.union(*map(vectors.load, everything.tolist())))
+
+
+def _encode(rows: RowSet) -> bytes:
+    return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
+
+
+def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
+    """Return what is in the new vector only, and what is in the old one only, as vectors."""
+    both = pc.and_(old.is_valid(), new.is_valid())
+    valid = np.asarray(both.to_numpy(zero_copy_only=False), np.bool_)
+    before, after = Vectors.of(old.filter(both)), Vectors.of(new.filter(both))
+    sizes = before.found.cardinality + after.found.cardinality
+    large = (sizes > _SMALL) | (np.maximum(before.found.max, after.found.max) >> POSITION_BITS > 0)
+    out: dict[str, list[bytes]] = {"added": [b""] * len(sizes), "restored": [b""] * len(sizes)}
+    for i in np.flatnonzero(large).tolist():
+        first, second = before.load(i), after.load(i)
+        out["added"][i], out["restored"][i] = _encode(second - first), _encode(first - second)
+    rest = np.flatnonzero(~large)
+    for part in pieces(sizes[rest] + 1, _AT_ONCE):
+        chosen = rest[part]
+        codes = np.arange(len(chosen))
+        first_keys, second_keys = before.keys(chosen, codes), after.keys(chosen, codes)
+        for name, keys, others in (("added", second_keys, first_keys), ("restored", first_keys, second_keys)):
+            left = keys[~_is_in(keys, others)]
+            counts = np.bincount(left >> POSITION_BITS, minlength=len(chosen)).astype(np.int64)
+            frames = batch.encode(left & ((1 << POSITION_BITS) - 1), counts)
+            for i, data in zip(chosen.tolist(), frames, strict=True):
+                out[name][i] = data
+    found = {
+        name: binary_array(_at_rows(ByteStrings.from_list(data), valid), valid=valid) for name, data in out.items()
+    }
+    return _struct(valid, **found)
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def _struct(valid: Flags, **columns: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=pa.array(~valid))
+
+
+def _lists(values: pa.Array, counts: Index, valid: Flags) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), values, mask=pa.array(~valid))
+
+
+def _without(column: pa.Array, value: int) -> pa.Array:
+    """Return a column with nulls where it has this value."""
+    return pc.if_else(pc.equal(column, value), None, column)

@@ -1,0 +1,160 @@
+"""From Arrow functions to UDFs of the session at hand.
+
+A UDF object belongs to the session that it was first used in, classic or Spark Connect, so one is made for every
+column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs are put around the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from dvcodec.core.frame import Magic
+from dvcodec.spark.functions import kernels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column
+
+__all__ = ["MAGICS", "call"]
+
+MAGICS = {
+    "iceberg": Magic.PORTABLE64,
+    "delta": Magic.PORTABLE64,
+    "paimon64": Magic.PORTABLE64,
+    "paimon32": Magic.PAIMON32,
+}
+"""Formats that `dv_encode` knows, and the layout of their vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """An Arrow function, and how Spark is to call it.
+
+    Attributes:
+        kernel: the function; it has type hints, from which Spark learns what it takes.
+        returns: what it gives.
+        takes: Arrow types of its arguments.
+        shape: one array for one array, an iterator of arrays, or a value for all rows of a group.
+    """
+
+    kernel: Callable[..., Any]
+    returns: DataType
+    takes: tuple[pa.DataType, ...] = (pa.binary(),)
+    shape: Literal["scalar", "iterator", "aggregate"] = "scalar"
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
+    def dv_encode(positions: pa.Array) -> pa.Array:
+        return kernels.dv_encode(positions, magic)
+
+    return dv_encode
+
+
+_MIX = _struct(arrays=IntegerType(), bitsets=IntegerType(), runs=IntegerType())
+_DECODED = _struct(layout=StringType(), cardinality=LongType(), min=LongType(), max=LongType(), containers=_MIX)
+_VERIFIED = _struct(ok=BooleanType(), crc_ok=BooleanType(), cardinality=LongType(), error=StringType())
+_RANGE = _struct(start=LongType(), stop=LongType())
+_TWO = (pa.binary(), pa.binary())
+
+_FUNCTIONS = {
+    "dv_contains": _Function(kernels.dv_contains, BooleanType(), (pa.binary(), pa.int64())),
+    "dv_cardinality": _Function(kernels.dv_cardinality, LongType()),
+    "dv_decode": _Function(kernels.dv_decode, _DECODED),
+    "dv_verify": _Function(kernels.dv_verify, _VERIFIED),
+    "dv_positions": _Function(kernels.dv_positions, ArrayType(LongType()), shape="iterator"),
+    "dv_ranges": _Function(kernels.dv_ranges, ArrayType(_RANGE), shape="iterator"),
+    "dv_union": _Function(kernels.dv_union, BinaryType(), shape="aggregate"),
+    "dv_diff": _Function(kernels.dv_diff, _struct(added=BinaryType(), restored=BinaryType()), _TWO),
+    **{
+        f"dv_encode {name}": _Function(_encoder(magic), BinaryType(), (pa.list_(pa.int64()),))
+        for name, magic in MAGICS.items()
+    },
+}
+
+
+def call(name: str, *columns: Column | str) -> Column:
+    """Return the column that a function makes of others."""
+    function = _FUNCTIONS[name]
+    if hasattr(F, "arrow_udf"):
+        return cast("Column", F.arrow_udf(function.kernel, function.returns)(*columns))
+    udf: Any = cast("Any", pandas_udf)(_over_pandas(function), function.returns)
+    # Over pandas a column of longs with a null becomes one of floats, and a struct of nulls takes the place of a null.
+    numbers = [pa.types.is_integer(kind) for kind in function.takes]
+    if not any(numbers) and not isinstance(function.returns, StructType):
+        return cast("Column", udf(*columns))
+    given = [F.col(column) if isinstance(column, str) else column for column in columns]
+    whole = [F.coalesce(c, F.lit(-1)) if number else c for c, number in zip(given, numbers, strict=True)]
+    known = reduce(and_, [column.isNotNull() for column in given])
+    return F.when(known, udf(*whole)).alias(name)
+
+
+def _over_pandas(function: _Function) -> Callable[..., Any]:
+    """Return a function of pandas objects, named and annotated as ``pandas_udf`` wants it."""
+    import pandas as pd  # noqa: PLC0415  (only here)
+
+    kernel, takes = function.kernel, function.takes
+
+    def scalar(*columns: pd.Series) -> Any:
+        arrays = [_to_arrow(column, kind) for column, kind in zip(columns, takes, strict=True)]
+        return _to_pandas(kernel(*arrays))
+
+    def iterator(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        return map(_to_pandas, kernel(_to_arrow(column, takes[0]) for column in batches))
+
+    def aggregate(column: pd.Series) -> Any:
+        return kernel(_to_arrow(column, takes[0]))
+
+    made: Any = {"scalar": scalar, "iterator": iterator, "aggregate": aggregate}[function.shape]
+    several = Iterator[pd.Series]  # type: ignore[type-arg,unused-ignore]
+    result = pd.DataFrame if isinstance(function.returns, StructType) else pd.Series
+    made.__annotations__ = {
+        "scalar": {"columns": pd.Series, "return": result},
+        "iterator": {"batches": several, "return": several},
+        "aggregate": {"column": pd.Series, "return": bytes},
+    }[function.shape]
+    made.__name__ = kernel.__name__
+    return cast("Callable[..., Any]", made)
+
+
+def _to_arrow(column: pd.Series, kind: pa.DataType) -> pa.Array:
+    return pa.array(column, kind, from_pandas=True)
+
+
+def _to_pandas(found: pa.Array) -> Any:
+    """Return what pyspark turns back into the same array: lists as objects, all else as it is, structs as columns."""
+    import pandas as pd  # noqa: PLC0415
+
+    if pa.types.is_struct(found.type):
+        fields = zip([field.name for field in found.type], found.flatten(), strict=True)
+        return pd.DataFrame({name: _flat_to_pandas(column) for name, column in fields})
+    return _flat_to_pandas(found)
+
+
+def _flat_to_pandas(found: pa.Array) -> Any:
+    import pandas as pd  # noqa: PLC0415
+
+    nested = pa.types.is_list(found.type) or pa.types.is_struct(found.type)
+    return found.to_pandas() if nested else found.to_pandas(types_mapper=pd.ArrowDtype)

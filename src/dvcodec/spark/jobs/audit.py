@@ -1,0 +1,92 @@
+"""Checking every vector of a lake: by its containers, or by the places that a table's metadata names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from dvcodec.core.errors import UsageError
+from dvcodec.spark.schemas import FILE_VECTORS, arrow_schema
+from dvcodec.spark.sources import register
+from dvcodec.spark.sources.located import containers_of, located_windows
+from dvcodec.spark.sources.rows import batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["audit"]
+
+_SCHEMA = arrow_schema(FILE_VECTORS)
+
+
+def audit(
+    source: DataFrame | str | os.PathLike[str] | list[str] | tuple[str, ...],
+    *,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Check every vector: CRC, structure, order, population, and the cardinality that metadata states.
+
+    Args:
+        source: paths of containers (files, folders or patterns; see the data source ``dvcodec``); or places:
+            a DataFrame with ``container string`` (path or URL; also called ``path``), ``offset``, ``size``, and
+            perhaps ``cardinality``, ``data_file`` and ``format``. A size is the whole frame's or 8 less, as Delta's
+            log has it; null is as long as the frame says. Neighbours in a container are read together.
+        spark: the session that reads paths; by custom the active one.
+
+    Returns:
+        `FILE_VECTORS`, one row a vector. What is not sound has ``error``, a container that is not there too: no bytes
+        fail the job. For places, ``format`` is what they say.
+
+    Raises:
+        UsageError: places without their columns.
+    """
+    if isinstance(source, (str, os.PathLike, list, tuple)):
+        return _audit_paths(source, spark)
+    places = _places(source)
+    return (
+        places.repartitionByRange("container", "offset")
+        .sortWithinPartitions("container", "offset")
+        .mapInArrow(_check, FILE_VECTORS)
+    )
+
+
+def _audit_paths(paths: str | os.PathLike[str] | list[str] | tuple[str, ...], spark: SparkSession | None) -> DataFrame:
+    from pyspark.sql import SparkSession as Sessions  # noqa: PLC0415  (the class, not a session)
+
+    session = spark or Sessions.active()
+    register(session)
+    several = isinstance(paths, (list, tuple))
+    named: list[str] | str = [os.fspath(path) for path in paths] if several else os.fspath(paths)  # type: ignore[union-attr,arg-type]
+    return session.read.format("dvcodec").schema(FILE_VECTORS).load(named)
+
+
+def _places(source: DataFrame) -> DataFrame:
+    names = source.columns
+    container = "container" if "container" in names else "path"
+    missing = [name for name in (container, "offset", "size") if name not in names]
+    if missing:
+        raise UsageError(f"places of vectors need container, offset and size: no {' and no '.join(missing)}")
+
+    def column(name: str, kind: str) -> Column:
+        return (sf.col(name) if name in names else sf.lit(None)).cast(kind).alias(name)
+
+    return source.select(
+        sf.col(container).alias("container"),
+        *(column(name, "long") for name in ("offset", "size", "cardinality")),
+        *(column(name, "string") for name in ("data_file", "format")),
+    )
+
+
+def _check(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in places:
+        if not batch.num_rows:
+            continue
+        if batch.column("container").null_count or batch.column("offset").null_count:
+            raise UsageError("a vector's place has no container or no offset")
+        found = chain.from_iterable(map(located_windows, containers_of(batch)))
+        yield from batches(found, _SCHEMA, content=True, verify=True)

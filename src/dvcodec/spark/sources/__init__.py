@@ -1,0 +1,30 @@
+"""The data sources, and what belongs to them: `register`, `read_manifest`, `vacuum`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from dvcodec.spark.sources.manifest import read_manifest
+from dvcodec.spark.sources.vacuum import vacuum
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["read_manifest", "register", "vacuum"]
+
+_SOURCES = {"position_deletes": "PositionDeleteSource", "source": "VectorSource", "zap": "SegmentSource"}
+_registered: WeakSet[SparkSession] = WeakSet()
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats ``dvcodec``, ``dvcodec_position_deletes`` and ``zap`` known to a session, classic or Connect.
+
+    Doing it again for a session does nothing (Spark would warn that a source was replaced).
+    """
+    if spark in _registered:
+        return
+    for module, name in _SOURCES.items():
+        spark.dataSource.register(getattr(import_module(f"dvcodec.spark.sources.{module}"), name))
+    _registered.add(spark)

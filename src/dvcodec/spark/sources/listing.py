@@ -1,0 +1,203 @@
+"""What there is to read, and how it is shared out among tasks. The driver reads nothing of small files.
+
+Files are packed in order until a partition has its bytes; each counts an open cost besides its own. A larger file is
+split between its vectors: a Puffin file by byte ranges, for each task finds its vectors in the footer; a file of
+frames where a frame begins, found by hopping over their length fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql.datasource import InputPartition
+
+from dvcodec.core import frame
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
+from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import Source, open_source
+from dvcodec.io.frames import VERSION, check_version
+from dvcodec.ops.sniff import ContainerKind
+from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
+from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.manifest import Committed, committed_in
+from dvcodec.spark.sources.options import ReadOptions
+from dvcodec.spark.sources.storage import FileEntry, Found
+
+__all__ = ["Frames", "Share", "Unit", "hop", "plan"]
+
+_BLOCK = 1 << 18
+"""Bytes of one read while hopping: small frames are read through, large ones are not."""
+_HEAD = 16
+_AT_ONCE = 16
+"""Large files looked into at the same time: far away, each is a round trip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A file, or the vectors of it that begin in a byte range.
+
+    Attributes:
+        path: of the file.
+        size: bytes of the file; -1 if it is not there although a manifest names it.
+        start: first byte of the range.
+        stop: byte after the range.
+        kind: of the container, where the driver has looked; the range then begins and ends between two frames.
+        listed: whether the file was found in a folder, not named.
+        manifest: the manifest that names the file.
+    """
+
+    path: str
+    size: int
+    start: int
+    stop: int
+    kind: ContainerKind | None = None
+    listed: bool = False
+    manifest: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the range is the file."""
+        return self.stop - self.start >= self.size
+
+
+class Share(InputPartition):
+    """What one task reads, in order."""
+
+    def __init__(self, units: tuple[Unit, ...]) -> None:
+        super().__init__(units)
+        self.units = units
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frames:
+    """Where frames are in a file.
+
+    Attributes:
+        offsets: int64[n], bytes.
+        sizes: int64[n], bytes.
+        has_32_bit: whether one has the magic of Paimon's 32-bit vectors.
+    """
+
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    has_32_bit: bool
+
+
+def hop(source: Source, start: int, stop: int) -> Frames:
+    """Find the frames that lie back to back in a byte range by their length fields.
+
+    Raises:
+        DecodeError: a length that cannot be, or more frames than a file may have.
+    """
+    offsets: list[int] = []
+    small, at, block = Magic.PAIMON32.value, start, Cursor(b"")
+    has_32_bit = False
+    while at < stop:
+        if not block.base <= at <= block.base + block.end - 8:
+            block = Cursor(source.read(at, min(_BLOCK, stop - at)), source=source.name, base=at)
+        block.pos = at - block.base
+        size = frame.peek_size(block)
+        if not FRAME_OVERHEAD + 4 <= size <= stop - at:
+            kind = Truncated if size > stop - at else NotCanonical
+            raise block.error(kind, "length field", expected=f"8 to {stop - at - 8}", actual=size - 8)
+        has_32_bit |= block.view[block.pos + 4 : block.pos + 8] == small
+        offsets.append(at)
+        DEFAULT_LIMITS.check("max_blobs", len(offsets), block)
+        at += size
+    found = np.array(offsets, np.int64)
+    return Frames(found, np.diff(found, append=stop), has_32_bit)
+
+
+def plan(options: ReadOptions) -> list[Share]:
+    """Find the files and share them out. The same files give the same shares in the same order.
+
+    Raises:
+        UsageError: a path that is not there.
+        OSError: a folder or file that cannot be read.
+        DecodeError: a manifest that is not sound.
+    """
+    units = list(_units(options))
+    large = [unit for unit in units if unit.size > options.partition_bytes]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        cut = dict(zip(large, pool.map(lambda unit: _cut(unit, options.partition_bytes), large), strict=True))
+    pieces = (piece for unit in units for piece in cut.get(unit, [unit]))
+    return [Share(units) for units in _packed(pieces, options)]
+
+
+def _units(options: ReadOptions) -> Iterator[Unit]:
+    seen: set[str] = set()
+    committed: dict[str, Committed | None] = {}
+    for path in options.paths:
+        for unit in _found(storage.find(path), committed if options.committed else None):
+            if unit.path not in seen:
+                seen.add(unit.path)
+                yield unit
+
+
+def _found(found: Found, committed: dict[str, Committed | None] | None) -> Iterator[Unit]:
+    """Leave out what a folder with manifests holds and none of them names; add what they name and is not there."""
+    if committed is None:
+        yield from map(_unit, found.files)
+        return
+    for folder, hidden in found.folders.items():
+        committed[folder] = committed_in(folder, hidden)
+    there: set[tuple[str, str]] = set()
+    for entry in found.files:
+        folder, name = storage.split(entry.path)
+        if folder not in committed:
+            committed[folder] = committed_in(folder)
+        named = committed[folder]
+        there.add((folder, name))
+        if named is None or not entry.listed or name in named.containers:
+            yield _unit(entry, None if named is None else named.containers.get(name))
+    for folder in found.folders:
+        named = committed[folder]
+        for name, manifest in sorted(named.containers.items() if named else ()):
+            if (folder, name) not in there:
+                yield _unit(FileEntry(storage.join(folder, name), -1, listed=True), manifest)
+
+
+def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:
+    return Unit(entry.path, entry.size, 0, max(entry.size, 0), None, entry.listed, manifest)
+
+
+def _packed(units: Iterable[Unit], options: ReadOptions) -> Iterator[tuple[Unit, ...]]:
+    share: list[Unit] = []
+    weight = 0
+    for unit in units:
+        own = unit.stop - unit.start + options.open_cost
+        if share and weight + own > options.partition_bytes:
+            yield tuple(share)
+            share, weight = [], 0
+        share.append(unit)
+        weight += own
+    if share:
+        yield tuple(share)
+
+
+def _cut(unit: Unit, size: int) -> list[Unit]:
+    """Split a large file; one that is not sound, or of one vector, stays whole: its task says what it is."""
+    with open_source(unit.path) as source:
+        head = bytes(source.read(0, min(source.size, _HEAD)))
+        if head[:4] == PUFFIN_MAGIC:
+            count = -(-unit.size // size)
+            bounds = [unit.size * i // count for i in range(count + 1)]
+            return [replace(unit, start=a, stop=b) for a, b in pairwise(bounds)]
+        if head[:1] != bytes([VERSION]) or Magic.find(head[5:9]) is None:
+            return [unit]
+        try:
+            frames = hop(source, check_version(source).pos, unit.size)
+        except DecodeError:
+            return [unit]
+    kind = ContainerKind.PAIMON if frames.has_32_bit else ContainerKind.DELTA
+    group = (frames.offsets - 1) // size
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    bounds = [*frames.offsets[first].tolist(), unit.size]
+    return [replace(unit, start=a, stop=b, kind=kind) for a, b in pairwise(bounds)]

@@ -1,0 +1,195 @@
+"""The options of the data source, read strictly: a misspelled one is an error and not a default."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from dvcodec.core.errors import UsageError
+from dvcodec.ops.sniff import ContainerKind
+
+__all__ = ["ReadOptions", "Rows", "Target", "WriteOptions", "parse_bytes"]
+
+Rows = Literal["none", "positions", "ranges"]
+Target = Literal["puffin", "delta", "paimon32", "paimon64"]
+TARGETS: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64")
+
+MIB = 1 << 20
+PARTITION_BYTES = 32 * MIB
+OPEN_COST_BYTES = 64 << 10
+"""What opening a file costs, in bytes that could be read meanwhile: 512 tiny files make a partition."""
+TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
+MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
+"""Vectors of one container; what a reader takes from a container at most is `Limits.max_blobs`."""
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def parse_bytes(text: str, name: str) -> int:
+    """Read a size: ``33554432``, ``32m``, ``32 MiB`` (powers of two).
+
+    Raises:
+        UsageError: not a positive size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    value = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+    if value < 1:
+        raise UsageError(f"option {name}: need a positive size such as 33554432 or 32m, not {text!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a read was asked for; see `VectorSource`.
+
+    Attributes:
+        paths: as the user gave them.
+        kind: the only kind of container wanted; None takes any.
+        rows: what is expanded.
+        columns: names, None for the default.
+        ignore_others: whether files of a folder that are no containers give no row.
+        verify_checksum: whether CRCs are checked.
+        committed: whether files that no manifest of their folder names are left out.
+        partition_bytes: bytes that one task reads, about.
+        open_cost: bytes that a file counts besides its own.
+        push_filters: whether a reader that takes filters is made.
+    """
+
+    paths: tuple[str, ...]
+    kind: ContainerKind | None = None
+    rows: Rows = "none"
+    columns: tuple[str, ...] | None = None
+    ignore_others: bool = False
+    verify_checksum: bool = True
+    committed: bool = True
+    partition_bytes: int = PARTITION_BYTES
+    open_cost: int = OPEN_COST_BYTES
+    push_filters: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Read the options of a ``DataFrameReader``; names are not case-sensitive.
+
+        Raises:
+            UsageError: an unknown option or value. (A path is asked for when there is something to read.)
+        """
+        given = _Options(options)
+        paths = given.paths()
+        kinds = tuple(kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP)
+        kind = given.choice("format", kinds, "")
+        columns = given.text("columns")
+        parsed = cls(
+            paths,
+            ContainerKind(kind) if kind else None,
+            cast("Rows", given.choice("rows", ("none", "positions", "ranges"), "none")),
+            None if columns is None else tuple(name.strip() for name in columns.split(",")),
+            given.flag("ignore-others", default=False),
+            given.flag("verify-checksum", default=True),
+            given.flag("committed", default=True),
+            given.size("partition-bytes", PARTITION_BYTES),
+            given.size("open-cost-bytes", OPEN_COST_BYTES),
+            given.flag("push-filters", default=False),
+        )
+        given.expect_all_known()
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a write was asked for; see `VectorSource`.
+
+    Attributes:
+        path: the folder.
+        target: kind of container.
+        target_bytes: bytes at which a container is full; it is larger by up to one vector.
+        max_vectors: vectors at which a container is full.
+        manifest: form of the manifest.
+        table_root: the folder that Delta descriptors are relative to.
+    """
+
+    path: str
+    target: Target
+    target_bytes: int
+    max_vectors: int
+    manifest: Literal["parquet", "jsonl"]
+    table_root: str
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Read the options of a ``DataFrameWriter``; names are not case-sensitive.
+
+        Raises:
+            UsageError: no path, or an unknown option or value.
+        """
+        given = _Options(options)
+        paths = given.paths()
+        if len(paths) != 1:
+            raise UsageError("a write needs one folder: save(path)")
+        target = cast("Target", given.choice("target", TARGETS, "puffin"))
+        max_vectors = given.size("max-vectors", MAX_VECTORS[target])
+        if max_vectors > MAX_VECTORS[target]:
+            raise UsageError(f"option max-vectors: a {target} container holds at most {MAX_VECTORS[target]} vectors")
+        parsed = cls(
+            paths[0],
+            target,
+            given.size("target-bytes", TARGET_BYTES[target]),
+            max_vectors,
+            cast("Literal['parquet', 'jsonl']", given.choice("manifest", ("parquet", "jsonl"), "parquet")),
+            given.text("table-root") or paths[0],
+        )
+        given.expect_all_known()
+        return parsed
+
+
+class _Options:
+    """Options by lower-case name; remembers which were asked for."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._known: set[str] = set()
+
+    def text(self, name: str) -> str | None:
+        self._known.add(name)
+        return self._values.get(name)
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in allowed:
+            raise UsageError(f"option {name}: need one of {', '.join(allowed)}, not {value!r}")
+        return value.lower()
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def size(self, name: str, default: int) -> int:
+        value = self.text(name)
+        return default if value is None else parse_bytes(value, name)
+
+    def paths(self) -> tuple[str, ...]:
+        """Take ``path``, and ``paths``: what Spark makes of ``load([..])``, a JSON array."""
+        one, several = self.text("path"), self.text("paths")
+        found = [] if one is None else [one]
+        if several is not None:
+            try:
+                listed = json.loads(several)
+            except ValueError:
+                listed = None
+            if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
+                raise UsageError(f"option paths: need a JSON array of paths, not {several!r}")
+            found += listed
+        if not all(found):
+            raise UsageError("a path is empty")
+        return tuple(found)
+
+    def expect_all_known(self) -> None:
+        """Refuse what nobody asked for, apart from names that platforms add (with dots, or leading underscores)."""
+        strangers = [name for name in self._values if name not in self._known]
+        strangers = [name for name in strangers if "." not in name and not name.startswith("_")]
+        if strangers:
+            raise UsageError(f"unknown option {strangers[0]!r}, known are: {', '.join(sorted(self._known))}")

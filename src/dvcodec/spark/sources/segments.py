@@ -1,0 +1,168 @@
+"""What there is to read of search segments, and how it is cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql.datasource import InputPartition
+
+from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.ops.layout import Part, layout
+from dvcodec.spark.columns import pieces
+from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.options import _Options
+from dvcodec.zap import Segment
+from dvcodec.zap.columns import SCHEMAS
+
+__all__ = ["SegmentOptions", "SegmentPart", "plan", "plan_segment"]
+
+PARTITION_BYTES = 1 << 27
+_AT_ONCE = 16
+"""Large segments looked into at the same time: far away, each is several round trips."""
+_WEIGHTS = {
+    "terms": (Part.DICTIONARY,),
+    "postings": (Part.POSTINGS, Part.DICTIONARY),
+    "locations": (Part.POSTINGS, Part.DICTIONARY),
+    "doc_values": (Part.DOC_VALUES,),
+}
+"""Tables that can be cut between fields, and what of a field they read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOptions:
+    """What a read was asked for; see `dvcodec.spark.sources.zap`.
+
+    Attributes:
+        paths: as the user gave them.
+        table: a key of `dvcodec.zap.columns.SCHEMAS`.
+        fields: names of fields; None: all.
+        part_bytes: size from which a segment is cut, and of its parts, about.
+        verify_checksum: whether CRCs are compared.
+    """
+
+    paths: tuple[str, ...]
+    table: str
+    fields: tuple[str, ...] | None = None
+    part_bytes: int = PARTITION_BYTES
+    verify_checksum: bool = True
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SegmentOptions:
+        """Read the options of a ``DataFrameReader``; names are not case-sensitive.
+
+        Raises:
+            UsageError: an unknown option or value, or no table.
+        """
+        given = _Options(options)
+        table = given.choice("table", tuple(SCHEMAS), "")
+        if not table:
+            raise UsageError(f"option table: need one of {', '.join(SCHEMAS)}")
+        parsed = cls(
+            given.paths(),
+            table,
+            _names(given.text("fields")),
+            given.size("partition-bytes", PARTITION_BYTES),
+            given.flag("verify-checksum", default=True),
+        )
+        given.expect_all_known()
+        return parsed
+
+
+def _names(option: str | None) -> tuple[str, ...] | None:
+    """Read the option ``fields``; a name twice counts once."""
+    if option is None:
+        return None
+    found: object = [name.strip() for name in option.split(",")]
+    if option.lstrip().startswith("["):
+        try:
+            found = json.loads(option)
+        except ValueError:
+            found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise UsageError(f"option fields: need names between commas or a JSON list of names, not {option!r}")
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class SegmentPart(InputPartition):
+    """What one task reads of a segment.
+
+    Attributes:
+        path: the segment.
+        fields: names of the fields; None: all that are asked for.
+        docs: first document and the one behind the last; None: all.
+    """
+
+    path: str
+    fields: tuple[str, ...] | None = None
+    docs: tuple[int, int] | None = None
+
+
+def plan(options: SegmentOptions) -> list[SegmentPart]:
+    """Find the segments and cut the large ones. The same files give the same parts in the same order.
+
+    Raises:
+        UsageError: no path, or one where there is no segment.
+        OSError: a folder or file that cannot be read.
+    """
+    if not options.paths:
+        raise UsageError("zap needs a path: load(path)")
+    found: dict[str, int] = {}
+    for path in options.paths:
+        entries = [entry for entry in storage.find(path).files if not entry.listed or _is_named(entry.path)]
+        if not entries:
+            raise UsageError(f"{path}: no segments (*.zap) there")
+        found.update((entry.path, entry.size) for entry in entries)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        parts = pool.map(lambda entry: plan_segment(entry[0], entry[1], options), found.items())
+        return [part for some in parts for part in some]
+
+
+def _is_named(path: str) -> bool:
+    """Whether a file that was not named itself is to be taken for a segment; indexes have others beside them."""
+    return storage.split(path)[1].endswith(".zap")
+
+
+def plan_segment(path: str, size: int, options: SegmentOptions) -> list[SegmentPart]:
+    """Cut a segment into parts; one that is not larger than a part is not even opened.
+
+    The parts, one behind the other, have the rows of the segment in its order.
+
+    Args:
+        path: the segment.
+        size: its size in bytes.
+        options: what is read of it; a field is never cut, nor is a document.
+
+    Raises:
+        OSError: it cannot be opened. (What is wrong with its bytes is told by who reads it.)
+    """
+    whole = [SegmentPart(path)]
+    if size <= options.part_bytes or options.table == "fields":
+        return whole
+    try:
+        with Segment.open(path, verify_checksum=False) as segment:
+            if options.table == "stored":
+                count = max(-(-segment.footer.stored_index // options.part_bytes), 1)
+                bounds = sorted({segment.num_docs * i // count for i in range(count + 1)})
+                return [SegmentPart(path, None, part) for part in pairwise(bounds)] or whole
+            names, weights = _field_weights(segment, options.table, options.fields)
+    except DecodeError:
+        return whole
+    parts = pieces(weights, options.part_bytes)
+    return [SegmentPart(path, tuple(names[part])) for part in parts] or whole
+
+
+def _field_weights(segment: Segment, table: str, fields: tuple[str, ...] | None) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the fields to read, in the order asked for, and the bytes that each costs."""
+    costs = {info.name: 0 for info in segment.fields}
+    for span in layout(segment):
+        if span.field is not None and span.part in _WEIGHTS[table]:
+            costs[span.field] += span.size
+    names = list(costs) if fields is None else [name for name in fields if name in costs]
+    return names, np.array([costs[name] for name in names], np.int64)

@@ -1,0 +1,294 @@
+"""Folders, local and remote: what is in them, and the few changes that a commit makes.
+
+Paths are spelled as the user spelled the folder: a name found in ``file:/a%20b`` is a URL too, one in ``/a b`` a path.
+Remote ones are fsspec's (extra ``remote``), with the credentials that the store's package finds in its environment.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from dvcodec.core.errors import UsageError
+from dvcodec.io import is_url
+from dvcodec.io.target import filesystem_of, local_path, remote_errors
+
+__all__ = [
+    "FileEntry",
+    "Found",
+    "find",
+    "is_file",
+    "join",
+    "make_folder",
+    "modified",
+    "move",
+    "names",
+    "remove_file",
+    "remove_folder",
+    "split",
+    "sync",
+]
+
+_PATTERN = re.compile(r"[*?\[]")
+_HIDDEN = ("_", ".")
+
+
+class FileEntry(NamedTuple):
+    """A file that was found."""
+
+    path: str
+    """As the user would spell it."""
+    size: int
+    """Bytes; -1 where there is nothing behind the name (a broken link)."""
+    listed: bool
+    """Whether it was found in a folder or by a pattern, and not named itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a path means.
+
+    Attributes:
+        files: in order of their names, but none whose name begins with ``_`` or ``.`` unless it was named itself.
+        folders: the folders that were listed as a whole, and the names there that begin with ``_``.
+    """
+
+    files: list[FileEntry] = field(default_factory=list)
+    folders: dict[str, list[str]] = field(default_factory=dict)
+
+
+def join(folder: str, name: str) -> str:
+    """Return the path of something in a folder (in which `name` may have slashes)."""
+    inner, chain, outer = folder.partition("::")
+    if chain:  # zip://folder::s3://bucket/archive.zip
+        return f"{join(inner, name)}::{outer}"
+    if is_url(folder) and local_path(folder) is not None:
+        name = quote(name)
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return folder and bare name of a file."""
+    local = local_path(path)
+    if local is not None:
+        spelled = path.rpartition("/")[0] if "/" in path else "."
+        return spelled or "/", local.name
+    inner, chain, outer = path.partition("::")
+    folder, _, name = inner.rpartition("/")
+    return f"{folder}{chain}{outer}", name
+
+
+def find(path: str) -> Found:
+    """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
+
+    Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
+    what is there under the very name is no pattern.
+
+    Raises:
+        UsageError: there is nothing.
+        OSError: it cannot be listed.
+    """
+    local = local_path(path)
+    found = _find_remote(path) if local is None else _find_local(path, local)
+    if found is None:
+        raise UsageError(f"{path}: no such file or folder")
+    found.files.sort()
+    return found
+
+
+def _find_local(path: str, local: Path) -> Found | None:
+    found = Found()
+    if local.is_dir():
+        _walk(path, local, frozenset(), found)
+        return found
+    if local.exists():
+        found.files.append(FileEntry(path, local.stat().st_size, listed=False))
+        return found
+    matches = glob.glob(str(local), recursive=True) if _PATTERN.search(str(local)) else []  # noqa: PTH207  (absolute)
+    for match in map(Path, matches):
+        if match.name.startswith(_HIDDEN):
+            continue
+        spelled = f"file:{quote(str(match))}" if is_url(path) else str(match)
+        if match.is_dir():
+            _walk(spelled, match, frozenset(), found)
+        else:
+            found.files.append(FileEntry(spelled, match.stat().st_size, listed=True))
+    return found if matches else None
+
+
+def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: Found) -> None:
+    state = folder.stat()
+    inside = above | {(state.st_dev, state.st_ino)}
+    if inside == above:  # a link that leads back up
+        return
+    hidden = found.folders.setdefault(spelled, [])
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_HIDDEN):
+                hidden.append(entry.name)
+            elif entry.is_dir():
+                _walk(join(spelled, entry.name), Path(entry.path), inside, found)
+            else:
+                size = entry.stat().st_size if Path(entry.path).exists() else -1
+                found.files.append(FileEntry(join(spelled, entry.name), size, listed=True))
+
+
+def _find_remote(url: str) -> Found | None:
+    filesystem, path = filesystem_of(url)
+    with remote_errors(url):
+        if filesystem.isfile(path):
+            return Found([FileEntry(url, int(filesystem.size(path) or 0), listed=False)])
+        if filesystem.isdir(path):
+            filesystem.invalidate_cache(path)
+            inside = filesystem.find(path, detail=True)
+            return _found(url, path, inside, folders={url: []})
+        if not _PATTERN.search(path):
+            return None
+        inner, chain, outer = url.partition("::")
+        base_url = _PATTERN.split(inner, maxsplit=1)[0].rpartition("/")[0] + chain + outer
+        inside = filesystem.glob(path, detail=True)
+        return _found(base_url, filesystem_of(base_url)[1], inside, folders={}) if inside else None
+
+
+def _found(url: str, root: str, inside: dict[str, Any], folders: dict[str, list[str]]) -> Found:
+    found = Found([], folders)
+    for name, info in inside.items():
+        below = str(name)[len(str(root)) :].strip("/")
+        folder, _, bare = below.rpartition("/")
+        if info.get("type") == "directory" or any(part.startswith(_HIDDEN) for part in folder.split("/")):
+            continue
+        spelled = join(url, folder) if folder else url
+        hidden = folders.setdefault(spelled, []) if folders else []
+        if bare.startswith(_HIDDEN):
+            hidden.append(bare)
+        else:
+            found.files.append(FileEntry(join(url, below), int(info.get("size") or 0), listed=True))
+    return found
+
+
+def names(folder: str) -> list[str]:
+    """Return the bare names of what lies in a folder; a folder that is not there is empty."""
+    local = local_path(folder)
+    if local is not None:
+        return [entry.name for entry in os.scandir(local)] if local.is_dir() else []
+    filesystem, path = filesystem_of(folder)
+    with remote_errors(folder):
+        if not filesystem.isdir(path):
+            return []
+        filesystem.invalidate_cache(path)
+        return [str(name).rstrip("/").rpartition("/")[2] for name in filesystem.ls(path, detail=False)]
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder, and those it is in. An object store has none: nothing happens there."""
+    local = local_path(folder)
+    if local is not None:
+        local.mkdir(parents=True, exist_ok=True)
+        return
+    filesystem, path = filesystem_of(folder)
+    with remote_errors(folder):
+        filesystem.makedirs(path, exist_ok=True)
+
+
+def move(source: str, target: str) -> None:
+    """Move a file; what was at `target` is replaced. A local move is one rename."""
+    local, to = local_path(source), local_path(target)
+    if local is not None and to is not None:
+        local.replace(to)
+        return
+    filesystem, path = filesystem_of(source)
+    with remote_errors(source):
+        filesystem.mv(path, filesystem_of(target)[1])
+
+
+def sync(folder: str) -> None:
+    """Make renames in a local folder durable, where folders can be synced."""
+    local = local_path(folder)
+    if local is None:
+        return
+    with suppress(OSError):
+        descriptor = os.open(local, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file (and no folder) of that name."""
+    local = local_path(path)
+    if local is not None:
+        return local.is_file()
+    filesystem, inner = filesystem_of(path)
+    with remote_errors(path):
+        return bool(filesystem.isfile(inner))
+
+
+def remove_file(path: str) -> None:
+    """Remove a file. What is not there is no error, and neither is a folder of that name: it stays.
+
+    Raises:
+        OSError: it could not be removed.
+    """
+    if not is_file(path):
+        return
+    local = local_path(path)
+    if local is not None:
+        local.unlink(missing_ok=True)
+        return
+    filesystem, inner = filesystem_of(path)
+    with remote_errors(path):
+        filesystem.rm_file(inner)
+
+
+def remove_folder(folder: str, *, attempts: int = 5) -> None:
+    """Remove a folder with all that is in it. What is not there is no error.
+
+    A task that is still writing may add a file meanwhile: then it is tried again.
+
+    Raises:
+        OSError: it could not be removed.
+    """
+    local = local_path(folder)
+    if local is None:
+        filesystem, path = filesystem_of(folder)
+        with remote_errors(folder):
+            filesystem.invalidate_cache(path)
+            if filesystem.exists(path):
+                filesystem.rm(path, recursive=True)
+        return
+    for left in reversed(range(attempts)):
+        with suppress(FileNotFoundError):
+            try:
+                shutil.rmtree(local)
+            except FileNotFoundError:
+                if not local.exists():
+                    return
+                raise
+            except OSError:
+                if not left:
+                    raise
+        if not local.exists():
+            return
+        time.sleep(0.05)
+
+
+def modified(path: str) -> float | None:
+    """Return when a file or folder was changed last, in seconds since 1970; None where the store does not say."""
+    local = local_path(path)
+    if local is not None:
+        return local.stat().st_mtime
+    filesystem, inner = filesystem_of(path)
+    try:
+        with remote_errors(path):
+            return float(filesystem.modified(inner).timestamp())
+    except OSError:  # folders of object stores are no things
+        return None

@@ -1,0 +1,74 @@
+"""What killed jobs have left behind."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import timedelta
+
+from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.manifest import committed_in, job_of
+from dvcodec.spark.sources.writer import STAGING, journal_of
+
+__all__ = ["vacuum"]
+
+_STAGING = re.compile(re.escape(STAGING) + "([0-9a-f]{32})")
+_PUFFIN = re.compile(r"([0-9a-f]{32})-\d{5,}-\d+-\d+\.puffin")
+_PARTIAL = re.compile(r"\._manifest-[0-9a-f]{32}\.[^/]*\.partial")
+
+
+def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
+    """Remove what writes into a folder left that were killed, or whose manifest was removed.
+
+    That is: staging folders, containers that a commit moved and never named in a manifest, unfinished manifests, and
+    Puffin files under a name that our writes give and that no manifest names. Nothing else is touched: the names of
+    Delta and Paimon containers are their engines' too.
+
+    Args:
+        path: the folder that was written to (not its subfolders).
+        older_than: what was changed since is left alone, for its job may be running.
+
+    Returns:
+        The paths that were removed, in order of their names.
+
+    Raises:
+        NotCanonical: a manifest is not sound.
+        OSError: something could not be removed.
+    """
+    names = sorted(storage.names(path))
+    jobs = {job for job in map(job_of, names) if job}
+    committed = committed_in(path, names)
+    kept = set() if committed is None else set(committed.containers)
+    removed: list[str] = []
+
+    def remove(name: str) -> None:
+        storage.remove_file(storage.join(path, name))
+        removed.append(storage.join(path, name))
+
+    for name in names:
+        staging = _STAGING.fullmatch(name)
+        folder = storage.join(path, name)
+        if staging and _is_old(folder, older_than):
+            if staging[1] not in jobs:
+                for container in set(journal_of(folder)).intersection(names) - kept:
+                    remove(container)
+            storage.remove_folder(folder)
+            removed.append(folder)
+    running = {match[1] for match in map(_STAGING.fullmatch, storage.names(path)) if match}
+    for name in names:
+        ours = _PUFFIN.fullmatch(name)
+        orphan = ours is not None and ours[1] not in running and name not in kept
+        file = storage.join(path, name)
+        if (orphan or _PARTIAL.fullmatch(name)) and file not in removed and _is_old(file, older_than):
+            remove(name)
+    return sorted(removed)
+
+
+def _is_old(path: str, older_than: timedelta) -> bool:
+    """Whether a file, or a folder and all in it, has not changed for so long; what the store does not tell is young."""
+    latest = storage.modified(path)
+    if not storage.is_file(path):
+        inside = [storage.modified(storage.join(path, name)) for name in storage.names(path)]
+        times = [when for when in [latest, *inside] if when is not None]
+        latest = max(times, default=None)
+    return latest is not None and time.time() - latest >= older_than.total_seconds()

@@ -1,0 +1,196 @@
+"""Writing containers of vectors: all of a job or nothing.
+
+::
+
+    <path>/.dvcodec-<job>/              made by the driver before the tasks, gone after commit and abort
+        <container>, <container>.part   whole files, written by tasks; the part is its piece of the manifest
+        commit.json                     what a commit is about to move, for abort and vacuum
+    <path>/<container>                  moved there by the commit
+    <path>/_manifest-<job>.parquet      the commit point
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from dvcodec import delta, iceberg, paimon
+from dvcodec.core.errors import DvcodecError, UsageError
+from dvcodec.core.frame import StoredFrame
+from dvcodec.core.location import DvLocation
+from dvcodec.io import open_sink, open_source
+from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.frames import stored_frames
+from dvcodec.spark.sources.manifest import entries, manifest_name, merge_parts, part_of
+from dvcodec.spark.sources.options import WriteOptions
+
+__all__ = ["JOURNAL", "STAGING", "VectorWriter", "Written", "journal_of", "writer_of"]
+
+STAGING = ".dvcodec-"
+"""What the name of a staging folder begins with; the job follows."""
+JOURNAL = "commit.json"
+_PART = ".part"
+_FOOTER_BYTES = 1 << 23
+"""Bytes of a Puffin footer at which a container is full: half of what readers take (`Limits.max_footer_bytes`)."""
+_BLOB_BYTES = 200
+"""Bytes that a footer spends on a blob besides the name of the data file."""
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task has written.
+
+    Attributes:
+        partition: number of the task's partition.
+        containers: bare names, in the order of their rows.
+        vectors: how many, together.
+    """
+
+    partition: int
+    containers: tuple[str, ...]
+    vectors: int
+
+
+def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> VectorWriter:
+    """Check what is to be written, and make the folder for it.
+
+    Raises:
+        UsageError: columns that are not there, mode ``overwrite``, or a folder that Delta could not name.
+        OSError: the folder cannot be made.
+    """
+    if overwrite:
+        raise UsageError("mode overwrite is not offered: append, or write into a new folder")
+    kinds = {field.name: type(field.dataType) for field in schema.fields}
+    for name, kind in (("data_file", StringType), ("dv", BinaryType)):
+        if kinds.get(name) is not kind:
+            raise UsageError(f"a write needs the columns data_file string, dv binary; {name} is not one of them")
+    writer = VectorWriter(options, uuid.uuid4().hex)
+    if options.target == "delta":
+        entries(
+            [DvLocation("delta", storage.join(options.path, writer.container_name("0", 0)), 1, 20, 0)],
+            options.table_root,
+        )
+    storage.make_folder(writer.staging)
+    return writer
+
+
+class VectorWriter(DataSourceArrowWriter):
+    """Writes vectors into containers; see `VectorSource`."""
+
+    def __init__(self, options: WriteOptions, job: str) -> None:
+        self.options = options
+        self.job = job
+
+    @property
+    def staging(self) -> str:
+        """The folder that tasks write into."""
+        return storage.join(self.options.path, STAGING + self.job)
+
+    @property
+    def manifest(self) -> str:
+        """The manifest that the commit writes."""
+        return storage.join(self.options.path, manifest_name(self.job, self.options.manifest))
+
+    def container_name(self, task: str, number: int) -> str:
+        """Return the name of a task's container, as its format wants it: no two are alike."""
+        if self.options.target == "puffin":
+            return f"{self.job}-{task}-{number}.puffin"
+        if self.options.target == "delta":
+            return f"deletion_vector_{uuid.uuid4()}.bin"
+        return f"index-{uuid.uuid5(uuid.UUID(self.job), task)}-{number}"
+
+    # ------------------------------------------------------------------ tasks
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's vectors, each container whole; the folder must be there."""
+        context = TaskContext.get()
+        partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
+        task = f"{partition:05d}-{attempt}"
+        names: list[str] = []
+        total = 0
+        frames = chain.from_iterable(stored_frames(batch, self.options.target) for batch in iterator)
+        for first in frames:
+            name = self.container_name(task, len(names))
+            total += self._write_container(name, self._until_full(chain([first], frames)))
+            names.append(name)
+        return Written(partition, tuple(names), total)
+
+    def _write_container(self, name: str, frames: Iterable[StoredFrame]) -> int:
+        path, final = storage.join(self.staging, name), storage.join(self.options.path, name)
+        if self.options.target == "puffin":
+            written = iceberg.write_stored_vectors(path, frames)
+        elif self.options.target == "delta":
+            written = delta.write_stored_vectors(path, frames)
+        else:
+            written = paimon.write_stored_vectors(path, frames)
+        kind = written[0].format if self.options.target in ("puffin", "delta") else self.options.target
+        part = part_of(
+            [replace(one, format=kind, path=final) for one in written], self.options.table_root, self.options.manifest
+        )
+        with open_sink(path + _PART) as out:
+            out.write(part)
+        return len(written)
+
+    def _until_full(self, frames: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
+        """Pass on the frames of one container."""
+        seen: set[str | None] = set()
+        size = footer = 0
+        for stored in frames:
+            name = stored.data_file
+            if name in seen:
+                raise UsageError(f"two vectors for the data file {name!r} in one container: merge them first")
+            seen.add(name)
+            yield stored
+            size += len(stored.data)
+            footer += 2 * len(name or "") + _BLOB_BYTES
+            full = self.options.target == "puffin" and footer >= _FOOTER_BYTES
+            if full or size >= self.options.target_bytes or len(seen) >= self.options.max_vectors:
+                break
+
+    # ------------------------------------------------------------------ driver
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Move the containers of these tasks to their place, then write the manifest; what else is there goes."""
+        written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
+        names = [name for one in written for name in one.containers]
+        with open_sink(storage.join(self.staging, JOURNAL)) as journal:
+            journal.write(json.dumps(names).encode())
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self._move, names):
+                pass
+        storage.sync(self.options.path)
+        parts = (storage.join(self.staging, name + _PART) for name in names)
+        merge_parts(parts, self.manifest, names)
+        with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
+            storage.remove_folder(self.staging)
+
+    def _move(self, name: str) -> None:
+        storage.move(storage.join(self.staging, name), storage.join(self.options.path, name))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove all that this job has written, the manifest first."""
+        names = {name for one in messages if isinstance(one, Written) for name in one.containers}
+        storage.remove_file(self.manifest)
+        for name in sorted(names | set(journal_of(self.staging))):
+            storage.remove_file(storage.join(self.options.path, name))
+        storage.remove_folder(self.staging)
+
+
+def journal_of(staging: str) -> list[str]:
+    """Return what a commit was about to move, nothing if it had not begun."""
+    path = storage.join(staging, JOURNAL)
+    if not storage.is_file(path):
+        return []
+    with open_source(path) as source:
+        return [str(name) for name in json.loads(bytes(source.read(0, source.size)))]

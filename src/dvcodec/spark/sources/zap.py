@@ -1,0 +1,189 @@
+"""The data source ``zap``: tables of search segments (bleve's, versions 11 to 17) as DataFrames.
+
+::
+
+    spark.read.format("zap").option("table", "terms").load("index/store")        a file, a folder, a glob, or several
+
+Tables and their columns are those of `dvcodec.zap.columns.SCHEMAS`, between ``segment`` (the file) and ``error``. What
+is unsigned there is a long here, what is dictionary-encoded there is plain. Of folders and patterns files named
+``*.zap`` are taken. Options:
+
+- ``table``: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
+- ``fields``: only these fields: names between commas, or a JSON list. A segment without one has no rows of it.
+- ``partition-bytes``: a segment larger than this is read in parts of about this size; 128 MiB.
+- ``verify-checksum``: false leaves out the CRC, for which every part reads the whole file; true.
+
+A segment is one partition; a big one is cut between fields, or between documents where the table is ``stored``.
+
+A damaged segment does not fail the job: the rows in front of the damage are given, then one row that has nothing but
+``segment`` and ``error``, of each part that meets the damage. A schema of the caller's own with less columns reads only
+these; without ``error`` in it a damaged segment does fail the job, so that none goes unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    FloatType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
+from dvcodec.spark.columns import pieces
+from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan
+from dvcodec.zap import Segment
+from dvcodec.zap.columns import SCHEMAS
+
+__all__ = ["SegmentReader", "SegmentSource", "table_schema"]
+
+_BATCH_BYTES = 1 << 24
+"""Bytes of the values in one record batch, at most, unless one row has more."""
+_SPARK_TYPES: dict[pa.DataType, DataType] = {
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.bool_(): BooleanType(),
+    pa.int64(): LongType(),
+    pa.float32(): FloatType(),
+}
+
+
+def table_schema(table: str) -> StructType:
+    """Return the columns of a table."""
+    columns = [StructField(field.name, _spark_type(_plain(field.type))) for field in SCHEMAS[table]]
+    return StructType([StructField("segment", StringType()), *columns, StructField("error", StringType())])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Spark takes a column in: signed, without dictionary."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return pa.int64() if pa.types.is_uint64(kind) else kind
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    return ArrayType(_spark_type(kind.value_type)) if pa.types.is_list(kind) else _SPARK_TYPES[kind]
+
+
+class SegmentSource(DataSource):
+    """The data source ``zap``; `dvcodec.spark.register` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` calls it."""
+        return "zap"
+
+    def schema(self) -> StructType:
+        """Return the columns of the table that is asked for."""
+        return table_schema(SegmentOptions.parse(self.options).table)
+
+    def reader(self, schema: StructType) -> SegmentReader:
+        """Return what plans and reads; `schema` may have less columns than the table, in any order."""
+        return SegmentReader(SegmentOptions.parse(self.options), schema)
+
+
+class SegmentReader(DataSourceReader):
+    """Plans on the driver, where large segments are looked into, and reads in tasks.
+
+    Raises:
+        UsageError: the schema has a column that the table has not.
+    """
+
+    def __init__(self, options: SegmentOptions, schema: StructType) -> None:
+        self.options = options
+        self.names = _chosen(options.table, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the parts of all segments, in the order of their paths; see `plan`."""
+        return plan(self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one part, in batches of bounded size."""
+        if not isinstance(partition, SegmentPart):
+            raise TypeError(f"not a part of a segment: {partition!r}")
+        try:
+            with Segment.open(partition.path, verify_checksum=self.options.verify_checksum) as segment:
+                for batch in self._batches(segment, partition):
+                    yield self._columns(batch, partition.path)
+        except DecodeError as err:
+            if "error" not in self.names:
+                raise
+            yield self._complaint(err, partition.path)
+
+    def _batches(self, segment: Segment, part: SegmentPart) -> Iterator[pa.RecordBatch]:
+        wanted = self.options.fields if part.fields is None else part.fields
+        known = {info.name for info in segment.fields}
+        fields = None if wanted is None else [name for name in wanted if name in known]
+        docs = None if part.docs is None else range(*part.docs)
+        for batch in segment.to_arrow(self.options.table, fields, docs=docs):
+            for stretch in pieces(_weights(batch), _BATCH_BYTES):
+                yield batch.slice(stretch.start, stretch.stop - stretch.start)
+
+    def _columns(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        found = []
+        for name in self.names:
+            if name == "segment":
+                found.append(pa.repeat(path, batch.num_rows))
+            elif name == "error":
+                found.append(pa.nulls(batch.num_rows, pa.string()))
+            else:
+                found.append(_spark_column(batch.column(name), name, path))
+        return pa.RecordBatch.from_arrays(found, self.names)
+
+    def _complaint(self, error: DecodeError, path: str) -> pa.RecordBatch:
+        known = {"segment": pa.array([path]), "error": pa.array([str(error)])}
+        schema = SCHEMAS[self.options.table]
+        found = [known[name] if name in known else pa.nulls(1, _plain(schema.field(name).type)) for name in self.names]
+        return pa.RecordBatch.from_arrays(found, self.names)
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def _chosen(table: str, schema: StructType) -> list[str]:
+    """Return the names of the columns that are asked for."""
+    known = {field.name: field.dataType for field in table_schema(table).fields}
+    for field in schema.fields:
+        if field.name not in known:
+            raise UsageError(f"the table {table} has the columns {', '.join(known)}, not {field.name!r}")
+        kind = known[field.name]
+        if field.dataType != kind:
+            kinds = f"{kind.simpleString()}, not {field.dataType.simpleString()}"
+            raise UsageError(f"the column {field.name} of the table {table} is {kinds}")
+    return [field.name for field in schema.fields]
+
+
+def _weights(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return about how many bytes each row has once nothing is dictionary-encoded: int64[rows]."""
+    total = np.full(batch.num_rows, 8 * batch.num_columns, np.int64)
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            sizes = np.asarray(pc.binary_length(column.dictionary)).astype(np.int64)
+            total += sizes[np.asarray(column.indices)]
+        elif pa.types.is_binary(kind) or pa.types.is_string(kind):
+            total += np.asarray(pc.binary_length(column))
+        elif pa.types.is_list(kind):
+            total += 8 * np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
+    return total
+
+
+def _spark_column(column: pa.Array, name: str, path: str) -> pa.Array:
+    try:
+        return column.cast(_plain(column.type))
+    except pa.ArrowInvalid as err:
+        raise LimitExceeded(f"column {name}", source=path, expected="at most 2**63 - 1 in Spark", actual=err) from None

@@ -1,0 +1,128 @@
+"""build_vectors and merge, against plain Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.spark.jobs.build import STRATEGIES, build_vectors
+from dvcodec.spark.jobs.merge import merge
+from spark.data import ORDERS, reference, rows, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def collected(df: DataFrame) -> dict[str, bytes]:
+    found = df.collect()
+    assert len({row["data_file"] for row in found}) == len(found)
+    assert all(row["cardinality"] == len(iceberg.decode(bytes(row["dv"]))) for row in found)
+    return {row["data_file"]: bytes(row["dv"]) for row in found}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: SparkSession, tmp_path: Path) -> None:
+    table = rows(order)
+    folder = write(tmp_path / "deletes", table)
+    want = reference(table)
+    df = spark.read.parquet(folder)
+    for strategy in STRATEGIES:
+        assert collected(build_vectors(df, strategy=strategy)) == want, strategy  # type: ignore[arg-type]
+    assert collected(build_vectors(folder, spark=spark)) == want
+    assert collected(build_vectors([f"{folder}/{i}.parquet" for i in range(3)])) == want
+
+
+def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: Path) -> None:
+    table = rows("skewed")
+    df = spark.read.parquet(write(tmp_path / "deletes", table)).repartition(7)
+    spark.conf.set("spark.sql.shuffle.partitions", "13")
+    try:
+        assert collected(build_vectors(df, strategy="partial")) == reference(table)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "4")
+
+
+def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> None:
+    table = rows("random")
+    folder = write(tmp_path / "deletes", table, parts=2, row_group=500)
+    size = sum(path.stat().st_size for path in Path(folder).iterdir())
+    build_vectors(folder)  # registers the source
+    reader = spark.read.format("dvcodec_position_deletes").option("partition-bytes", str(size // 11))
+    partials = reader.load(folder)
+    assert partials.selectExpr("count(distinct spark_partition_id()) AS n").collect()[0]["n"] >= 9
+    assert collected(merge(partials)) == reference(table)
+
+
+def test_other_columns_and_types(spark: SparkSession) -> None:
+    df = spark.sql("SELECT named_struct('f', 'a') AS m, CAST(id AS INT) AS p FROM range(5)")
+    assert collected(build_vectors(df, "m.f", "p")) == {"a": iceberg.encode(RowSet(range(5)))}
+
+
+def test_nothing_gives_nothing(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "file_path string, pos long")
+    for strategy in STRATEGIES:
+        assert collected(build_vectors(df, strategy=strategy)) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("file_path long, pos long", "'file_path' holds bigint, not strings"),
+        ("file_path string, pos double", "'pos' holds double, not integers"),
+    ],
+)
+def test_columns_of_other_types(schema: str, message: str, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_vectors(spark.createDataFrame([], schema))
+
+
+def test_arguments(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "file_path string, pos long")
+    with pytest.raises(UsageError, match="no strategy 'fast'"):
+        build_vectors(df, strategy="fast")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="read in the workers"):
+        build_vectors("x", strategy="shuffle")
+
+
+def test_nulls_and_negative_positions_fail(spark: SparkSession) -> None:
+    for row, message in (((None, 1), "name no data file"), (("a", None), "no position"), (("a", -1), "negative")):
+        df = spark.createDataFrame([("a", 7), row], "file_path string, pos long")
+        for strategy in STRATEGIES[1:]:
+            with pytest.raises(Exception, match=message):
+                build_vectors(df, strategy=strategy).collect()  # type: ignore[arg-type]
+
+
+def test_parquet_without_the_columns(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"file_path": ["a"], "position": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(Exception, match="no column 'pos'"):
+        build_vectors(str(tmp_path)).collect()
+    found = build_vectors(str(tmp_path), pos_col="position")
+    assert collected(found) == {"a": iceberg.encode(RowSet([1]))}
+
+
+def test_merge_unites_vectors_and_positions(spark: SparkSession, tmp_path: Path) -> None:
+    old, new = rows("random", 5_000, seed=2), rows("clustered", 5_000, seed=3)
+    first = build_vectors(spark.read.parquet(write(tmp_path / "old", old)))
+    second = spark.read.parquet(write(tmp_path / "new", new))
+    want = reference(pa.concat_tables([old, new]))
+    assert collected(merge(first, second)) == want
+    assert collected(merge(first, build_vectors(second), first)) == want
+
+
+def test_merge_keeps_a_lone_vector_as_it_is_and_names_a_broken_one(spark: SparkSession) -> None:
+    odd = iceberg.encode(RowSet(range(100)), run_optimize=False)
+    dvs = spark.createDataFrame([("a", bytearray(odd))], "data_file string, dv binary")
+    assert collected(merge(dvs)) == {"a": odd}
+    bad = bytearray(odd)
+    bad[40] ^= 1
+    with pytest.raises(Exception, match="vector of a.*CRC-32"):
+        merge(spark.createDataFrame([("a", bad)], "data_file string, dv binary")).collect()
+    with pytest.raises(Exception, match="'a' has no vector"):
+        merge(spark.createDataFrame([("a", None)], "data_file string, dv binary")).collect()
+    with pytest.raises(UsageError, match="no dv"):
+        merge(dvs.drop("dv"))

@@ -1,0 +1,364 @@
+"""The data source ``zap``, against `Segment.to_arrow`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from dvcodec import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
+from dvcodec.spark.sources import segments
+from dvcodec.spark.sources import zap as source
+from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan, plan_segment
+from dvcodec.spark.sources.zap import SegmentReader, SegmentSource, table_schema
+from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Term, text_field, write_segment
+from dvcodec.zap.columns import SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = dict[str, Any]
+TABLES = sorted(SCHEMAS)
+SOME = ["zapx-15.4.3/instances", "zapx-15.4.3/none", "zapx-17.2.3/geo", "zapx-17.2.3/options"]
+KEPT = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.TERM_VECTORS | FieldOptions.DOC_VALUES
+
+
+@pytest.fixture(scope="module")
+def registered(spark: SparkSession) -> SparkSession:
+    spark.dataSource.register(SegmentSource)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def some() -> list[str]:
+    """Some of the committed segments."""
+    folder = Path(__file__).parents[1] / "vectors" / "zap"
+    return [str(folder / f"{name}.zap") for name in SOME]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index' folder: a segment of each version, and what lies beside them."""
+    place = tmp_path_factory.mktemp("index") / "store #1"
+    (place / "deeper").mkdir(parents=True)
+    for version in range(11, 18):
+        write_segment(str(place / f"{version:012x}.zap"), documents(version), version)
+    write_segment(str(place / "deeper" / "a.zap"), documents(1), 15)
+    (place / "root.bolt").write_bytes(b"not a segment")
+    return place
+
+
+def documents(seed: int, count: int = 6) -> list[Document]:
+    found = []
+    for i in range(count):
+        words = [f"w{(seed * i + k) % 7}" for k in range(i + 1)]
+        fields = (
+            text_field("body", " ".join(words)),
+            text_field("title", f"title {seed} {i}"),
+            Field("tags", b"x", "t", KEPT, (Term(b"x", 1, (Location(1, 0, 1, "", (i, 2)),)),), 1, (i,)),
+        )
+        found.append(Document(b"%d-%d" % (seed, i), fields))
+    return found
+
+
+def read(spark: SparkSession, table: str, *paths: str | Path, **options: object) -> DataFrame:
+    reader = spark.read.format("zap").option("table", table)
+    for name, value in options.items():
+        reader = reader.option(name.replace("_", "-"), str(value))
+    return reader.load([str(path) for path in paths] if len(paths) > 1 else str(paths[0]))
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    found: list[Row] = frame.toArrow().to_pylist()
+    return found
+
+
+def expected(table: str, paths: Sequence[str | Path], fields: list[str] | None = None) -> list[Row]:
+    found: list[Row] = []
+    for path in paths:
+        with Segment.open(path) as segment:
+            names = None if fields is None else [info.name for info in segment.fields if info.name in fields]
+            for batch in segment.to_arrow(table, names):
+                found += [{"segment": str(path), **row, "error": None} for row in batch.to_pylist()]
+    return found
+
+
+def read_directly(table: str, *paths: str | Path, schema: StructType | None = None, **options: object) -> list[Row]:
+    """What the reader gives, without Spark."""
+    given = {name.replace("_", "-"): str(value) for name, value in options.items()}
+    given |= {"table": table, "paths": json.dumps([str(path) for path in paths])}
+    reader = SegmentReader(SegmentOptions.parse(given), schema or table_schema(table))
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+# ---------------------------------------------------------------------- in Spark
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_are_those_of_the_segments(registered: SparkSession, some: list[str], folder: Path, table: str) -> None:
+    paths = [*some, str(folder / f"{17:012x}.zap")]
+    frame = read(registered, table, *paths)
+    assert frame.schema == table_schema(table)
+    found = rows_of(frame)
+    assert found == expected(table, paths)
+    assert len({row["segment"] for row in found}) >= (4 if table == "fields" else 2)
+
+
+def test_a_folder_and_a_pattern_in_parts(registered: SparkSession, folder: Path) -> None:
+    paths = sorted([*folder.glob("*.zap"), folder / "deeper" / "a.zap"])
+    from_folder = rows_of(read(registered, "doc_values", folder))
+    assert from_folder == expected("doc_values", paths)
+    some = [path for path in paths if path.name[-5] in "cd"]
+    frame = read(registered, "postings", folder / "*[cd].zap", partition_bytes=200)
+    assert rows_of(frame) == expected("postings", some)
+    parts = frame.selectExpr("spark_partition_id() AS part", "field").distinct().count()
+    assert parts == len(some) * 4, "every field is a part of its own"
+
+
+def test_terms_joined_with_a_table(registered: SparkSession, folder: Path) -> None:
+    wanted = registered.createDataFrame([("w1", 10), ("w5", 50), ("nothing", 0)], "word string, weight int")
+    path = folder / f"{14:012x}.zap"
+    terms = read(registered, "terms", path, fields="body").selectExpr("CAST(term AS string) AS word", "doc_count")
+    found = {row["word"]: (row["doc_count"], row["weight"]) for row in rows_of(terms.join(wanted, "word"))}
+    with Segment.open(path) as segment:
+        counts = {term.decode(): count for term, count in segment.terms("body")}
+    assert found == {"w1": (counts["w1"], 10), "w5": (counts["w5"], 50)}
+
+
+def test_only_the_columns_of_a_schema(registered: SparkSession, folder: Path) -> None:
+    path = folder / f"{15:012x}.zap"
+    frame = registered.read.format("zap").option("table", "stored").schema("value binary, segment string, doc long")
+    found = rows_of(frame.load(str(path)))
+    assert [list(row) for row in found[:1]] == [["value", "segment", "doc"]]
+    assert found == [{name: row[name] for name in found[0]} for row in expected("stored", [path])]
+
+
+def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_path: Path) -> None:
+    sound, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
+    raw = (folder / f"{16:012x}.zap").read_bytes()
+    sound.write_bytes(raw)
+    wrong.write_bytes(raw[:40] + bytes([raw[40] ^ 1]) + raw[41:])
+    cut.write_bytes(raw[:30])
+    found = rows_of(read(registered, "terms", tmp_path))
+    assert [row for row in found if row["error"] is None] == expected("terms", [sound])
+    complaints = {row.pop("segment"): row for row in found if row["error"]}
+    assert sorted(complaints) == [str(wrong), str(cut)]
+    assert "CRC-32 of the segment" in complaints[str(wrong)]["error"]
+    assert str(cut) in complaints[str(cut)]["error"]
+    assert all(value is None for row in complaints.values() for name, value in row.items() if name != "error")
+
+    blind = registered.read.format("zap").option("table", "terms").schema("term binary")
+    assert len(rows_of(blind.load(str(sound)))) > 0
+    with pytest.raises(Exception, match="CRC-32 of the segment"):
+        blind.load([str(sound), str(wrong)]).count()
+
+
+def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> None:
+    with pytest.raises(Exception, match="option table: need one of terms, postings"):
+        registered.read.format("zap").load(str(folder)).count()
+    with pytest.raises(Exception, match="the table terms has the columns segment, field"):
+        registered.read.format("zap").option("table", "terms").schema("doc long").load(str(folder)).count()
+
+
+# ---------------------------------------------------------------------- without Spark
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_parts_have_the_rows_in_order(folder: Path, some: list[str], table: str) -> None:
+    paths = sorted(str(path) for path in folder.glob("*.zap")) + some
+    for size in (1, 150, 700, 1 << 20):
+        assert read_directly(table, *paths, partition_bytes=size) == expected(table, paths)
+    given = read_directly(table, *paths, fields="title, _id,nowhere", partition_bytes=300)
+    whole = expected(table, paths, ["title", "_id"])
+    if table != "stored":  # by field, in the order asked for
+        whole = sorted(whole, key=lambda row: (paths.index(row["segment"]), row["field"] != "title"))
+    assert given == whole
+
+
+def test_a_plan_is_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    true_open = Segment.open
+
+    def counted(path: str, *, verify_checksum: bool) -> Segment:
+        opened.append(path)
+        return true_open(path, verify_checksum=verify_checksum)
+
+    monkeypatch.setattr(Segment, "open", counted)
+    options = {"table": "postings", "path": str(folder)}
+    whole = plan(SegmentOptions.parse(options))
+    assert whole == [SegmentPart(str(path)) for path in sorted([*folder.glob("*.zap"), folder / "deeper" / "a.zap"])]
+    assert not opened, "small segments are not opened"
+    options["partition-bytes"] = "300"
+    cut = plan(SegmentOptions.parse(options))
+    assert cut == plan(SegmentOptions.parse(options))
+    assert len(cut) > len(whole)
+    assert len(opened) == 2 * len(whole)
+    for path in {part.path for part in cut}:
+        names = [name for part in cut if part.path == path for name in part.fields or ()]
+        assert names == ["_id", "body", "tags", "title"]
+
+
+def test_parts_of_a_segment(folder: Path) -> None:
+    path = str(folder / f"{15:012x}.zap")
+    with Segment.open(path) as segment:
+        stored = segment.footer.stored_index
+    options = {"table": "stored", "partition-bytes": str(stored // 3 + 1)}
+    parts = plan_segment(path, 1 << 20, SegmentOptions.parse(options))
+    assert [part.docs for part in parts] == [(0, 2), (2, 4), (4, 6)]
+    options["partition-bytes"] = "1"
+    parts = plan_segment(path, 1 << 20, SegmentOptions.parse(options))
+    assert [part.docs for part in parts] == [(i, i + 1) for i in range(6)]
+    for table, names in (("fields", None), ("terms", ("body",)), ("doc_values", ("body", "tags"))):
+        asked = SegmentOptions((), table, names, 1)
+        assert [part.fields for part in plan_segment(path, 1 << 20, asked)] == (
+            [None] if names is None else [(name,) for name in names]
+        )
+    assert plan_segment(path, 1 << 20, SegmentOptions((), "terms", ("nowhere",), 1)) == [SegmentPart(path)]
+
+
+def test_a_segment_without_documents_is_one_part(some: list[str]) -> None:
+    for table in TABLES:
+        assert plan_segment(some[1], 1 << 20, SegmentOptions((), table, None, 1))[0].path == some[1]
+        assert read_directly(table, some[1], partition_bytes=1) == expected(table, [some[1]])
+
+
+def test_what_is_sound_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
+    raw = bytearray((folder / f"{15:012x}.zap").read_bytes())
+    with Segment.open(bytes(raw)) as segment:
+        at = segment.field("title").dictionary
+        assert at is not None
+    raw[at : at + 12] = b"\xff" * 12
+    path = tmp_path / "damaged.zap"
+    path.write_bytes(raw)
+    with pytest.raises(DecodeError), Segment.open(path, verify_checksum=False) as segment:
+        list(segment.to_arrow("terms", ["title"]))
+    whole = [{**row, "segment": str(path)} for row in expected("terms", [folder / f"{15:012x}.zap"])]
+    sound = [row for row in whole if row["field"] != "title"]
+    for size in (1, 1 << 20):
+        *found, last = read_directly("terms", path, verify_checksum="false", partition_bytes=size)
+        assert found == sound
+        assert (last["segment"], last["field"]) == (str(path), None)
+        assert "dictionary" in last["error"]
+    narrow = StructType([StructField("field", StringType())])
+    with pytest.raises(DecodeError, match="dictionary"):
+        read_directly("terms", path, schema=narrow, verify_checksum="false")
+    with pytest.raises(ChecksumMismatch):
+        read_directly("terms", path, schema=narrow)
+    errors = read_directly("terms", path, schema=StructType([StructField("error", StringType())]))
+    assert [list(row) for row in errors] == [["error"]]
+    # Every part that cannot be opened says so: none may go unseen.
+    found = read_directly("stored", path, partition_bytes=1)
+    assert len(found) == 6
+    assert all("CRC-32" in row["error"] for row in found)
+
+
+def test_batches_are_bounded_by_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A dictionary's term costs its bytes in every row once it is plain."""
+    long = b"x" * 1000
+    path = tmp_path / "long.zap"
+    field = Field("f", options=FieldOptions.INDEXED, terms=(Term(long),), length=1)
+    write_segment(str(path), [Document(b"%d" % i, (field,)) for i in range(100)], 15)
+    monkeypatch.setattr(source, "_BATCH_BYTES", 10_000)
+    reader = SegmentReader(SegmentOptions((str(path),), "postings", ("f",)), table_schema("postings"))
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert all(0 < batch.num_rows <= 10 for batch in batches)
+    for batch in batches:
+        batch.validate(full=True)
+    for table in TABLES:
+        monkeypatch.setattr(source, "_BATCH_BYTES", 1)
+        assert read_directly(table, folder / f"{13:012x}.zap") == expected(table, [folder / f"{13:012x}.zap"])
+
+
+def test_numbers_that_a_long_does_not_hold(tmp_path: Path) -> None:
+    path = tmp_path / "wide.zap"
+    sound, wide = (Field("f", b"v", options=FieldOptions.STORED, array_positions=(n,)) for n in (7, 2**63))
+    write_segment(str(path), [Document(b"a", (wide,)), Document(b"b", (sound,))], 15)
+    (row,) = read_directly("stored", path)
+    assert "column array_positions" in row["error"]
+    assert "9223372036854775808" in row["error"]
+    narrow = StructType([StructField("doc", LongType())])
+    assert len(read_directly("stored", path, schema=narrow)) == 4, "a column that is not asked for does no harm"
+    arrays = StructType([table_schema("stored")["array_positions"]])
+    with pytest.raises(LimitExceeded, match="2\\*\\*63"):
+        read_directly("stored", path, schema=arrays)
+
+
+def test_a_file_that_was_named_is_read_whatever_its_name(folder: Path, tmp_path: Path) -> None:
+    raw = (folder / f"{12:012x}.zap").read_bytes()
+    other = tmp_path / "segment.copy"
+    other.write_bytes(raw)
+    assert read_directly("fields", other) == expected("fields", [other])
+    (row,) = read_directly("fields", folder / "root.bolt")
+    assert "zap" in row["error"]
+    twice = read_directly("fields", other, other)
+    assert twice == expected("fields", [other]), "a segment that is named twice is read once"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "option table: need one of terms, postings, locations, stored, doc_values, fields"),
+        ({"table": "edges"}, "option table: need one of .*, not 'edges'"),
+        ({"table": "terms", "field": "body"}, "unknown option 'field'"),
+        ({"table": "terms", "partition-bytes": "0"}, "option partition-bytes"),
+        ({"table": "terms", "verify-checksum": "no"}, "option verify-checksum"),
+        ({"table": "terms", "fields": "[1]"}, "option fields: need names"),
+        ({"table": "terms", "fields": "[nowhere"}, "option fields: need names"),
+    ],
+)
+def test_options_that_are_none(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        SegmentOptions.parse(options)
+
+
+def test_options() -> None:
+    parsed = SegmentOptions.parse(
+        {"Table": "TERMS", "fields": '["a,b", "c", "c"]', "path": "x", "PARTITION-bytes": "1m"}
+    )
+    assert parsed == SegmentOptions(("x",), "terms", ("a,b", "c"), 1 << 20)
+    assert SegmentOptions.parse({"table": "terms", "fields": " a , b"}).fields == ("a", "b")
+    assert segments.PARTITION_BYTES == SegmentOptions.parse({"table": "fields"}).part_bytes == 128 << 20
+
+
+def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs a path"):
+        plan(SegmentOptions((), "terms"))
+    with pytest.raises(UsageError, match="no such file"):
+        plan(SegmentOptions((str(tmp_path / "nothing"),), "terms"))
+    (tmp_path / "root.bolt").write_bytes(b"")
+    with pytest.raises(UsageError, match="no segments"):
+        plan(SegmentOptions((str(tmp_path),), "terms"))
+    options = SegmentOptions((str(tmp_path),), "terms")
+    with pytest.raises(UsageError, match="not 'nothing'"):
+        SegmentReader(options, StructType([StructField("nothing", StringType())]))
+    with pytest.raises(UsageError, match="doc_count of the table terms is bigint, not string"):
+        SegmentReader(options, StructType([StructField("doc_count", StringType())]))
+
+
+def test_schemas_are_those_of_arrow() -> None:
+    for table, schema in SCHEMAS.items():
+        names = table_schema(table).fieldNames()
+        assert names == ["segment", *schema.names, "error"]
+    kinds = {field.name: field.dataType.simpleString() for field in table_schema("locations").fields}
+    assert kinds == {
+        "segment": "string",
+        "field": "string",
+        "term": "binary",
+        "doc": "bigint",
+        "source_field": "string",
+        "position": "bigint",
+        "start": "bigint",
+        "end": "bigint",
+        "array_positions": "array<bigint>",
+        "error": "string",
+    }
+    assert table_schema("postings")["norm"].dataType.simpleString() == "float"
+    assert pa.types.is_uint64(SCHEMAS["postings"].field("freq").type)
+    assert table_schema("postings")["freq"].dataType == LongType()
