@@ -1,0 +1,145 @@
+"""The Spark jobs beside the plans that one would write without them, in one run on two cores. `make bench-spark`.
+
+Every measurement is a whole job, Parquet read included; rounds are interleaved and medians shown. Shuffle bytes are
+Spark's own count; memory is the largest resident size of a Python worker, looked at ten times a second. Data lie in a
+folder that is kept between runs (``--data``).
+
+    python bench/spark.py [build] [many] [paths] [skew] [apply] [audit] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from dvcodec import RowSet, iceberg
+from dvcodec.spark import jobs
+from dvcodec.spark.schemas import VECTORS
+from spark_data import containers, positions, table_of_rows
+from spark_meter import MILLION, Bench, Plans, session
+
+
+def one_by_one(table: pa.Table) -> pa.Table:
+    """What a first attempt does for every data file: one Python call, one set, one blob."""
+    rows = RowSet(table["pos"].to_numpy())
+    columns = {"data_file": [table["file_path"][0].as_py()], "cardinality": [len(rows)], "dv": [iceberg.encode(rows)]}
+    return pa.table(columns)
+
+
+def naive(df: DataFrame) -> DataFrame:
+    return df.groupBy("file_path").applyInArrow(one_by_one, VECTORS)
+
+
+def build(bench: Bench, data: Path) -> None:
+    folder = positions(data, "random", 20 * MILLION, 1000)
+    df = bench.spark.read.parquet(folder)
+    group = "build 20 M, 1000 files"
+    plans: Plans = {
+        "groupBy().applyInArrow": (1, lambda: naive(df)),
+        "shuffle": (1, lambda: jobs.build_vectors(df, strategy="shuffle")),
+        "partial": (9, lambda: jobs.build_vectors(df, strategy="partial")),
+        "auto": (9, lambda: jobs.build_vectors(df)),
+        "from Parquet paths": (9, lambda: jobs.build_vectors(folder)),
+    }
+    bench.compare(group, 20 * MILLION, "positions", plans)
+
+
+def many(bench: Bench, data: Path) -> None:
+    folder = positions(data, "random", 20 * MILLION, MILLION)
+    df = bench.spark.read.parquet(folder)
+    plans: Plans = {
+        "groupBy().applyInArrow": (1, lambda: naive(df)),
+        "partial": (1, lambda: jobs.build_vectors(df, strategy="partial")),
+        "auto": (2, lambda: jobs.build_vectors(df)),
+        "from Parquet paths": (2, lambda: jobs.build_vectors(folder)),
+    }
+    bench.compare("build 20 M, 1 M files", 20 * MILLION, "positions", plans)
+
+
+def paths(bench: Bench, data: Path) -> None:
+    for order in ("random", "scan"):
+        folder = positions(data, order, 100 * MILLION, 1000)
+        plans: Plans = {
+            "from Parquet paths": (9, lambda folder=folder: jobs.build_vectors(folder)),  # type: ignore[misc]
+        }
+        bench.compare(f"100 M {order}", 100 * MILLION, "positions", plans)
+
+
+def skew(bench: Bench, data: Path) -> None:
+    plans: Plans = {}
+    for order in ("random", "skew"):
+        df = bench.spark.read.parquet(positions(data, order, 20 * MILLION, 1000))
+        plans[order] = (9, lambda df=df: jobs.build_vectors(df))  # type: ignore[misc]
+    bench.compare("skew, 20 M", 20 * MILLION, "positions", plans)
+
+
+def apply(bench: Bench, data: Path) -> None:
+    rows = 20 * MILLION
+    spark, folder = bench.spark, table_of_rows(data, rows)
+    chance = np.random.default_rng(7)
+    df = spark.read.parquet(folder)
+    bare = df.select("*", sf.col("_metadata.file_path"), sf.col("_metadata.row_index"))
+    for name, sets in {
+        "1 % random": [RowSet(chance.choice(MILLION, MILLION // 100, replace=False)) for _ in range(rows // MILLION)],
+        "20 % in runs": [
+            RowSet.from_ranges([(k, k + 2000) for k in range(int(chance.integers(0, 8000)), MILLION - 2000, 10_000)])
+            for _ in range(rows // MILLION)
+        ],
+    }.items():
+        vectors = [(f"{folder}/{i:04d}.parquet", bytearray(iceberg.encode(one))) for i, one in enumerate(sets)]
+        dvs = spark.createDataFrame(vectors, "data_file string, dv binary")
+        gone = [(f"file://{folder}/{i:04d}.parquet", one.to_numpy().tolist()) for i, one in enumerate(sets)]
+        deleted = spark.createDataFrame(gone, "f string, ps array<long>").select("f", sf.explode("ps").alias("p"))
+        anti = bare.join(
+            sf.broadcast(deleted.cache()),
+            (sf.col("file_path") == sf.col("f")) & (sf.col("row_index") == sf.col("p")),
+            "left_anti",
+        )
+        plans: Plans = {
+            "scan with metadata columns": (9, lambda: bare),
+            "apply": (9, lambda dvs=dvs: jobs.apply(df, dvs)),  # type: ignore[misc]
+            "anti-join with positions": (1, lambda anti=anti: anti),
+        }
+        bench.compare(f"apply, {name}", rows, "rows", plans)
+
+
+def audit(bench: Bench, data: Path) -> None:
+    folder = containers(data, 200_000, 100)
+    source = bench.spark.read.format("dvcodec")
+    places = source.option("columns", "container,offset,size,cardinality").load(folder).localCheckpoint()
+    plans: Plans = {
+        "audit of paths": (9, lambda: jobs.audit(folder)),
+        "audit of places": (9, lambda: jobs.audit(places)),
+        "explode": (9, lambda: jobs.explode(bench.spark.read.format("dvcodec").load(folder))),
+    }
+    bench.compare("200,000 vectors", 200_000, "vectors", plans)
+
+
+GROUPS = {"build": build, "many": many, "paths": paths, "skew": skew, "apply": apply, "audit": audit}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", default=[], help=f"of {', '.join(GROUPS)}; all by custom")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "dvcodec-bench"))
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    bench = Bench(session(), given.rounds)
+    bench.warm()
+    for name in given.groups or GROUPS:
+        GROUPS[name](bench, given.data)
+    if given.json:
+        given.json.write_text(json.dumps([asdict(line) for line in bench.lines], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Data sets of the Spark benchmarks; made once, kept in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dvcodec import RowSet, iceberg
+from spark_meter import MILLION
+
+
+@contextmanager
+def kept(folder: Path) -> Iterator[Path | None]:
+    """Yield a folder to fill, which gets its name when it is complete; None if it is there."""
+    if folder.exists():
+        yield None
+        return
+    partial = folder.with_name(folder.name + ".partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    yield partial
+    partial.rename(folder)
+
+
+def positions(data: Path, order: str, count: int, files: int) -> str:
+    """Parquet of (file_path, pos), 5 million rows a file; return its folder.
+
+    ``random``: all data files mixed; ``scan``: in file order, two rows of a hundred; ``skew``: 80 % in one data file.
+    """
+    folder = data / f"{order}-{count}-{files}"
+    with kept(folder) as made:
+        if made is None:
+            return str(folder)
+        chance = np.random.default_rng(0)
+        names = pa.array(
+            [f"s3://bucket/warehouse/db/table/data/part-{i:07d}-4c1f-8f9b-c000.parquet" for i in range(files)]
+        )
+        step = 5 * MILLION
+        for begin in range(0, count, step):
+            size = min(step, count - begin)
+            code = chance.integers(0, files, size)
+            pos = chance.integers(0, MILLION, size)
+            if order == "scan":
+                nth = np.arange(begin, begin + size)
+                code, pos = nth * files // count, (nth % (count // files)) * 50 + chance.integers(0, 50, size)
+            elif order == "skew":
+                code, pos = np.where(chance.random(size) < 0.8, 0, code), chance.integers(0, 200 * MILLION, size)
+            paths = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), names)
+            table = pa.table({"file_path": paths, "pos": pos})
+            pq.write_table(table, made / f"{begin // step:04d}.parquet", row_group_size=MILLION)
+    return str(folder)
+
+
+def containers(data: Path, vectors: int, rows: int) -> str:
+    """Puffin files of 25,000 vectors of some random rows each; return their folder."""
+    folder = data / f"puffin-{vectors}-{rows}"
+    with kept(folder) as made:
+        if made is None:
+            return str(folder)
+        chance = np.random.default_rng(0)
+        for first in range(0, vectors, 25_000):
+            numbers = range(first, min(first + 25_000, vectors))
+            sets = {f"s3://b/t/data/{i:07d}.parquet": RowSet(chance.integers(0, MILLION, rows)) for i in numbers}
+            iceberg.write_deletion_vectors(made / f"{first:07d}.puffin", sets)
+    return str(folder)
+
+
+def table_of_rows(data: Path, rows: int) -> str:
+    """A Parquet table of five columns in files of a million rows; return its folder."""
+    folder = data / f"table-{rows}"
+    with kept(folder) as made:
+        if made is not None:
+            chance = np.random.default_rng(0)
+            for i in range(rows // MILLION):
+                table = pa.table(
+                    {
+                        "id": np.arange(i * MILLION, (i + 1) * MILLION),
+                        "price": chance.random(MILLION),
+                        "amount": chance.integers(0, 1000, MILLION).astype(np.int32),
+                        "word": pa.array([f"word {k}" for k in range(5000)]).take(
+                            pa.array(chance.integers(0, 5000, MILLION))
+                        ),
+                        "flag": chance.random(MILLION) < 0.5,
+                    }
+                )
+                pq.write_table(table, made / f"{i:04d}.parquet")
+    return str(folder)

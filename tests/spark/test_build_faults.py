@@ -1,0 +1,101 @@
+"""Workers that die and tasks that fail while vectors are built and merged: the result is whole, or there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dvcodec.spark import register
+from dvcodec.spark.jobs import build, merge
+from dvcodec.spark.sources import read_manifest
+from spark.data import reference, rows, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Plan = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+def faulty(plan: Plan, marker: Path, how: str) -> Plan:
+    """A plan whose first task dies (or fails) when it has read something; or all do."""
+    path = str(marker)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import signal
+
+        def broken() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                if how == "always fails":
+                    raise RuntimeError("no more")
+                try:
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                if how == "is killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise RuntimeError("failed once")
+
+        yield from plan(broken())
+
+    return run
+
+
+def collected(df: DataFrame) -> dict[str, bytes]:
+    found = df.collect()
+    assert len({row["data_file"] for row in found}) == len(found)
+    return {row["data_file"]: bytes(row["dv"]) for row in found}
+
+
+@pytest.mark.parametrize("how", ["is killed", "fails"])
+@pytest.mark.parametrize("phase", ["_partial", "_unite", "_build"])
+def test_a_task_that_dies_once_is_repeated(
+    how: str, phase: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows("clustered", 9_000)
+    df = spark.read.parquet(write(tmp_path / "deletes", table))
+    monkeypatch.setattr(build, phase, faulty(getattr(build, phase), tmp_path / "died", how))
+    strategy = "shuffle" if phase == "_build" else "partial"
+    assert collected(build.build_vectors(df, strategy=strategy)) == reference(table)
+    assert (tmp_path / "died").exists()
+
+
+def test_merging_survives_a_dead_worker(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = rows("random", 6_000)
+    folder = write(tmp_path / "deletes", table)
+    dvs = build.build_vectors(folder, spark=spark)
+    monkeypatch.setattr(merge, "_merge", faulty(merge._merge, tmp_path / "died", "is killed"))
+    assert collected(merge.merge(dvs, spark.read.parquet(folder))) == reference(table)
+    assert (tmp_path / "died").exists()
+
+
+def test_what_is_built_while_workers_die_is_written_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(spark)
+    table = rows("random", 6_000)
+    df = spark.read.parquet(write(tmp_path / "deletes", table))
+    monkeypatch.setattr(build, "_unite", faulty(build._unite, tmp_path / "died", "is killed"))
+    lake = tmp_path / "lake"
+    build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
+    assert (tmp_path / "died").exists()
+    want = reference(table)
+    assert sorted(read_manifest(str(lake))["data_file"].to_pylist()) == sorted(want)
+    assert collected(spark.read.format("dvcodec").load(str(lake))) == want
+
+
+def test_a_job_that_fails_for_good_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(spark)
+    df = spark.read.parquet(write(tmp_path / "deletes", rows("random", 6_000)))
+    monkeypatch.setattr(build, "_unite", faulty(build._unite, tmp_path / "died", "always fails"))
+    lake = tmp_path / "lake"
+    with pytest.raises(Exception, match="no more"):
+        build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
+    assert not [path for path in lake.rglob("*") if path.is_file()] if lake.exists() else True

@@ -1,0 +1,463 @@
+"""Functions for `select`, against row sets and plain Python."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import pandas_udf
+
+import dvcodec
+from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
+from dvcodec.core import batch, frame, vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.spark import functions
+from dvcodec.spark.functions import (
+    checked,
+    dv_cardinality,
+    dv_contains,
+    dv_decode,
+    dv_diff,
+    dv_encode,
+    dv_positions,
+    dv_ranges,
+    dv_union,
+    dv_verify,
+    kernels,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = dict[str, Any]
+WIDE = 2**32
+LIMIT = 2**40
+
+
+def row_sets() -> list[list[int]]:
+    rng = np.random.default_rng(7)
+    clusters = rng.integers(0, 1 << 20, 6)
+    return [
+        [],
+        [0],
+        [3, 5, 9],
+        sorted(set(rng.integers(0, 1 << 24, 500).tolist())),
+        sorted({int(start) + k for start in clusters for k in range(50)}),
+        sorted(set(rng.integers(0, 1 << 17, 20_000).tolist())),
+        list(range(60_000, 80_000)),
+        [7, WIDE - 1, WIDE, 5 * WIDE + 3],
+        [1, LIMIT + 1, LIMIT + 2, 2**44],
+    ]
+
+
+def framed(positions: list[int], magic: Magic = Magic.PORTABLE64) -> bytes:
+    return frame.build(magic, vector.encode_payload(RowSet(positions), magic))
+
+
+def cases() -> list[tuple[list[int] | None, bytes | None]]:
+    """Row sets and their vectors, in every layout that holds them; a null between."""
+    found: list[tuple[list[int] | None, bytes | None]] = [(None, None)]
+    for positions in row_sets():
+        for magic in Magic:
+            highest = max(positions, default=0)
+            if (magic is Magic.PAIMON32 and highest >= 2**31) or (magic is Magic.NATIVE64 and highest > 2**40):
+                continue
+            found.append((positions, framed(positions, magic)))
+        found.append((None, None))
+    return found
+
+
+def ranges_of(positions: list[int]) -> list[Row]:
+    found: list[Row] = []
+    for position in positions:
+        if found and found[-1]["stop"] == position:
+            found[-1]["stop"] += 1
+        else:
+            found.append({"start": position, "stop": position + 1})
+    return found
+
+
+def decoded(positions: list[int], data: bytes) -> Row:
+    names = {b"\xd1": "portable64", b"\xd0": "native64", b"\x5e": "paimon32"}
+    mix = vector.read(Cursor(data)).view.mix
+    return {
+        "layout": names[data[4:5]],
+        "cardinality": len(positions),
+        "min": min(positions, default=None),
+        "max": max(positions, default=None),
+        "containers": {"arrays": mix[0], "bitsets": mix[1], "runs": mix[2]},
+    }
+
+
+def broken() -> dict[str, bytes]:
+    """Vectors that are not sound; of all but one the rows cannot be counted."""
+    good = framed([1, 2, 3, 100])
+    swapped = good[:-8] + good[-6:-4] + good[-8:-6] + good[-4:]
+    return {
+        "nothing": b"",
+        "short": good[:7],
+        "cut": good[:-1],
+        "longer": good + b"\0",
+        "checksum": good[:-1] + bytes([good[-1] ^ 1]),
+        "magic": struct.pack(">I", 12) + b"abcdefghijkl" + struct.pack(">I", zlib.crc32(b"abcdefghijkl")),
+        "order": frame.build(Magic.PORTABLE64, swapped[8:-4]),
+        "structure": frame.build(Magic.PORTABLE64, b"\xff" * 40),
+        "both": swapped[:-1] + bytes([swapped[-1] ^ 1]),
+    }
+
+
+def error_of(data: bytes) -> str:
+    with pytest.raises(DecodeError) as caught:
+        dvcodec.paimon.decode(data) if data[4:8] == Magic.PAIMON32.value else dvcodec.iceberg.decode(data)
+    return str(caught.value)
+
+
+def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
+    return spark.createDataFrame(
+        [tuple(bytearray(v) if isinstance(v, bytes) else v for v in row) for row in rows], schema
+    )
+
+
+def rows_of(found: DataFrame) -> list[Row]:
+    listed: list[Row] = found.toArrow().to_pylist()
+    return listed
+
+
+@pytest.fixture(scope="module")
+def vectors(spark: SparkSession) -> DataFrame:
+    return frame_of(spark, [(i, dv) for i, (_, dv) in enumerate(cases())], "i int, dv binary").repartition(3, "i")
+
+
+def by_case(found: DataFrame) -> list[Row]:
+    rows = sorted(rows_of(found), key=lambda row: int(row["i"]))
+    assert [row.pop("i") for row in rows] == list(range(len(cases())))
+    return rows
+
+
+# ---------------------------------------------------------------------- in Spark
+
+
+def test_what_vectors_hold(vectors: DataFrame) -> None:
+    """All in one plain select; names and columns alike."""
+    found = by_case(
+        vectors.select(
+            "i",
+            dv_cardinality("dv").alias("n"),
+            dv_positions("dv").alias("positions"),
+            dv_ranges(F.col("dv")).alias("ranges"),
+            dv_decode("dv").alias("it"),
+            dv_verify(F.col("dv")).alias("check"),
+        )
+    )
+    for row, (positions, data) in zip(found, cases(), strict=True):
+        if positions is None or data is None:
+            assert set(row.values()) == {None}
+            continue
+        assert row["n"] == len(positions)
+        assert row["positions"] == positions
+        assert row["ranges"] == ranges_of(positions)
+        assert row["it"] == decoded(positions, data)
+        assert row["check"] == {"ok": True, "crc_ok": True, "cardinality": len(positions), "error": None}
+
+
+def test_rows_joined_with_vectors(spark: SparkSession, vectors: DataFrame) -> None:
+    rng = np.random.default_rng(1)
+    asked: list[tuple[int, int | None]] = []
+    for i, (positions, _) in enumerate(cases()):
+        some = [*rng.choice(positions, 20).tolist()] if positions else []
+        asked += [
+            (i, pos) for pos in [*some, *rng.integers(0, 1 << 18, 20).tolist(), -1, 2**63 - 1, None, 5 * WIDE + 3]
+        ]
+    rows = spark.createDataFrame(asked, "i int, pos long").repartition(2, "pos")
+    joined = rows.join(F.broadcast(vectors), "i").select("i", "pos", dv_contains("dv", "pos").alias("deleted"))
+    found = {(row["i"], row["pos"]): row["deleted"] for row in rows_of(joined)}
+    sets = [None if positions is None else set(positions) for positions, _ in cases()]
+    assert len(found) == len(set(asked))
+    for (i, pos), deleted in found.items():
+        rows_deleted = sets[i]
+        assert deleted == (None if rows_deleted is None or pos is None else pos in rows_deleted)
+
+
+def test_unions_of_groups(spark: SparkSession) -> None:
+    sets = [(i % 4, positions, dv) for i, (positions, dv) in enumerate(cases())]
+    frame = frame_of(spark, [*((key, dv) for key, _, dv in sets), (9, None), (9, None)], "key int, dv binary")
+    found = {row["key"]: row["dv"] for row in rows_of(frame.groupBy("key").agg(dv_union("dv").alias("dv")))}
+    expected = {
+        key: framed(sorted({pos for other, rows, _ in sets if other == key for pos in rows or ()})) for key in range(4)
+    }
+    assert found == {**expected, 9: None}
+
+
+def test_differences(spark: SparkSession) -> None:
+    found = [*[case for case in cases() if case[0]][::2], ([], framed([])), (None, None)]
+    pairs = [(a, b) for a in found for b in found][::3]
+    frame = frame_of(spark, [(i, a[1], b[1]) for i, (a, b) in enumerate(pairs)], "i int, old binary, new binary")
+    rows = rows_of(frame.select("i", dv_diff("old", F.col("new")).alias("diff")))
+    for row in rows:
+        (old, _), (new, _) = pairs[row["i"]]
+        if old is None or new is None:
+            assert row["diff"] is None
+        else:
+            assert row["diff"]["added"] == framed(sorted(set(new) - set(old)))
+            assert row["diff"]["restored"] == framed(sorted(set(old) - set(new)))
+    assert len(rows) == len(pairs)
+
+
+def test_encoding(spark: SparkSession) -> None:
+    rng = np.random.default_rng(3)
+    narrow = [None if rows is None else rows for rows in [None, *row_sets()[:7], None]]
+    shuffled = [rows and rng.permutation(rows + rows[:5]).tolist() for rows in narrow]
+    frame = spark.createDataFrame(list(enumerate(shuffled)), "i int, pos array<long>")
+    formats = list(get_args(get_type_hints(dv_encode, vars(functions) | {"Column": Any})["format"]))
+    assert formats == ["iceberg", "delta", "paimon64", "paimon32"]
+    encoders: dict[str, Callable[[RowSet], bytes]] = {
+        "iceberg": dvcodec.iceberg.encode,
+        "delta": dvcodec.delta.encode,
+        "paimon64": lambda rows: dvcodec.paimon.encode(rows, bits=64),
+        "paimon32": lambda rows: dvcodec.paimon.encode(rows, bits=32),
+    }
+    columns = [dv_encode("pos", name).alias(name) for name in formats]
+    for row in rows_of(frame.select("i", *columns, dv_encode(F.array(F.lit(2), F.lit(1))).alias("ints"))):
+        positions = narrow[row["i"]]
+        for name in formats:
+            assert row[name] == (None if positions is None else encoders[name](RowSet(positions))), name
+        assert row["ints"] == framed([1, 2])
+
+
+def test_aggregates_and_lists_go_together(spark: SparkSession) -> None:
+    """Positions to vectors to one vector to what is new: as one would write it."""
+    rows = [(f"f{n % 3}", n * n % 997, n % 2) for n in range(900)]
+    frame = spark.createDataFrame(rows, "file string, pos int, day int")
+    daily = frame.groupBy("file", "day").agg(dv_encode(F.collect_list("pos"), "paimon32").alias("dv"))
+    all_days = daily.groupBy("file").agg(dv_union("dv").alias("dv"))
+    first = daily.where("day = 0").withColumnRenamed("dv", "first")
+    added = all_days.join(first, "file").select("file", dv_positions(dv_diff("first", "dv")["added"]).alias("pos"))
+    for row in rows_of(added):
+        of_day = [{pos for file, pos, day in rows if file == row["file"] and day == n} for n in range(2)]
+        assert row["pos"] == sorted(of_day[1] - of_day[0])
+    assert dv_encode(F.array()) is not None
+    nothing = all_days.limit(1).select(dv_cardinality(dv_encode(F.array())).alias("n"))
+    assert rows_of(nothing) == [{"n": 0}]
+
+
+def test_vectors_that_are_not_sound(spark: SparkSession) -> None:
+    names = list(broken())
+    frame = frame_of(
+        spark, [(name, broken()[name]) for name in names] + [("sound", framed([4]))], "name string, dv binary"
+    )
+    found = {row["name"]: row["it"] for row in rows_of(frame.select("name", dv_verify("dv").alias("it")))}
+    assert found.pop("sound") == {"ok": True, "crc_ok": True, "cardinality": 1, "error": None}
+    assert {name: it["ok"] for name, it in found.items()} == dict.fromkeys(names, False)
+    assert {name for name in names if found[name]["crc_ok"]} == {"magic", "order", "structure"}
+    assert {name: it["cardinality"] for name, it in found.items()} == {
+        name: 4 if name == "checksum" else None for name in names
+    }
+    for name in names:
+        assert found[name]["error"] == error_of(broken()[name]), name
+    with pytest.raises(Exception, match=r"deletion vector of 34 bytes .*CRC-32 of magic and vector") as caught:
+        frame.where("name IN ('sound', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
+    assert "00 00 00 1a d1 d3 39 64" in str(caught.value)
+
+
+def test_functions_of_the_users_own(spark: SparkSession, vectors: DataFrame) -> None:
+    """Pandas UDFs and maps over batches that import dvcodec."""
+
+    @pandas_udf("long")  # type: ignore[call-overload,misc,untyped-decorator,unused-ignore]
+    def rows_in(dv: pd.Series) -> pd.Series:
+        return dv.map(lambda data: None if data is None else len(dvcodec.decode_at(bytes(data), 0, len(data))))
+
+    def highest(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        from dvcodec import decode_at
+
+        for rows in frames:
+            some = rows[rows.dv.notna()]
+            yield pd.DataFrame({"i": some.i, "highest": [decode_at(data, 0, len(data)).max for data in some.dv]})
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from dvcodec.spark.functions.kernels import dv_cardinality
+
+        for rows in batches:
+            yield pa.record_batch([rows["i"], dv_cardinality(rows["dv"])], ["i", "n"])
+
+    sets = dict(enumerate(positions for positions, _ in cases()))
+    filled = vectors.where("dv IS NOT NULL")
+    found = {row["i"]: row["n"] for row in rows_of(filled.select("i", rows_in("dv").alias("n")))}
+    assert found == {i: len(rows) for i, rows in sets.items() if rows is not None}
+    tops = {row["i"]: row["highest"] for row in rows_of(filled.mapInPandas(highest, "i int, highest double"))}
+    assert tops == {i: max(rows, default=None) for i, rows in sets.items() if rows is not None}
+    counts = {row["i"]: row["n"] for row in rows_of(vectors.mapInArrow(counted, "i int, n long"))}
+    assert counts == {i: None if rows is None else len(rows) for i, rows in sets.items()}
+
+
+def test_a_format_that_is_none() -> None:
+    with pytest.raises(UsageError, match="iceberg, delta, paimon64, paimon32, not 'lance'"):
+        dv_encode("pos", "lance")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- without Spark
+
+
+def column(*data: bytes | None, large: bool = False) -> pa.Array:
+    return pa.array(list(data), pa.large_binary() if large else pa.binary())
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_slices_of_columns(large: bool) -> None:
+    data = [dv for _, dv in cases()]
+    counts = [None if positions is None else len(positions) for positions, _ in cases()]
+    whole = column(*data, large=large)
+    for start, size in ((0, 0), (1, 5), (3, 0), (4, len(data) - 4)):
+        part = whole.slice(start, size)
+        assert kernels.dv_cardinality(part).to_pylist() == counts[start : start + size]
+        assert [row and row["cardinality"] for row in kernels.dv_decode(part).to_pylist()] == counts[
+            start : start + size
+        ]
+        lists = pa.concat_arrays([*kernels.dv_positions(iter([part])), pa.array([], pa.list_(pa.int64()))])
+        assert [None if row is None else len(row) for row in lists.to_pylist()] == counts[start : start + size]
+        pos = pa.array([5] * size, pa.int64())
+        assert kernels.dv_contains(part, pos).to_pylist() == [
+            None if rows is None else 5 in rows for rows, _ in cases()[start : start + size]
+        ]
+
+
+def test_columns_of_nulls() -> None:
+    nulls = column(None, None)
+    assert kernels.dv_union(nulls) is None
+    assert kernels.dv_union(column()) is None
+    assert kernels.dv_contains(nulls, pa.array([1, None], pa.int64())).to_pylist() == [None, None]
+    for kernel in (kernels.dv_cardinality, kernels.dv_decode, kernels.dv_verify):
+        assert kernel(nulls).to_pylist() == [None, None]
+        assert kernel(column()).to_pylist() == []
+    for expand in (kernels.dv_positions, kernels.dv_ranges):
+        assert [part.to_pylist() for part in expand(iter([nulls, column(), nulls]))] == [[None, None]] * 2
+    assert kernels.dv_diff(nulls, column(framed([1]), None)).to_pylist() == [None, None]
+    assert kernels.dv_encode(pa.array([None, None], pa.list_(pa.int64()))).to_pylist() == [None, None]
+
+
+def test_a_vector_of_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    true_survey = batch.survey
+
+    def survey(data: Any, starts: Any, *rest: Any, **options: Any) -> Any:
+        sizes.append(len(starts))
+        return true_survey(data, starts, *rest, **options)
+
+    loaded: list[int] = []
+    true_load = checked.Vectors.load
+
+    def load(self: checked.Vectors, i: int) -> RowSet:
+        loaded.append(i)
+        return true_load(self, i)
+
+    monkeypatch.setattr(batch, "survey", survey)
+    monkeypatch.setattr(checked.Vectors, "load", load)
+    many = list(range(0, 60_000, 3))
+    some = [1, 2, 2000]
+    dv = column(*[framed(many), framed(some)] * 500)
+    pos = np.arange(1000) * 7
+    found = kernels.dv_contains(dv, pa.array(pos)).to_pylist()
+    sets = set(many), set(some)
+    assert found == [value in sets[i % 2] for i, value in enumerate(pos.tolist())]
+    assert sizes == [2]
+    assert loaded == [0], "the large one alone, the others together"
+
+
+def test_positions_that_need_all_bits() -> None:
+    high, last = 2**44, 2**63 - 2**33
+    sets = [[1, LIMIT - 1], [LIMIT], [5, high], [5, 6]]
+    top = frame.build(Magic.PORTABLE64, vector.encode_payload(RowSet([5, last]), Magic.PORTABLE64, gap_keys=False))
+    dv = column(*map(framed, sets), top, top)
+    pos = pa.array([LIMIT - 1, LIMIT, high, high, last, last + 1])
+    assert kernels.dv_contains(dv, pos).to_pylist() == [True, True, True, False, True, False]
+    assert pa.concat_arrays(list(kernels.dv_positions(iter([dv])))).to_pylist() == [*sets, [5, last], [5, last]]
+    ranges = pa.concat_arrays(list(kernels.dv_ranges(iter([dv])))).to_pylist()
+    assert ranges[-1] == [{"start": 5, "stop": 6}, {"start": last, "stop": last + 1}]
+    diff = kernels.dv_diff(dv[:4], column(*map(framed, sets[1:] + sets[:1]))).to_pylist()
+    assert diff[0] == {"added": framed([LIMIT]), "restored": framed([1, LIMIT - 1])}
+    assert diff[2] == {"added": framed([6]), "restored": framed([high])}
+    with pytest.raises(UsageError, match="bytes"):  # Java would write every key below
+        kernels.dv_union(dv)
+
+
+@pytest.mark.parametrize("at_once", [1, 600, 1 << 22])
+@pytest.mark.parametrize("small", [0, 100, 1 << 14])
+def test_any_way_to_cut_gives_the_same(at_once: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_AT_ONCE", at_once)
+    monkeypatch.setattr(kernels, "_SMALL", small)
+    sets = [positions for positions, _ in cases()]
+    dv = column(*[data for _, data in cases()])
+    parts = list(kernels.dv_positions(iter([dv])))
+    assert pa.concat_arrays(parts).to_pylist() == sets
+    assert all(len(part) == 1 or len(part.flatten()) <= at_once for part in parts)
+    ranges = pa.concat_arrays(list(kernels.dv_ranges(iter([dv])))).to_pylist()
+    assert ranges == [None if positions is None else ranges_of(positions) for positions in sets]
+    assert kernels.dv_union(dv) == framed(sorted({pos for positions in sets for pos in positions or ()}))
+    others = [*sets[3:], *sets[:3]]
+    diff = kernels.dv_diff(dv, column(*[None if rows is None else framed(rows) for rows in others]))
+    for row, old, new in zip(diff.to_pylist(), sets, others, strict=True):
+        assert (row is None) == (old is None or new is None)
+        if row is not None and old is not None and new is not None:
+            assert row["added"] == framed(sorted(set(new) - set(old)))
+            assert row["restored"] == framed(sorted(set(old) - set(new)))
+
+
+def test_runs_are_not_expanded() -> None:
+    whole = dvcodec.iceberg.encode(RowSet.from_ranges([(0, 2**33), (2**34, 2**34 + 5)]))
+    dv = column(whole, framed([9]))
+    ranges = pa.concat_arrays(list(kernels.dv_ranges(iter([dv]))))
+    assert ranges.to_pylist()[0] == [{"start": 0, "stop": 2**33}, {"start": 2**34, "stop": 2**34 + 5}]
+    assert kernels.dv_cardinality(dv).to_pylist() == [2**33 + 5, 1]
+    assert kernels.dv_contains(dv, pa.array([2**33 - 1, 8])).to_pylist() == [True, False]
+    union = kernels.dv_union(dv)
+    assert union == whole
+    assert kernels.dv_diff(dv, column(framed([9]), whole)).field("restored")[1].as_py() == framed([])
+    with pytest.raises(LimitExceeded, match=r"deletion vector of .* positions in one row.*dv_ranges"):
+        list(kernels.dv_positions(iter([dv])))
+
+
+def test_what_cannot_be_encoded() -> None:
+    def encode(*lists: list[int | None] | None, magic: Magic = Magic.PORTABLE64) -> pa.Array:
+        return kernels.dv_encode(pa.array(lists, pa.list_(pa.int64())), magic)
+
+    with pytest.raises(UsageError, match="2 positions are null"):
+        encode([1, None], None, [None])
+    with pytest.raises(UsageError, match="position -3 is negative"):
+        encode([1], [2, -3])
+    with pytest.raises(UsageError, match=r"position 2147483648 does not fit a 32-bit vector .*paimon64"):
+        encode([1], [2**31], magic=Magic.PAIMON32)
+    with pytest.raises(UsageError, match="above the highest"):
+        encode([2**63 - 1])
+    assert encode([2**31 - 1], magic=Magic.PAIMON32).to_pylist() == [framed([2**31 - 1], Magic.PAIMON32)]
+    sliced = pa.array([[3, None], [2, 1, 2], None, []], pa.list_(pa.int64())).slice(1)
+    assert kernels.dv_encode(sliced).to_pylist() == [framed([1, 2]), None, framed([])]
+
+
+@pytest.mark.parametrize("name", list(broken()))
+def test_every_function_refuses_what_is_not_sound(name: str) -> None:
+    bad, good = column(framed([1]), broken()[name], None), column(framed([1]), framed([2]), None)
+    size = len(broken()[name])
+    calls: list[Callable[[], object]] = [
+        lambda: kernels.dv_cardinality(bad),
+        lambda: kernels.dv_decode(bad),
+        lambda: kernels.dv_contains(bad, pa.array([1, 2, 3])),
+        lambda: kernels.dv_union(bad),
+        lambda: kernels.dv_diff(bad, good),
+        lambda: kernels.dv_diff(good, bad),
+        lambda: list(kernels.dv_positions(iter([good, bad]))),
+        lambda: list(kernels.dv_ranges(iter([good, bad]))),
+    ]
+    wanted = error_of(broken()[name])
+    for call in calls:
+        with pytest.raises(DecodeError) as caught:
+            call()
+        text = str(caught.value)
+        assert text.startswith(f"deletion vector of {size} bytes (")
+        assert text.endswith(wanted), "offsets count from the vector's beginning"

@@ -1,0 +1,475 @@
+"""The data source reads every container as the rest of the library does, one vector at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+
+from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import open_source
+from dvcodec.ops.convert import portable_frame
+from dvcodec.ops.sniff import ALLOWED, ContainerKind, read_vector, refuse_segment, sniff_source
+from dvcodec.spark import register
+from dvcodec.spark.schemas import STORED_VECTORS
+from dvcodec.spark.sources import listing
+from dvcodec.spark.sources.options import ReadOptions
+from dvcodec.spark.sources.reader import reader_of, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = list[dict[str, Any]]
+PLACES = ("container", "offset")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered(spark: SparkSession) -> None:
+    register(spark)
+    register(spark)  # does nothing
+
+
+def read(spark: SparkSession, *paths: Path | str, **options: object) -> DataFrame:
+    reader = spark.read.format("dvcodec")
+    for name, value in options.items():
+        reader = reader.option(name.replace("_", "-"), str(value).lower() if isinstance(value, bool) else str(value))
+    return reader.load(list(map(str, paths)) if len(paths) > 1 else str(paths[0]))
+
+
+def rows_of(df: DataFrame) -> Rows:
+    return [
+        {name: bytes(value) if name == "dv" and value is not None else value for name, value in row.items()}
+        for row in (row.asDict(recursive=True) for row in df.collect())
+    ]
+
+
+def plainly(*paths: Path | str, spelled: str | None = None, verify_checksum: bool = True) -> Iterator[dict[str, Any]]:
+    """What the data source has to give for containers, by the library's own functions, one vector at a time."""
+    nothing = dict.fromkeys(STORED_VECTORS.names)
+    for path in paths:
+        row = nothing | {"container": spelled or str(path)}
+        with open_source(str(path)) as source:
+            try:
+                container = refuse_segment(sniff_source(source))
+            except DecodeError as err:
+                yield row | {"error": str(err)}
+                continue
+            for ref in container.vectors:
+                row |= {"format": ref.kind.value, "data_file": ref.data_file, "offset": ref.offset, "size": ref.size}
+                framed = ref.kind in ALLOWED
+                try:
+                    found = read_vector(source, ref, verify_checksum=verify_checksum)
+                    found.check()
+                    frame = bytes(portable_frame(found)) if found.frame is None else bytes(found.frame.data)
+                except (DecodeError, UsageError) as err:
+                    yield row | {"error": str(err), "crc_ok": ..., "dv": None}
+                    continue
+                yield row | {
+                    "cardinality": found.cardinality,
+                    "min": found.view.min,
+                    "max": found.view.max,
+                    "containers": dict(zip(("arrays", "bitsets", "runs"), found.view.mix, strict=True)),
+                    "crc_ok": True if framed and verify_checksum else None,
+                    "dv": frame,
+                }
+
+
+def assert_same(found: Rows, want: list[dict[str, Any]]) -> None:
+    def place(row: dict[str, Any]) -> tuple[object, ...]:
+        return row["container"], -1 if row["offset"] is None else row["offset"], row["data_file"] or ""
+
+    assert Counter(map(place, found)) == Counter(map(place, want))
+    for row, expected in zip(sorted(found, key=place), sorted(want, key=place), strict=True):
+        if expected["crc_ok"] is ...:
+            error = row["error"] or ""
+            assert row["crc_ok"] is (False if "CRC-32" in error else row["crc_ok"]), expected
+            expected["crc_ok"] = row["crc_ok"]
+        assert row == expected
+
+
+def containers_of(vectors: Path, own_vectors: Path) -> list[Path]:
+    found = [path for folder in (vectors, own_vectors) for path in folder.rglob("*") if path.is_file()]
+    shown = [path for path in found if not any(part.startswith(("_", ".")) for part in path.parts)]
+    return [path for path in shown if path.stat().st_size < 1 << 20]
+
+
+# ---------------------------------------------------------------------- what is in the files
+
+
+def test_real_files(spark: SparkSession, vectors: Path, own_vectors: Path) -> None:
+    paths = containers_of(vectors, own_vectors)
+    assert_same(rows_of(read(spark, *paths)), list(plainly(*paths)))
+
+
+def test_folders_of_real_files(spark: SparkSession, vectors: Path, own_vectors: Path) -> None:
+    found = read(spark, vectors, own_vectors, columns="container,format,error")
+    kinds = Counter(row["format"] for row in found.collect() if row["error"] is None)
+    assert set(kinds) == {kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP}
+    ignoring = read(spark, vectors, own_vectors, columns="format,error", ignore_others=True)
+    assert Counter(row["format"] for row in ignoring.collect() if row["error"] is None) == kinds
+
+
+def test_damaged_files(spark: SparkSession, vectors: Path, own_vectors: Path, tmp_path: Path) -> None:
+    chance = random.Random(8)
+    for i, path in enumerate(containers_of(vectors, own_vectors)):
+        data = bytearray(path.read_bytes())
+        if not 12 < len(data) < 100_000 or path.suffix in (".parquet", ".json", ".gz", ".md", ".zap"):
+            continue
+        (tmp_path / f"{i}-cut").write_bytes(data[: chance.randrange(len(data))])
+        for k in range(3):
+            flipped = bytearray(data)
+            flipped[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+            (tmp_path / f"{i}-flip{k}").write_bytes(flipped)
+    paths = sorted(tmp_path.iterdir())
+    assert len(paths) > 200
+    want = list(plainly(*paths))
+    assert sum(row["error"] is not None for row in want) > 100
+    assert_same(rows_of(read(spark, tmp_path)), want)
+
+
+def test_checksums_are_told_apart_and_can_be_skipped(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "v.puffin"
+    first, second = iceberg.write_deletion_vectors(path, {"a": RowSet([1, 2, 9]), "b": RowSet(range(0, 500, 7))})
+    data = bytearray(path.read_bytes())
+    data[second.offset + second.size - 1] ^= 1  # the CRC
+    data[first.offset + 40] ^= 1  # the values, and so the CRC
+    path.write_bytes(data)
+    found = {row["data_file"]: row for row in rows_of(read(spark, path))}
+    for location in (first, second):
+        row = found[str(location.data_file)]
+        assert (row["offset"], row["size"], row["crc_ok"]) == (location.offset, location.size, False)
+        assert "CRC-32" in row["error"]
+        assert [row[name] for name in ("cardinality", "min", "max", "containers", "dv")] == [None] * 5
+    unchecked = {row["data_file"]: row for row in rows_of(read(spark, path, verify_checksum=False))}
+    assert unchecked["b"] == found["b"] | {
+        **{"cardinality": 72, "min": 0, "max": 497, "containers": {"arrays": 1, "bitsets": 0, "runs": 0}},
+        **{"crc_ok": None, "error": None, "dv": bytes(data[second.offset : second.offset + second.size])},
+    }
+
+
+def test_many_small_files_under_strange_names(spark: SparkSession, tmp_path: Path) -> None:
+    want = {}
+    for i in range(1000):
+        folder = tmp_path / ("a b%20#" if i % 2 else "dé+ü")
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{i} ?[x] 100%25.dv"
+        rows = RowSet([i, i + 70_000])
+        path.write_bytes(iceberg.encode(rows))
+        want[str(path)] = rows
+    found = rows_of(read(spark, tmp_path))
+    assert {row["container"]: decode_at(row["dv"]) for row in found} == want
+    assert {row["format"] for row in found} == {"blob"}
+    # Packed by bytes and what opening costs: tasks of some hundred files each.
+    shares = listing.plan(ReadOptions.parse({"path": str(tmp_path)}))
+    assert [len(share.units) for share in shares] == [511, 489]
+    assert listing.plan(ReadOptions.parse({"path": str(tmp_path)}))[1].units == shares[1].units
+
+
+@pytest.mark.parametrize("kind", ["puffin", "delta", "paimon"])
+def test_large_containers_are_split_between_vectors(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    vectors = {f"f{i}": RowSet(chance.integers(0, 1 << 20, int(chance.integers(0, 900)))) for i in range(300)}
+    path = tmp_path / "x"
+    if kind == "puffin":
+        iceberg.write_deletion_vectors(path, vectors)
+    elif kind == "delta":
+        delta.write_deletion_vectors(path, vectors)
+    else:
+        paimon.write_deletion_vectors(path, vectors)
+    options = ReadOptions.parse({"path": str(path), "partition-bytes": "20k"})
+    assert len(listing.plan(options)) == -(-path.stat().st_size // (20 << 10))
+    assert_same(rows_of(read(spark, path, partition_bytes="20k")), list(plainly(path)))
+    data = path.read_bytes()
+    path.write_bytes(data[:-3])  # one row with an error, however often it would be split
+    assert_same(rows_of(read(spark, path, partition_bytes="20k")), list(plainly(path)))
+
+
+def test_hops_over_length_fields(tmp_path: Path) -> None:
+    locations = delta.write_deletion_vectors(tmp_path / "x", {str(i): RowSet(range(0, i * 3, 3)) for i in range(99)})
+    with open_source(tmp_path / "x") as source:
+        frames = listing.hop(source, 1, source.size)
+        assert frames.offsets.tolist() == [location.offset for location in locations]
+        assert frames.sizes.tolist() == [location.size for location in locations]
+        assert not frames.has_32_bit
+        for stop in (source.size - 1, source.size - 13, 3):
+            with pytest.raises(DecodeError):
+                listing.hop(source, 1, stop)
+    with open_source(b"\x01" + 4 * b"\0" + Magic.PORTABLE64.value + 8 * b"\0") as source, pytest.raises(DecodeError):
+        listing.hop(source, 1, source.size)
+
+
+# ---------------------------------------------------------------------- what is asked for
+
+
+def expansions(spark: SparkSession, tmp_path: Path, rows: str) -> dict[str, list[Any]]:
+    vectors = {
+        "empty": RowSet(),
+        "few": RowSet([0, 1, 2, 9, 2**33, 2**33 + 1]),
+        "runs": RowSet.from_ranges([(5, 2_500_000)]),
+        "many": RowSet(range(0, 3_000_000, 2)),
+        "one": RowSet([7]),
+    }
+    iceberg.write_deletion_vectors(tmp_path / "x.puffin", vectors)
+    damaged = bytearray(iceberg.encode(RowSet([4])))
+    damaged[-1] ^= 1
+    (tmp_path / "y.dv").write_bytes(damaged)
+    found: dict[str, list[Any]] = {}
+    df = read(spark, tmp_path, rows=rows)
+    assert df.columns == [*STORED_VECTORS.names[:-1], "part", rows]
+    for row in sorted(df.collect(), key=lambda row: row["part"]):
+        assert row["part"] == len(found.setdefault(row["data_file"], []))
+        found[row["data_file"]].append(row[rows])
+        assert (row["error"] is None) is (row["data_file"] is not None)
+    assert found.pop(None) == [None]  # type: ignore[call-overload]
+    assert all(len(part) <= 1 << 20 for parts in found.values() for part in parts)
+    assert set(found) == set(vectors)
+    return found
+
+
+def test_positions(spark: SparkSession, tmp_path: Path) -> None:
+    found = expansions(spark, tmp_path, "positions")
+    assert found["empty"] == [[]]
+    assert found["few"] == [[0, 1, 2, 9, 2**33, 2**33 + 1]]
+    assert found["one"] == [[7]]
+    assert len(found["runs"]) == 3
+    assert np.array_equal(np.concatenate(found["runs"]), np.arange(5, 2_500_000))
+    assert np.array_equal(np.concatenate(found["many"]), np.arange(0, 3_000_000, 2))
+
+
+def test_ranges(spark: SparkSession, tmp_path: Path) -> None:
+    found = expansions(spark, tmp_path, "ranges")
+    as_pairs = {name: [(one["start"], one["stop"]) for part in parts for one in part] for name, parts in found.items()}
+    assert as_pairs["empty"] == []
+    assert as_pairs["few"] == [(0, 3), (9, 10), (2**33, 2**33 + 2)]
+    assert as_pairs["one"] == [(7, 8)]
+    assert as_pairs["runs"] == [(5, 2_500_000)]
+    assert len(found["many"]) == 2
+    assert as_pairs["many"] == [(i, i + 1) for i in range(0, 3_000_000, 2)]
+
+
+def test_columns(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    (location,) = iceberg.write_deletion_vectors(path, {"a": RowSet([3, 5])})
+    given = spark.read.format("dvcodec").schema("max long, data_file string").load(str(path))
+    assert given.columns == ["max", "data_file"]
+    assert [tuple(row) for row in given.collect()] == [(5, "a")]
+    assert [tuple(row) for row in read(spark, path, columns="cardinality, dv").collect()] == [
+        (2, bytearray(path.read_bytes()[location.offset :][: location.size]))
+    ]
+    # Without a column that needs it, the vector is not looked at.
+    path.write_bytes(path.read_bytes()[: location.offset] + bytes(location.size) + path.read_bytes()[46:])
+    assert [tuple(row) for row in read(spark, path, columns="size,data_file").collect()] == [(42, "a")]
+    assert read(spark, path, columns="size,error").collect()[0]["error"]
+    expanded = spark.read.format("dvcodec").option("rows", "ranges").schema("part int, dv binary").load(str(path))
+    assert [tuple(row) for row in expanded.collect()] == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": "data_file,rows"}, "no column 'rows', there are: container, format"),
+        ({"columns": "positions"}, "option rows=positions adds it"),
+        ({"columns": "size,size"}, "column 'size' twice"),
+        ({"rows": "some"}, "option rows: need one of none, positions, ranges, not 'some'"),
+        ({"format": "zap"}, "option format: need one of puffin, delta"),
+        ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
+        ({"partition-bytes": "0"}, "option partition-bytes: need a positive size"),
+        ({"paths": "x"}, "option paths: need a JSON array of paths"),
+        ({"path": ""}, "a path is empty"),
+    ],
+)
+def test_usage_errors(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        schema_of(ReadOptions.parse({"path": "x"} | options))
+
+
+def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="UsageError: no column 'rows'"):
+        read(spark, tmp_path, columns="rows").collect()
+    with pytest.raises(PySparkException, match="UsageError: column 'size' is bigint, not int"):
+        spark.read.format("dvcodec").schema("size int").load(str(tmp_path)).collect()
+    with pytest.raises(PySparkException, match="gone: no such file or folder"):
+        read(spark, tmp_path / "gone").collect()
+    with pytest.raises(PySparkException, match=r"gone\*: no such file or folder"):
+        read(spark, tmp_path / "gone*").collect()
+    with pytest.raises(PySparkException, match="nothing to read"):
+        spark.read.format("dvcodec").load().collect()
+    with pytest.raises(PySparkException, match="the schema has the columns size, the option max"):
+        spark.read.format("dvcodec").schema("size long").option("columns", "max").load(str(tmp_path)).collect()
+    assert read(spark, tmp_path).collect() == []
+
+
+def test_an_expected_kind(spark: SparkSession, tmp_path: Path) -> None:
+    rows = {"a": RowSet([1, 2])}
+    iceberg.write_deletion_vectors(tmp_path / "1", rows)
+    delta.write_deletion_vectors(tmp_path / "2", rows)
+    paimon.write_deletion_vectors(tmp_path / "3", rows)
+    (tmp_path / "4").write_bytes(b"\x01" + delta.encode(RowSet([5]), layout="native"))
+    for kind, sound in {"puffin": "1", "delta": "24", "paimon": "23", "roaring32": ""}.items():
+        found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path, format=kind))}
+        assert [name for name, row in sorted(found.items()) if row["error"] is None] == list(sound), kind
+        assert {found[name]["format"] for name in sound} <= {kind}
+        if kind != "delta":
+            assert f"expected {kind}, found delta" in found["2"]["error"] or kind == "paimon"
+        left = read(spark, tmp_path, format=kind, ignore_others=True).collect()
+        others = {"paimon": "4"}.get(kind, "")  # a Paimon file as far as can be seen, but for the vector in it
+        assert {Path(row["container"]).name for row in left} == {*sound, *others}
+    assert (
+        "magic" in {Path(r["container"]).name: r for r in rows_of(read(spark, tmp_path, format="paimon"))}["4"]["error"]
+    )
+
+
+def test_what_is_no_container(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "data.parquet")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "up").symlink_to(tmp_path)
+    (tmp_path / "v").write_bytes(iceberg.encode(RowSet([1])))
+    for name in ("_SUCCESS", ".v.crc", "_log/v", ".tmp/v"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(iceberg.encode(RowSet([1])))
+    found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path))}
+    assert set(found) == {"data.parquet", "empty", "gone", "v"}
+    assert "container: expected a Puffin file" in found["data.parquet"]["error"]
+    assert "there is no such file" in found["gone"]["error"]
+    left = rows_of(read(spark, tmp_path, ignore_others=True))
+    assert {Path(row["container"]).name for row in left} == {"gone", "v"}
+    named = rows_of(read(spark, tmp_path / "data.parquet", tmp_path / "_log/v", ignore_others=True))
+    assert [row["error"] is None for row in named] == [False, True]
+
+
+def test_paths(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    for i, name in enumerate(("1.dv", "2.dv", "sub/3.dv", "sub/[4].dv")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(iceberg.encode(RowSet([i])))
+
+    def names(*paths: Path | str) -> list[str]:
+        return [row["container"] for row in read(spark, *paths, columns="container,min").collect()]
+
+    plain = [f"{folder}/{name}" for name in ("1.dv", "2.dv", "sub/3.dv", "sub/[4].dv")]
+    url = f"file:{tmp_path}/a%20b"
+    assert names(folder) == plain
+    assert names(f"{folder}/") == plain
+    assert names(folder / "*.dv") == plain[:2]
+    assert names(folder / "**" / "[34].dv") == plain[2:3]
+    assert names(folder / "s*") == plain[2:]
+    assert names(folder / "sub" / "[4].dv") == plain[3:]
+    assert names(folder / "2.dv", folder) == [plain[1], plain[0], *plain[2:]]
+    assert names(url) == [f"{url}/1.dv", f"{url}/2.dv", f"{url}/sub/3.dv", f"{url}/sub/%5B4%5D.dv"]
+    assert names(f"{url}/*.dv") == [f"{url}/1.dv", f"{url}/2.dv"]
+    other = f"local://{folder}"  # another URL, read through fsspec
+    assert names(other) == [f"{other}/{name}" for name in ("1.dv", "2.dv", "sub/3.dv", "sub/[4].dv")]
+    assert names(f"{other}/*.dv", f"{other}/sub/3.dv") == [f"{other}/1.dv", f"{other}/2.dv", f"{other}/sub/3.dv"]
+    asked = spark.read.format("dvcodec").option("paths", json.dumps([str(folder / "2.dv")])).load()
+    assert [row["min"] for row in asked.collect()] == [1]
+
+
+def test_a_file_that_grows_shorter_is_a_row(tmp_path: Path) -> None:
+    iceberg.write_deletion_vectors(tmp_path / "x", {"a": RowSet([1]), "b": RowSet([2])})
+    options = ReadOptions.parse({"path": str(tmp_path)})
+    reader = reader_of(options, schema_of(options))
+    shares = reader.partitions()
+    (tmp_path / "x").write_bytes(b"")
+    (batch,) = reader.read(shares[0])
+    assert batch.column("error")[0].as_py()
+    with pytest.raises(FileNotFoundError):
+        (tmp_path / "x").unlink()
+        list(reader.read(shares[0]))
+
+
+def test_pushed_filters(spark: SparkSession, tmp_path: Path) -> None:
+    vectors = {f"f{i}": RowSet([i]) for i in range(50)}
+    iceberg.write_deletion_vectors(tmp_path / "x", vectors)
+    from pyspark.sql import datasource
+
+    if not hasattr(datasource.DataSourceReader, "pushFilters"):
+        asked = read(spark, tmp_path, push_filters=True).where("data_file = 'f7'")
+        assert [row["min"] for row in asked.collect()] == [7]
+        return
+    options = ReadOptions.parse({"path": str(tmp_path), "push-filters": "true"})
+    reader = reader_of(options, schema_of(options))
+    others = [datasource.EqualTo(("size",), 3), datasource.IsNotNull(("data_file",))]
+    taken = [datasource.In(("data_file",), ("f7", "f9", "z")), datasource.EqualTo(("data_file",), "f9")]
+    assert list(reader.pushFilters([*others, *taken])) == others
+    (batch,) = reader.read(reader.partitions()[0])
+    assert batch.column("data_file").to_pylist() == ["f9"]
+    key = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(key, "true")
+    try:
+        asked = read(spark, tmp_path, push_filters=True)
+        assert [row["min"] for row in asked.where("data_file in ('f7', 'f9') and min > 7").collect()] == [9]
+        assert [row["min"] for row in asked.where("data_file = 'f8' or min = 3").collect()] == [3, 8]
+    finally:
+        spark.conf.set(key, "false")
+
+
+def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(3)
+    for k in range(6):
+        vectors = {f"{k}-{i}": RowSet(chance.integers(0, 1 << 18, 40 * i)) for i in range(20)}
+        iceberg.write_deletion_vectors(tmp_path / f"{k}.puffin", vectors)
+        delta.write_deletion_vectors(tmp_path / f"{k}.bin", vectors)
+    damaged = bytearray((tmp_path / "3.puffin").read_bytes())
+    for at in (500, 3000):
+        damaged[at] ^= 8
+    (tmp_path / "3.puffin").write_bytes(damaged)
+    want = list(plainly(*sorted(tmp_path.iterdir())))
+    options = ReadOptions.parse({"path": str(tmp_path)})
+    for size, count, gap in ((1 << 24, 1 << 15, 1 << 17), (3000, 7, 0), (1, 1, 0), (1 << 24, 3, 1 << 17)):
+        monkeypatch.setattr("dvcodec.spark.sources.windows.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.spark.sources.windows.WINDOW_VECTORS", count)
+        monkeypatch.setattr("dvcodec.spark.sources.windows._GAP", gap)
+        monkeypatch.setattr("dvcodec.spark.sources.rows.BATCH_BYTES", size)
+        reader = reader_of(options, schema_of(options))
+        found = [row for share in reader.partitions() for batch in reader.read(share) for row in batch.to_pylist()]
+        assert_same(found, [dict(row) for row in want])
+
+
+def test_a_footer_that_lies(spark: SparkSession, tmp_path: Path) -> None:
+    """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside sound ones."""
+    iceberg.write_deletion_vectors(tmp_path / "good", {name: RowSet([1]) for name in "abcdefgh"})
+    data = (tmp_path / "good").read_bytes()
+    at = data.index(b"PFA1", 4)
+    footer = json.loads(data[at + 4 : -12])
+    blobs = {blob["properties"]["referenced-data-file"]: blob for blob in footer["blobs"]}
+    blobs["a"]["offset"] = 10**9
+    blobs["b"]["offset"] = -5
+    blobs["c"]["length"] += 1
+    blobs["d"]["compression-codec"] = "zstd"
+    blobs["e"]["properties"]["cardinality"] = "many"
+    blobs["f"]["properties"]["cardinality"] = "2"
+    blobs["g"]["offset"] = blobs["h"]["offset"]
+    text = json.dumps(footer).encode()
+    path = tmp_path / "bad"
+    path.write_bytes(data[:at] + b"PFA1" + text + len(text).to_bytes(4, "little") + bytes(4) + b"PFA1")
+    want = list(plainly(path))
+    assert [row["data_file"] for row in want if row["error"] is None] == ["g", "h"]
+    assert_same(rows_of(read(spark, path)), [dict(row) for row in want])
+    assert_same(rows_of(read(spark, path, partition_bytes=100)), want)
+
+
+def test_limits_stand(tmp_path: Path) -> None:
+    """A few bytes of runs that stand for a billion rows are read, and expanded only in parts."""
+    (tmp_path / "x").write_bytes(iceberg.encode(RowSet.from_ranges([(0, 1 << 30)])))
+    options = ReadOptions.parse({"path": str(tmp_path), "rows": "positions"})
+    reader = reader_of(options, schema_of(options))
+    batches = reader.read(reader.partitions()[0])
+    for part in range(3):
+        batch = next(batches)
+        assert batch.column("part").to_pylist() == [part]
+        assert len(batch.column("positions")[0]) <= 1 << 20
+    assert Cursor(b"").end == 0
+    assert DEFAULT_LIMITS.max_blobs == 1 << 20
