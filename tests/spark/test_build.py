@@ -120,7 +120,7 @@ def test_merge_keeps_a_lone_vector_as_it_is_and_names_a_broken_one(spark: SparkS
     assert collected(merge(dvs)) == {"a": odd}
     bad = bytearray(odd)
     bad[40] ^= 1
-    with pytest.raises(Exception, match="vector of a.*CRC-32"):
+    with pytest.raises(Exception, match=r"vector of a.*CRC-32"):
         merge(spark.createDataFrame([("a", bad)], "data_file string, dv binary")).collect()
     with pytest.raises(Exception, match="'a' has no vector"):
         merge(spark.createDataFrame([("a", None)], "data_file string, dv binary")).collect()

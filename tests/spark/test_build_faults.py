@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dvcodec.spark import register
-from dvcodec.spark.jobs import build, merge
+from dvcodec.spark import jobs, register
+from dvcodec.spark.jobs import build
 from dvcodec.spark.sources import read_manifest
 from spark.data import reference, rows, write
 
@@ -69,8 +70,9 @@ def test_merging_survives_a_dead_worker(spark: SparkSession, tmp_path: Path, mon
     table = rows("random", 6_000)
     folder = write(tmp_path / "deletes", table)
     dvs = build.build_vectors(folder, spark=spark)
-    monkeypatch.setattr(merge, "_merge", faulty(merge._merge, tmp_path / "died", "is killed"))
-    assert collected(merge.merge(dvs, spark.read.parquet(folder))) == reference(table)
+    module = sys.modules["dvcodec.spark.jobs.merge"]  # a function of that name is in the package
+    monkeypatch.setattr(module, "_merge", faulty(module._merge, tmp_path / "died", "is killed"))
+    assert collected(jobs.merge(dvs, spark.read.parquet(folder))) == reference(table)
     assert (tmp_path / "died").exists()
 
 

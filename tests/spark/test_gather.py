@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon  # noqa: E402
-from dvcodec.spark import gather  # noqa: E402
-from dvcodec.spark.gather import RowGatherer, VectorGatherer  # noqa: E402
-from spark.data import ORDERS, reference, rows  # noqa: E402
+from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
+from dvcodec.spark import gather
+from dvcodec.spark.gather import RowGatherer, VectorGatherer
+from spark.data import ORDERS, reference, rows
 
 
 def vectors_of(batches: Iterator[pa.RecordBatch]) -> list[tuple[str, int, bytes]]:
@@ -108,7 +108,7 @@ def test_vectors_of_all_layouts_are_united() -> None:
     parts = [RowSet([1, 5]), RowSet(range(100, 70_000)), RowSet([7, 1 << 30])]
     frames = [iceberg.encode(parts[0]), delta.encode(parts[1], layout="native"), paimon.encode(parts[2])]
     found = united([("a", 0, data) for data in frames] + [("b", 0, frames[2])], trusted=False)
-    assert dict((path, data) for path, _, data in found) == {"a": iceberg.encode(RowSet.union(*parts)), "b": frames[2]}
+    assert {path: data for path, _, data in found} == {"a": iceberg.encode(RowSet.union(*parts)), "b": frames[2]}
     assert {path: cardinality for path, cardinality, _ in found} == {"a": len(RowSet.union(*parts)), "b": 2}
 
 

@@ -1,4 +1,4 @@
-"""Commands that compare and write: diff, merge, convert, rewrite-paths, demo."""
+"""Commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
 
 from __future__ import annotations
 
@@ -243,5 +243,15 @@ def demo(
 ) -> None:
     """Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back."""
     from dvcodec.cli.demo import run
+
+    run(Path(folder))
+
+
+@app.command("spark-demo")
+def spark_demo(
+    folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
+) -> None:
+    """Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked."""
+    from dvcodec.cli.spark_demo import run
 
     run(Path(folder))

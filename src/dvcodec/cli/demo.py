@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dvcodec import arrow, delta, iceberg, lance, paimon
-from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
+from dvcodec.cli.render import bytes_text, number, say
+from dvcodec.cli.steps import expect, show_vectors, step
 from dvcodec.core.errors import MissingExtra
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.convert import convert
@@ -34,14 +33,14 @@ def run(folder: Path) -> None:
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
     folder.mkdir(parents=True, exist_ok=True)
-    with _step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
+    with step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
         paths = _write_data(folder, pq)
-    with _step("deleted rows: four customers, all of Spain in the second file, the last week of the third"):
+    with step("deleted rows: four customers, all of Spain in the second file, the last week of the third"):
         vectors = {str(path): _deleted(pq, path, i) for i, path in enumerate(paths)}
-    _show(vectors)
+    show_vectors(vectors, ROWS)
 
     puffin = folder / "deletes.puffin"
-    with _step(f"wrote {puffin}"):
+    with step(f"wrote {puffin}"):
         locations = iceberg.write_deletion_vectors(puffin, vectors)
     for entry in map(iceberg.manifest_entry, locations):
         place = f"offset {number(entry['content_offset'])}, size {number(entry['content_size_in_bytes'])}"
@@ -49,10 +48,10 @@ def run(folder: Path) -> None:
         say(f"    manifest: {entry['referenced_data_file']}: {place}, {rows}")
 
     bin_file, back = folder / DELTA_FILE, folder / "back.puffin"
-    with _step("converted to a Delta vector file and back: the same bytes"):
+    with step("converted to a Delta vector file and back: the same bytes"):
         there = convert(puffin, "delta", bin_file)
         convert(bin_file, "puffin", back, data_files=[str(location.data_file) for location in there])
-        _expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
+        expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
     for location in there:
         absolute = replace(location, path=str(folder.resolve() / DELTA_FILE))
         descriptor = delta.Descriptor.from_location(absolute, str(folder.resolve()))
@@ -60,20 +59,20 @@ def run(folder: Path) -> None:
 
     indexes = [_there_and_back(folder, puffin, bits) for bits in (32, 64)]
 
-    with _step("verified all of them"):
+    with step("verified all of them"):
         for path in (puffin, bin_file, back, *indexes):
             report = verify(path, row_count=ROWS)
-            _expect(report.ok, f"{path} is sound")
-    with _step("flipped one bit, and it is found:"):
+            expect(report.ok, f"{path} is sound")
+    with step("flipped one bit, and it is found:"):
         damaged = bytearray(puffin.read_bytes())
         damaged[locations[1].offset + locations[1].size // 2] ^= 0x10
         findings = verify(damaged).findings
-        _expect([check.name for check in findings][:1] == ["crc"], "the CRC tells")
+        expect([check.name for check in findings][:1] == ["crc"], "the CRC tells")
     for check in findings:
         text = f" {check.name} at byte {check.offset}: expected {check.expected}, found {check.actual}"
         say("    ", ("FAIL", "bold red"), text)
 
-    with _step("read the live rows back, row group by row group, and compared them with the truth"):
+    with step("read the live rows back, row group by row group, and compared them with the truth"):
         read_back = iceberg.read_deletion_vectors(puffin)
         live = sum(_check_live(pq, path, read_back[str(path)], i) for i, path in enumerate(paths))
     _row_ids(next(iter(vectors.values())))
@@ -86,14 +85,12 @@ def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
     """Convert to a Paimon index file, print what its index manifest has to say, and convert back."""
     index, back = folder / f"index-{bits}", folder / f"back-{bits}.puffin"
     copied = "the payload is copied" if bits == 64 else "encoded anew"
-    with _step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
+    with step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
         there = convert(puffin, "paimon64" if bits == 64 else "paimon32", index)
         convert(index, "puffin", back, data_files=[str(location.data_file) for location in there])
-        _expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
+        expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
         metas = [paimon.DeletionVectorMeta.from_location(location) for location in there]
-        _expect(
-            paimon.read_deletion_vectors(index, metas) == iceberg.read_deletion_vectors(puffin), "rows are the same"
-        )
+        expect(paimon.read_deletion_vectors(index, metas) == iceberg.read_deletion_vectors(puffin), "rows are the same")
     for meta in metas:
         place = f"offset {number(meta.offset)}, length {number(meta.length)}, {number(meta.cardinality)} rows"
         say(f"    index manifest: {meta.data_file}: {place}")
@@ -102,26 +99,14 @@ def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
 
 def _row_ids(deleted: RowSet) -> None:
     """Compact a fragment of stable row ids by its deleted rows, as Lance does, and read the ids back."""
-    with _step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
+    with step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
         sequence = lance.RowIdSequence.from_values(range(ROWS)).mask(deleted)
         data = sequence.encode()
         live = np.flatnonzero(~deleted.mask(0, ROWS))
-        _expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
-        _expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
+        expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
+        expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
     kinds = ", ".join(type(segment).__name__ for segment in sequence.segments)
     say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
-
-
-@contextmanager
-def _step(what: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
-
-
-def _expect(sound: bool, what: str) -> None:
-    if not sound:
-        raise AssertionError(f"the demo found that it is not so: {what}")
 
 
 def _write_data(folder: Path, pq: Any) -> list[Path]:
@@ -175,15 +160,6 @@ def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:
     count = 0
     for start, data in _groups(pq, path):
         live = arrow.live_rows(data, rows, start=start)
-        _expect(live.equals(data.filter(~_predicate(data, i))), f"the live rows of {path} are those not deleted")
+        expect(live.equals(data.filter(~_predicate(data, i))), f"the live rows of {path} are those not deleted")
         count += live.num_rows
     return count
-
-
-def _show(vectors: dict[str, RowSet]) -> None:
-    shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
-    for path, rows in vectors.items():
-        size = bytes_text(len(iceberg.encode(rows)))
-        share = share_text(rows.cardinality / ROWS)
-        shown.add(path, number(rows.cardinality), share, size, density_strip(rows, ROWS))
-    shown.show()

@@ -162,10 +162,16 @@ def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
 
 def _java_json(value: Any) -> str:
     """Write JSON as Jackson does: minified, raw UTF-8, control characters in upper-case hex."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if "\\u" not in text and not _SURROGATES.search(text) else _java_json_by_parts(value)
+
+
+def _java_json_by_parts(value: Any) -> str:
+    """Write the strings by themselves that json spells in another way: some escapes, and lone surrogates."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_java_string(k)}:{_java_json(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{_java_string(k)}:{_java_json_by_parts(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_java_json, value)) + "]"
+        return "[" + ",".join(map(_java_json_by_parts, value)) + "]"
     return _java_string(value) if isinstance(value, str) else json.dumps(value)
 
 

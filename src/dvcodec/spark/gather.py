@@ -350,5 +350,3 @@ def _unite_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
     if others:
         united = RowSet.union(united, *others)
     return united.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(united, Magic.PORTABLE64))
-
-

@@ -41,7 +41,9 @@ MAX_POSITIONS = 1 << 27
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
 _SMALL = 1 << 14
-"""Rows of a vector up to which its positions are worked on together with those of others."""
+"""Rows of two vectors up to which their difference is made together with that of others."""
+_FEW = 1 << 11
+"""Rows of a vector that are expanded together with those of others although few of them are asked for."""
 _MAX_CODE = 1 << (63 - POSITION_BITS)
 _LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
 _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
@@ -64,11 +66,15 @@ def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
     if len(vectors.rows):
         inside = known & (position >= 0) & (position <= vectors.found.max[code])
         asked = np.bincount(code[inside], minlength=len(vectors.rows))
-        small = vectors.found.cardinality <= 16 * asked + 256
+        small = vectors.found.cardinality <= 16 * asked + _FEW
         small &= (vectors.found.max >> POSITION_BITS == 0) & (len(asked) < _MAX_CODE)
         few = np.flatnonzero(inside & small[code])
+        few = few[np.argsort(code[few], kind="stable")]
         chosen = np.flatnonzero(small & (asked > 0))
-        found[few] = _is_in(code[few] << POSITION_BITS | position[few], vectors.keys(chosen, chosen))
+        for part in pieces(vectors.found.cardinality[chosen], _AT_ONCE):
+            codes = chosen[part]
+            rows = few[slice(*np.searchsorted(code[few], [codes[0], codes[-1] + 1]))]
+            found[rows] = _is_in(code[rows] << POSITION_BITS | position[rows], vectors.keys(codes, codes))
         many = np.flatnonzero(inside & ~small[code])
         many = many[np.argsort(code[many], kind="stable")]
         for rows in np.split(many, np.flatnonzero(np.diff(code[many])) + 1) if len(many) else ():
@@ -156,29 +162,32 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """Return the maximal ranges ``[start, stop)`` of each vector; a batch comes back in several of bounded size."""
     for dv in batches:
         vectors = Vectors.of(dv)
-        most = np.zeros(len(dv), np.int64)  # ranges there can be: half the values of a bitset, or every row
-        most[vectors.rows] = np.minimum(vectors.found.cardinality, 4 * vectors.sizes)
+        cardinality, dense = vectors.found.cardinality, 4 * vectors.sizes  # a bitset has up to 4 ranges a byte
+        plain = cardinality <= np.maximum(dense, _FEW)
+        most = np.zeros(len(dv), np.int64)
+        most[vectors.rows] = np.where(plain, cardinality, dense)
         for part in pieces(most, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
-            ranges, owner = _ranges(vectors, chosen)
+            ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
             pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in ranges.T], ["start", "stop"])
             yield _lists(pairs, counts, vectors.column.valid[part])
 
 
-def _ranges(vectors: Vectors, chosen: Index) -> tuple[Index, Index]:
-    """Return the ranges of some vectors, int64[k, 2], and the vector of each; runs of large vectors stay runs."""
-    large = vectors.found.cardinality[chosen] > _SMALL
-    positions, counts = vectors.expand(chosen[~large])
-    owner = np.repeat(chosen[~large], counts)
+def _ranges(vectors: Vectors, plain: Index, large: Index) -> tuple[Index, Index]:
+    """Return the ranges of some vectors, int64[k, 2], and the vector of each; the `large` are not expanded."""
+    positions, counts = vectors.expand(plain)
+    owner = np.repeat(plain, counts)
     heads = np.flatnonzero(np.append(True, (np.diff(positions) != 1) | (np.diff(owner) != 0)))[: len(positions)]
     tails = np.append(heads[1:], len(positions)) - 1
     parts = [np.stack([positions[heads], positions[tails[: len(heads)]] + 1], axis=1)]
     owners = [owner[heads]]
-    for i in chosen[large].tolist():
+    for i in large.tolist():
         parts.append(vectors.load(i).ranges())
         owners.append(np.full(len(parts[-1]), i))
     ranges, owner = np.concatenate(parts), np.concatenate(owners)
+    if not len(large):
+        return ranges, owner
     order = np.argsort(owner, kind="stable")
     return ranges[order], owner[order]
 

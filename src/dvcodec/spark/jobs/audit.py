@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
@@ -17,7 +18,7 @@ from dvcodec.spark.sources.located import containers_of, located_windows
 from dvcodec.spark.sources.rows import batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["audit"]
 
@@ -56,9 +57,7 @@ def audit(
 
 
 def _audit_paths(paths: str | os.PathLike[str] | list[str] | tuple[str, ...], spark: SparkSession | None) -> DataFrame:
-    from pyspark.sql import SparkSession as Sessions  # noqa: PLC0415  (the class, not a session)
-
-    session = spark or Sessions.active()
+    session = spark or SparkSession.active()
     register(session)
     several = isinstance(paths, (list, tuple))
     named: list[str] | str = [os.fspath(path) for path in paths] if several else os.fspath(paths)  # type: ignore[union-attr,arg-type]

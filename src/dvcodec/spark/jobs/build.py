@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer, VectorGatherer
+from dvcodec.spark.paths import data_file_column
 from dvcodec.spark.schemas import VECTORS
+from dvcodec.spark.sources import register
+from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "unite"]
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "positions", "unite"]
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
@@ -76,6 +80,20 @@ def build_vectors(
     if strategy == "shuffle":
         return rows.repartition("data_file").mapInArrow(_build, VECTORS)
     return unite(rows.mapInArrow(_partial, VECTORS))
+
+
+def positions(df: DataFrame) -> DataFrame:
+    """Return where rows of Parquet files are: ``file_path string, pos long``, as `build_vectors` takes them.
+
+    Data files are spelled as tables do, not as Spark's ``_metadata.file_path`` does.
+
+    Args:
+        df: read from Parquet, with what is to be deleted filtered out: ``spark.read.parquet(..).where(..)``. Its
+            ``_metadata`` must be visible, as it is through filters and projections but not through joins or views.
+    """
+    return df.select(
+        data_file_column(sf.col("_metadata.file_path")).alias(FILE_PATH), sf.col("_metadata.row_index").alias(POS)
+    )
 
 
 def unite(partials: DataFrame) -> DataFrame:
@@ -135,10 +153,6 @@ def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _read_paths(paths: list[str], file_col: str, pos_col: str, spark: SparkSession | None) -> DataFrame:
-    from pyspark.sql import SparkSession as Sessions  # noqa: PLC0415  (the class, not a session)
-
-    from dvcodec.spark.sources.position_deletes import PositionDeleteSource  # noqa: PLC0415
-
-    session = spark or Sessions.active()
-    session.dataSource.register(PositionDeleteSource)
+    session = spark or SparkSession.active()
+    register(session)
     return PositionDeleteSource.read(session, paths, file_col, pos_col)

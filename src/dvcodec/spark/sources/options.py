@@ -57,6 +57,7 @@ class ReadOptions:
         partition_bytes: bytes that one task reads, about.
         open_cost: bytes that a file counts besides its own.
         push_filters: whether a reader that takes filters is made.
+        data_files: vectors of these alone; None for all.
     """
 
     paths: tuple[str, ...]
@@ -69,6 +70,7 @@ class ReadOptions:
     partition_bytes: int = PARTITION_BYTES
     open_cost: int = OPEN_COST_BYTES
     push_filters: bool = False
+    data_files: frozenset[str] | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -93,6 +95,7 @@ class ReadOptions:
             given.size("partition-bytes", PARTITION_BYTES),
             given.size("open-cost-bytes", OPEN_COST_BYTES),
             given.flag("push-filters", default=False),
+            given.names("data-files"),
         )
         given.expect_all_known()
         return parsed
@@ -171,18 +174,19 @@ class _Options:
         value = self.text(name)
         return default if value is None else parse_bytes(value, name)
 
+    def names(self, name: str) -> frozenset[str] | None:
+        """Take one name, or several as a JSON array."""
+        text = self.text(name)
+        if text is None:
+            return None
+        return frozenset(_strings(text, name) if text.startswith("[") else [text])
+
     def paths(self) -> tuple[str, ...]:
         """Take ``path``, and ``paths``: what Spark makes of ``load([..])``, a JSON array."""
         one, several = self.text("path"), self.text("paths")
         found = [] if one is None else [one]
         if several is not None:
-            try:
-                listed = json.loads(several)
-            except ValueError:
-                listed = None
-            if not isinstance(listed, list) or not all(isinstance(path, str) for path in listed):
-                raise UsageError(f"option paths: need a JSON array of paths, not {several!r}")
-            found += listed
+            found += _strings(several, "paths")
         if not all(found):
             raise UsageError("a path is empty")
         return tuple(found)
@@ -193,3 +197,13 @@ class _Options:
         strangers = [name for name in strangers if "." not in name and not name.startswith("_")]
         if strangers:
             raise UsageError(f"unknown option {strangers[0]!r}, known are: {', '.join(sorted(self._known))}")
+
+
+def _strings(text: str, name: str) -> list[str]:
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = None
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise UsageError(f"option {name}: need a JSON array of strings, not {text!r}")
+    return listed

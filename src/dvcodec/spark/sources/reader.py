@@ -85,7 +85,7 @@ class VectorReader(DataSourceReader):
         self.options = options
         self.names = schema.names
         self.schema: pa.Schema = to_arrow_schema(schema)
-        self.data_files: frozenset[str] | None = None
+        self.data_files = options.data_files
 
     def partitions(self) -> list[InputPartition]:
         """Share the files out among tasks."""

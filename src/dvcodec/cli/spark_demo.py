@@ -1,0 +1,198 @@
+"""`dvcodec spark-demo`: a partitioned table, its rows deleted by Spark jobs, each step checked against the truth."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dvcodec.cli.render import bytes_text, number, say
+from dvcodec.cli.steps import expect, show_vectors, step
+from dvcodec.core.errors import MissingExtra
+from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg import decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["run"]
+
+ROWS = 3_000_000
+REGIONS = ("north", "south east", "50% off", "Île-de-France")
+QUIET = """
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n
+"""
+
+
+def run(folder: Path, rows: int = ROWS) -> None:
+    """Run the demo; every claim it prints has been compared with the data itself."""
+    try:
+        import pyspark
+    except ImportError:
+        raise MissingExtra("pyspark", "spark") from None
+    from pyspark.sql import functions as sf
+
+    from dvcodec.spark import jobs, register
+    from dvcodec.spark.java import ensure_java
+
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    java = ensure_java()
+    with _session(f"Spark {pyspark.__version__} started, with {java}") as spark:
+        register(spark)
+        table = str(folder.resolve() / "orders")
+        with step(f"wrote a partitioned Parquet table of {number(rows)} rows"):
+            _write_table(spark, table, rows)
+        orders = spark.read.parquet(table)
+
+        wanted = sf.col("customer").isin(7, 77, 512, 900) | ((sf.col("region") == "south east") & (sf.col("day") >= 83))
+        lake = _fresh(folder / "deletes")
+        with step("deleted four customers, and the last week of one region: built vectors, wrote them as Puffin"):
+            _write(jobs.build_vectors(jobs.positions(orders.where(wanted))), lake, "puffin")
+        first = spark.read.format("dvcodec").load(lake)
+        _show(spark, first, table)
+
+        with step("audited them: checksums, structure, cardinalities"):
+            _expect_sound(jobs.audit(lake))
+        with step("applied them to the table: the rows that the predicate leaves, no other"):
+            live = jobs.apply(orders, first, unmatched="fail")
+            expect(_summary(live) == _summary(orders.where(~wanted)), "the live rows are those not deleted")
+            expect(_summary(jobs.deleted(orders, first)) == _summary(orders.where(wanted)), "the deleted rows are")
+
+        more = sf.col("amount") > 250
+        merged = _fresh(folder / "merged")
+        with step("deleted once more, what was dear: merged into the vectors"):
+            _write(jobs.merge(first, jobs.positions(orders.where(more))), merged, "puffin")
+        second = spark.read.format("dvcodec").load(merged)
+        _show(spark, second, table)
+        with step("applied those"):
+            expect(_summary(jobs.apply(orders, second)) == _summary(orders.where(~(wanted | more))), "nothing else")
+            changed = jobs.diff(first, second).agg(sf.sum("added_rows"), sf.sum("restored_rows")).first()
+            expect(changed is not None and changed[0] > 0 and changed[1] == 0, "rows were added, none restored")
+
+        for target in ("delta", "paimon64", "paimon32"):
+            other = _fresh(folder / target)
+            with step(f"converted to {target}, read back: the same rows"):
+                _write(second, other, target)
+                back = spark.read.format("dvcodec").load(other)
+                _expect_sound(jobs.audit(other))
+                expect(jobs.diff(second, back).count() == 0, "both hold the same rows")
+        live_rows = jobs.apply(orders, second).count()
+    print()
+    say(f"{number(live_rows)} of {number(rows)} rows live.")
+    say(f"Look around: dvcodec inspect {merged}")
+
+
+@contextmanager
+def _session(what: str) -> Iterator[SparkSession]:
+    """Start a quiet session on all cores, with a scratch folder of its own."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="dvcodec-spark-") as scratch:
+        logging = Path(scratch, "log4j2.properties")
+        logging.write_text(QUIET)
+        with step(what):
+            builder = SparkSession.builder.master("local[*]").appName("dvcodec spark-demo")
+            for key, value in {
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+                "spark.local.dir": scratch,
+                "spark.sql.warehouse.dir": str(Path(scratch, "warehouse")),
+                "spark.sql.shuffle.partitions": "8",
+            }.items():
+                builder = builder.config(key, value)
+            session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def _fresh(folder: Path) -> str:
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder)
+
+
+def _write_table(spark: SparkSession, table: str, rows: int) -> None:
+    from pyspark.sql import functions as sf
+
+    def pick(salt: int, count: int) -> Column:
+        return sf.pmod(sf.xxhash64("order", sf.lit(salt)), sf.lit(count))
+
+    regions = sf.array(*map(sf.lit, REGIONS))
+    (
+        spark.range(0, rows, 1, 2)
+        .withColumnRenamed("id", "order")
+        .withColumns(
+            {
+                "region": sf.element_at(regions, (pick(1, len(REGIONS)) + 1).cast("int")),
+                "customer": pick(2, 1000),
+                "day": sf.col("order") * 90 / rows,
+                "amount": pick(3, 30_000) / 100,
+            }
+        )
+        .withColumn("day", sf.col("day").cast("int"))
+        .write.mode("overwrite")
+        .option("parquet.block.size", 1 << 20)
+        .partitionBy("region")
+        .parquet(table)
+    )
+
+
+def _write(dvs: DataFrame, folder: str, target: str) -> None:
+    dvs.write.format("dvcodec").mode("append").option("target", target).save(folder)
+
+
+def _expect_sound(found: DataFrame) -> None:
+    from pyspark.sql import functions as sf
+
+    checked = found.agg(sf.count(sf.lit(1)), sf.count("error"), sf.count_if("crc_ok")).first()
+    expect(checked is not None and checked[0] > 0 and checked[1] == 0 and checked[2] == checked[0], "all are sound")
+
+
+def _summary(rows: DataFrame) -> tuple[int, ...]:
+    """Return what two sets of rows have in common only if they are the same: their number, and sums of two hashes."""
+    from pyspark.sql import functions as sf
+
+    columns = sorted(rows.columns)
+    hashes = [sf.sum(sf.xxhash64(sf.lit(salt), *columns).cast("decimal(38,0)")) for salt in (1, 2)]
+    found = rows.agg(sf.count(sf.lit(1)), *hashes).first()
+    return tuple(int(value or 0) for value in found) if found else ()
+
+
+def _show(spark: SparkSession, dvs: DataFrame, table: str) -> None:
+    """Print the vectors of the first few data files, and what there is of them all."""
+    from pyspark.sql import functions as sf
+
+    rows = dict(spark.read.parquet(table).groupBy("_metadata.file_path").count().collect())
+    largest = max(rows.values())
+    some = dvs.orderBy("data_file").limit(8).collect()
+    prefix = table + "/"
+    vectors: dict[str, RowSet] = {
+        row["data_file"].removeprefix("file:").removeprefix(prefix): decode(row["dv"]) for row in some
+    }
+    show_vectors({_short(path): one for path, one in vectors.items()}, largest)
+    total = dvs.agg(sf.count(sf.lit(1)), sf.sum("cardinality"), sf.sum(sf.length("dv"))).first()
+    if total is not None:
+        say(f"    {number(total[0])} vectors, {number(total[1])} rows, {bytes_text(total[2])}")
+
+
+def _short(path: str) -> str:
+    """Spark's file names are long: their number is enough."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{name[:10]}…"

@@ -1,0 +1,41 @@
+"""What the demonstrations share: steps that are timed, claims that are checked, a picture of vectors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from dvcodec import iceberg
+from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
+from dvcodec.core.rowset import RowSet
+
+__all__ = ["expect", "show_vectors", "step"]
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what was done when it is done, and how long it took."""
+    start = time.perf_counter()
+    yield
+    say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
+
+
+def expect(sound: bool, what: str) -> None:
+    """Check a claim.
+
+    Raises:
+        AssertionError: it is not so.
+    """
+    if not sound:
+        raise AssertionError(f"the demo found that it is not so: {what}")
+
+
+def show_vectors(vectors: Mapping[str, RowSet], row_count: int) -> None:
+    """Show where the deleted rows of data files of `row_count` rows lie."""
+    shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
+    for path, rows in vectors.items():
+        size = bytes_text(len(iceberg.encode(rows)))
+        share = share_text(rows.cardinality / row_count)
+        shown.add(path, number(rows.cardinality), share, size, density_strip(rows, row_count))
+    shown.show()

@@ -1,0 +1,30 @@
+"""Jobs over vectors: DataFrames in, a DataFrame out. Nothing runs before Spark is asked for rows, unless a job says so.
+
+A *vectors* DataFrame has ``data_file string`` and ``dv binary``, one row a data file; see `dvcodec.spark`.
+"""
+
+from __future__ import annotations
+
+# Imported at once, not when first used: a job and its module have the same name, and importing the module by itself
+# would put it in the job's place.
+from dvcodec.spark.jobs.apply import apply, deleted, unmatched
+from dvcodec.spark.jobs.audit import audit
+from dvcodec.spark.jobs.build import build_vectors
+from dvcodec.spark.jobs.change import convert, diff
+from dvcodec.spark.jobs.compaction import compaction_candidates
+from dvcodec.spark.jobs.explode import explode, ranges
+from dvcodec.spark.jobs.merge import merge
+
+__all__ = [
+    "apply",
+    "audit",
+    "build_vectors",
+    "compaction_candidates",
+    "convert",
+    "deleted",
+    "diff",
+    "explode",
+    "merge",
+    "ranges",
+    "unmatched",
+]

@@ -1,0 +1,95 @@
+"""The vectors of a batch, checked, with the data file that each belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as sf
+
+from dvcodec.core import batch, vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.vector import Vector
+from dvcodec.spark.columns import BinaryColumn, binary_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["NamedVectors", "vector_columns"]
+
+Index = NDArray[np.int64]
+
+
+def vector_columns(dvs: DataFrame) -> DataFrame:
+    """Choose what a job reads of a vectors DataFrame: ``data_file``, ``dv``, and ``error``, null where there is none.
+
+    Raises:
+        UsageError: no such columns.
+    """
+    missing = {"data_file", "dv"} - set(dvs.columns)
+    if missing:
+        raise UsageError(f"vectors need the columns data_file and dv: no {' and no '.join(sorted(missing))}")
+    error = sf.col("error") if "error" in dvs.columns else sf.lit(None)
+    return dvs.select("data_file", "dv", error.cast("string").alias("error"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedVectors:
+    """Vectors and their data files, every one checked whole.
+
+    Attributes:
+        files: the data file of each.
+        column: the frames.
+        found: what they hold.
+    """
+
+    files: list[str]
+    column: BinaryColumn
+    found: batch.Survey
+
+    @classmethod
+    def of(cls, files: pa.Array, frames: pa.Array, errors: pa.Array | None = None) -> NamedVectors:
+        """Check the vectors of a batch.
+
+        Args:
+            files: strings.
+            frames: binary, whole frames.
+            errors: strings: what is wrong with a vector that is not there.
+
+        Raises:
+            UsageError: a vector without data file, or a data file without vector.
+            DecodeError: the first vector that is not sound; the message names its data file.
+        """
+        if files.null_count:
+            raise UsageError(f"{files.null_count} vectors name no data file")
+        names, column = files.to_pylist(), binary_column(frames)
+        if not column.valid.all():
+            at = int(np.flatnonzero(~column.valid)[0])
+            why = errors[at].as_py() if errors is not None else None
+            raise UsageError(
+                f"data file {names[at]!r} has no vector{f' ({why})' if why else ''}: "
+                "keep rows with an error out, or repair them"
+            )
+        found = batch.survey(column.data, column.starts, column.sizes)
+        for at, err in sorted(found.errors.items())[:1]:
+            raise named(err, names[at], int(column.starts[at]))
+        return cls(names, column, found)
+
+    def read(self, i: int) -> Vector:
+        """Walk one of them, which was checked before."""
+        return vector.read(Cursor(self.column.view(i)), exact=True, verify_checksum=False)
+
+    def expand(self, chosen: Index) -> tuple[Index, Index]:
+        """Return the positions of some of them, one vector behind the other, and how many each has."""
+        starts, sizes = self.column.starts[chosen], self.column.sizes[chosen]
+        return batch.expand(self.column.data, starts, sizes, verify_checksum=False, max_rows=None)
+
+
+def named(err: DecodeError, data_file: str, start: int = 0) -> DecodeError:
+    """Say whose vector it is, and count the offset from its beginning, `start`."""
+    offset = None if err.offset is None else err.offset - start
+    return type(err)(err.what, source=f"vector of {data_file}", offset=offset, expected=err.expected, actual=err.actual)

@@ -1,0 +1,138 @@
+"""How data files are spelled: by their tables, and by Spark.
+
+A vector names its data file as the table does, in plain text: ``s3://lake/t/day=1/a b.parquet``. Spark's
+``_metadata.file_path`` is a URI: ``file:/`` for local files, and some characters percent-encoded. A table's path must
+not be percent-decoded (a file may really be called ``a%20b``), and Spark's has to be::
+
+    table                        Spark, _metadata.file_path        key
+    /wh/t/a b.parquet            file:/wh/t/a%20b.parquet          /wh/t/a b.parquet
+    file:///wh/t/a%20b.parquet   file:/wh/t/a%2520b.parquet        /wh/t/a%20b.parquet
+    s3://lake/t/é+#.parquet      s3a://lake/t/é+%23.parquet        s3://lake/t/é+#.parquet
+
+Each function here has a twin over columns, of Spark's own expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = [
+    "data_file_column",
+    "data_file_of",
+    "file_uri_column",
+    "file_uri_of",
+    "match_key",
+    "match_key_column",
+    "spellings",
+]
+
+_ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. Of `re` and of Java alike."""
+_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
+_LOCAL = r"^(?:file:)?/+"
+_SAME = {"s3": ("s3a", "s3n"), "abfs": ("abfss",), "wasb": ("wasbs",)}
+"""Schemes that are other clients, or other transports, of the same storage."""
+_GONE = ("s3n",)
+"""Schemes that Spark does not read any more: only tables still name them."""
+
+
+def data_file_of(uri: str) -> str:
+    """Return what Spark's ``_metadata.file_path`` names, in plain text: percent-decoded, ``file:/`` if it is local.
+
+    >>> data_file_of("s3a://lake/t/a%20b+%25.parquet"), data_file_of("file:///wh/x.parquet")
+    ('s3a://lake/t/a b+%.parquet', 'file:/wh/x.parquet')
+    """
+    return re.sub(r"^file:/+", "file:/", unquote(uri))
+
+
+def data_file_column(uri: Column) -> Column:
+    """Do what `data_file_of` does, for a column."""
+    # url_decode takes a + for a space, as in the query part of a web address.
+    decoded = sf.url_decode(sf.replace(uri, sf.lit("+"), sf.lit("%2B")))
+    return sf.regexp_replace(decoded, r"^file:/+", "file:/")
+
+
+def file_uri_of(path: str) -> str:
+    """Return a path in plain text as Spark's ``_metadata.file_path`` spells it; its scheme stays what it is.
+
+    A path from the root is a local file's. A relative one, or a bare name, is encoded and no more.
+
+    >>> file_uri_of("/wh/a b+é.parquet"), file_uri_of("s3://lake/a%20b.parquet")
+    ('file:/wh/a%20b+é.parquet', 's3://lake/a%2520b.parquet')
+    """
+    if re.match(_LOCAL, path):
+        return "file:" + _encode(re.sub(r"/{2,}", "/", path.removeprefix("file:")))
+    head = re.match(_SCHEME, path)
+    at = head.end() if head else 0
+    return path[:at] + _encode(path[at:])
+
+
+def _encode(path: str) -> str:
+    return re.sub(_ENCODED, lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+
+
+def file_uri_column(path: Column) -> Column:
+    """Do what `file_uri_of` does, for a column."""
+    local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
+    head = sf.regexp_extract(path, _SCHEME, 0)
+    encoded = sf.concat(head, _encode_column(sf.substr(path, sf.length(head) + 1)))
+    return sf.when(path.rlike(_LOCAL), sf.concat(sf.lit("file:"), _encode_column(local))).otherwise(encoded)
+
+
+def _encode_column(path: Column) -> Column:
+    def encode(letter: Column) -> Column:
+        code = sf.regexp_replace(sf.hex(sf.encode(letter, "UTF-8")), "(..)", "%$1")
+        return sf.when(letter.rlike(_ENCODED), code).otherwise(letter)
+
+    letters = sf.regexp_extract_all(path, sf.lit("(?s)."), sf.lit(0))
+    return sf.when(path.rlike(_ENCODED), sf.array_join(sf.transform(letters, encode), "")).otherwise(path)
+
+
+def match_key(path: str, *, uri: bool = False) -> str:
+    """Return the form in which all spellings of one data file are equal.
+
+    ``file:///x``, ``file:/x`` and ``/x`` are; so are ``s3``, ``s3a`` and ``s3n``, ``abfs`` and ``abfss``, ``wasb`` and
+    ``wasbs``.
+
+    Args:
+        path: a data file.
+        uri: True for Spark's spelling (``_metadata.file_path``, ``inputFiles``); False for plain text.
+
+    >>> match_key("s3a://lake/a%20b", uri=True) == match_key("s3://lake/a b") == "s3://lake/a b"
+    True
+    """
+    path = data_file_of(path) if uri else path
+    if re.match(_LOCAL, path):
+        return re.sub(r"/{2,}", "/", path.removeprefix("file:"))
+    for scheme, others in _SAME.items():
+        path = re.sub(f"^(?:{'|'.join(others)})://", f"{scheme}://", path)
+    return path
+
+
+def match_key_column(path: Column, *, uri: bool = False) -> Column:
+    """Do what `match_key` does, for a column."""
+    path = data_file_column(path) if uri else path
+    key = path
+    for scheme, others in _SAME.items():
+        key = sf.regexp_replace(key, f"^(?:{'|'.join(others)})://", f"{scheme}://")
+    local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
+    return sf.when(path.rlike(_LOCAL), local).otherwise(key)
+
+
+def spellings(path: str) -> list[str]:
+    """Return every way in which ``_metadata.file_path`` may spell a path in plain text: one for each such scheme.
+
+    >>> spellings("/wh/a b"), spellings("s3n://lake/a")
+    (['file:/wh/a%20b'], ['s3://lake/a', 's3a://lake/a'])
+    """
+    uri = file_uri_of(match_key(path))
+    scheme, colon, rest = uri.partition("://")
+    others = [other for other in _SAME.get(scheme, ()) if other not in _GONE] if colon else []
+    return [uri, *(f"{other}://{rest}" for other in others)]

@@ -1,0 +1,279 @@
+"""Tables by the released Spark connectors: their vectors, applied here, leave exactly the rows that the engines return.
+
+`make interop-spark` gets the connectors; interop/spark/make_tables.py makes the tables, and writes down what is true.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import dvcodec
+from dvcodec import delta, paimon
+from interop.driver import INTEROP, need
+
+pytest.importorskip("pyspark")
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+from spark import conftest as in_spark
+
+# A JVM is large: the same process, and the same session, as all other tests with Spark.
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("default"),
+]
+spark = in_spark.spark
+
+HERE = INTEROP / "spark"
+ENGINES = {".venv": ["iceberg", "delta", "paimon-library"], ".venv-3.5": ["paimon"]}
+"""Environments, each with a Spark of its own, and the engines that run there."""
+TABLES = [
+    *(
+        (engine, name)
+        for engine in ("iceberg", "delta", "paimon")
+        for name in ("plain", "parts", "scattered", "clustered")
+    ),
+    ("paimon", "keyed"),
+    *(("paimon-library", f"{name}{bits}") for name in ("plain", "parts", "large", "keyed") for bits in (32, 64)),
+]
+COLUMNS = ["id", "part", "name", "price", "day"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is true of the latest snapshot of a table; see interop/spark/common.py."""
+
+    engine: str
+    name: str
+    root: str
+    version: int
+    live: pa.Table
+    files: list[dict[str, Any]]
+    vectors: list[dict[str, Any]]
+    condition: str | None
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Table]:
+    """All tables, made anew by all engines."""
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    for environment in ENGINES:
+        need((HERE / environment / ".installed").is_file(), f"interop/spark/{environment}")
+    folder = tmp_path_factory.mktemp("connectors")
+    running = [
+        subprocess.Popen(
+            [HERE / environment / "bin" / "python", HERE / "make_tables.py", folder, *engines],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for environment, engines in ENGINES.items()
+    ]
+    said = [process.communicate()[0] for process in running]
+    for process, text in zip(running, said, strict=True):
+        assert process.returncode == 0, text[-5000:]
+    return {key: read_truth(folder, *key) for key in TABLES}
+
+
+def read_truth(folder: Path, engine: str, name: str) -> Table:
+    truth = json.loads((folder / f"{engine}.json").read_text())
+    assert {table["name"] for table in truth["tables"]} == {name for other, name in TABLES if other == engine}
+    table = next(table for table in truth["tables"] if table["name"] == name)
+    latest = table["snapshots"][-1]
+    live = pq.read_table(folder / latest["live"], partitioning=None)
+    return Table(
+        engine,
+        name,
+        table["root"],
+        latest["version"],
+        in_order(live, live.schema),
+        latest["data_files"],
+        latest["vectors"],
+        latest["condition"],
+    )
+
+
+@pytest.fixture(params=TABLES, ids="-".join)
+def table(made: dict[tuple[str, str], Table], request: pytest.FixtureRequest) -> Table:
+    return made[request.param]
+
+
+def in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows.select(COLUMNS).cast(schema).sort_by([(name, "ascending") for name in COLUMNS]).combine_chunks()
+
+
+def assert_same_rows(found: pa.Table, table: Table) -> None:
+    found = in_order(found, table.live.schema)
+    assert found.num_rows == table.live.num_rows
+    for name in COLUMNS:
+        assert found[name].equals(table.live[name]), name
+
+
+def test_rows_that_plain_vectors_leave(table: Table) -> None:
+    """Vectors found by the engine's own word, decoded one by one, Parquet files masked by position."""
+    vectors = {vector["data_file"]: vector for vector in table.vectors}
+    assert len(vectors) == len(table.vectors)
+    left = []
+    for file in table.files:
+        rows = pq.ParquetFile(file["path"]).read()
+        assert rows.num_rows == file["rows"]
+        vector = vectors.pop(file["path"], None)
+        if vector is not None:
+            deleted = dvcodec.decode_at(
+                vector["container"], vector["offset"], vector["length"], cardinality=vector["cardinality"]
+            )
+            keep = np.ones(rows.num_rows, np.bool_)
+            keep[deleted.to_numpy()] = False
+            rows = rows.filter(pa.array(keep))
+        if table.condition is not None:
+            assert table.condition == "_VALUE_KIND IN (0, 2)"
+            rows = rows.filter(pc.is_in(rows["_VALUE_KIND"], pa.array([0, 2], pa.int8())))
+        left.append(rows.select(COLUMNS).cast(table.live.schema))
+    assert vectors == {}, "vectors of files that the snapshot does not have"
+    assert_same_rows(pa.concat_tables(left), table)
+
+
+def stored_vectors(spark: SparkSession, table: Table) -> tuple[DataFrame, list[dict[str, Any]]]:
+    """Return every vector in the table's folder, and of those that are live what the data source says of them."""
+    from pyspark.sql import functions as sf
+
+    from dvcodec.spark import register
+
+    register(spark)
+    stored = spark.read.format("dvcodec").option("ignore-others", "true").load(table.root)
+    listed = stored.select(*[name for name in stored.columns if name not in ("dv", "containers")]).collect()
+    live = {(vector["container"], vector["offset"]) for vector in table.vectors}
+    known = [row.asDict() for row in listed if (local(row["container"]), row["offset"]) in live]
+    # As a join on the container and the offset in it: what a log or a manifest knows a vector by.
+    names = spark.createDataFrame(
+        [
+            (next(row["container"] for row in known if local(row["container"]) == v["container"]), v["offset"], of(v))
+            for v in table.vectors
+        ],
+        "container string, offset long, named string",
+    )
+    joined = stored.join(names, ["container", "offset"])
+    data_file = "data_file" if table.engine == "iceberg" else "named"
+    return joined.select(sf.col(data_file).alias("data_file"), "dv"), known
+
+
+def of(vector: dict[str, Any]) -> str:
+    """How the table itself names the data file of a vector: Paimon without folders."""
+    name: str = vector["details"].get("name", vector["data_file"])
+    return name
+
+
+def local(path: str) -> str:
+    return "/" + path.removeprefix("file:").lstrip("/")
+
+
+def test_rows_that_the_data_source_and_apply_leave(spark: SparkSession, table: Table) -> None:
+    from dvcodec.spark.jobs import apply
+
+    vectors, known = stored_vectors(spark, table)
+    expected = {(vector["container"], vector["offset"]): vector for vector in table.vectors}
+    found = {(local(row["container"]), row["offset"]): row for row in known}
+    assert found.keys() == expected.keys()
+    assert len(found) == len(known)
+    for key, row in found.items():
+        assert row["error"] is None
+        assert row["crc_ok"] is True
+        assert row["size"] - expected[key]["length"] == (8 if counts_bitmap_alone(table) else 0)
+        if table.engine == "paimon":
+            assert expected[key]["cardinality"] is None, "0.9 records none"
+        else:
+            assert row["cardinality"] == expected[key]["cardinality"]
+        if table.engine == "iceberg":
+            assert local(row["data_file"]) == expected[key]["data_file"]
+
+    rows = spark.read.parquet(*(file["path"] for file in table.files))
+    live = apply(rows, vectors, match="name" if table.engine.startswith("paimon") else "path", unmatched="fail")
+    if table.condition is not None:
+        live = live.where(table.condition)
+    else:
+        assert rows.count() - sum(row["cardinality"] for row in known) == table.live.num_rows
+    assert_same_rows(live.select(*COLUMNS).toArrow(), table)
+
+
+def counts_bitmap_alone(table: Table) -> bool:
+    """Whether the lengths that the engine records leave out the length field and the CRC."""
+    return table.engine in ("delta", "paimon") or table.name.endswith("32")
+
+
+def test_what_engines_record_is_what_we_read(table: Table) -> None:
+    """Logs, index manifests and footers, read by dvcodec, give the places that the engine's own classes gave."""
+    places = {(vector["data_file"], vector["container"], vector["offset"]) for vector in table.vectors}
+    if table.engine == "iceberg":
+        read = iceberg_places(vector["container"] for vector in table.vectors)
+        assert places <= read
+    elif table.engine == "delta":
+        descriptors = [delta.Descriptor.from_json(vector["details"]["deletionVector"]) for vector in table.vectors]
+        assert {(d.path(table.root), d.offset, d.cardinality) for d in descriptors} == {
+            (vector["container"], vector["offset"], vector["cardinality"]) for vector in table.vectors
+        }
+    else:
+        snapshot = json.loads(Path(table.root, "snapshot", f"snapshot-{table.version}").read_text())
+        entries = paimon.read_index_manifest(f"{table.root}/manifest/{snapshot['indexManifest']}")
+        read_metas = [
+            (meta.data_file, entry.path(table.root), meta.offset, meta.length, meta.cardinality)
+            for entry in entries
+            if entry.index_type == paimon.DELETION_VECTORS
+            for meta in entry.vectors or ()
+        ]
+        assert sorted(map(str, read_metas)) == sorted(
+            str((of(v), v["container"], v["offset"], v["length"], v["cardinality"])) for v in table.vectors
+        )
+
+
+def iceberg_places(containers: Iterable[str]) -> set[tuple[str, str, int]]:
+    return {
+        (local(ref.data_file or ""), container, ref.offset)
+        for container in set(containers)
+        for ref in dvcodec.sniff(container).vectors
+    }
+
+
+def test_tables_are_what_they_are_made_for(made: dict[tuple[str, str], Table]) -> None:
+    """Guards the tests above: every engine replaced vectors, and made all kinds of containers and of paths."""
+    for (engine, name), table in made.items():
+        on_disk = [path for path in Path(table.root).rglob("*") if is_container(engine, path)]
+        stored = [ref for path in on_disk for ref in dvcodec.sniff(path).vectors]
+        assert len(stored) > len(table.vectors), f"{engine} {name}: no vector was superseded"
+        assert len(table.vectors) > 0
+        if name.startswith(("plain", "keyed")):
+            assert max(pq.ParquetFile(file["path"]).num_row_groups for file in table.files) > 4
+        if name.startswith("parts"):
+            paths = " ".join(file["path"].removeprefix(table.root) for file in table.files)
+            assert "%25" in paths
+            assert "%23" in paths or "#" in paths
+            assert "☃" in paths or "%E2%98%83" in paths
+            assert engine == "iceberg" or " " in paths
+        mixes = [
+            dvcodec.describe(dvcodec.decode_at(v["container"], v["offset"], v["length"])).containers
+            for v in table.vectors
+        ]
+        if name.startswith(("scattered", "large")):
+            assert any(mix.bitset for mix in mixes)
+        if name.startswith(("clustered", "large")):
+            assert any(mix.run for mix in mixes)
+
+
+def is_container(engine: str, path: Path) -> bool:
+    if engine.startswith("paimon"):
+        return path.parent.name == "index" and not path.name.startswith(".")
+    return path.suffix in (".puffin", ".bin") and path.is_file()
