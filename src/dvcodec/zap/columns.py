@@ -207,9 +207,7 @@ def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatc
                 "id": info.id,
                 "terms": None if dictionary is None else dictionary.num_keys,
                 "doc_value_bytes": None if info.doc_values is None else info.doc_values[1] - info.doc_values[0],
-                "options": None
-                if info.options is None
-                else [flag.name for flag in FieldOptions if flag in info.options],
+                "options": _flags(info.options),
                 "synonyms": info.synonyms is not None,
                 "vectors": info.vectors is not None,
                 "shapes": info.shapes is not None,
@@ -218,6 +216,10 @@ def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatc
             }
         )
     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMAS["fields"])
+
+
+def _flags(options: FieldOptions | None) -> list[str | None] | None:
+    return None if options is None else [flag.name for flag in FieldOptions if flag in options]
 
 
 _TABLES: dict[str, Callable[[Segment, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 # would put it in the job's place.
 from dvcodec.spark.jobs.apply import apply, deleted, unmatched
 from dvcodec.spark.jobs.audit import audit
-from dvcodec.spark.jobs.build import build_vectors
+from dvcodec.spark.jobs.build import build_vectors, positions
 from dvcodec.spark.jobs.change import convert, diff
 from dvcodec.spark.jobs.compaction import compaction_candidates
 from dvcodec.spark.jobs.explode import explode, ranges
@@ -25,6 +25,7 @@ __all__ = [
     "diff",
     "explode",
     "merge",
+    "positions",
     "ranges",
     "unmatched",
 ]

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
 from dvcodec.spark.jobs.vectors import NamedVectors, vector_columns
 from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, estimated_bytes, words_of
@@ -235,12 +236,12 @@ class _WordTable:
         for batch in batches:
             vectors = NamedVectors.of(*batch.columns)
             names = [self._names(file) for file in vectors.files]
-            first = pa.array([spelled[0] for spelled in names], pa.string())
-            others = [(i, name) for i, spelled in enumerate(names) for name in spelled[1:]]
+            often = max(map(len, names), default=0)
+            spelled = [[name[k] if k < len(name) else None for name in names] for k in range(often)]
+            tables = [pa.array(column, pa.string()) for column in spelled]
             for words in words_of(vectors):
-                yield from _rows(words, first)
-                if others:
-                    yield from _rows_of_others(words, others)
+                for table in tables:
+                    yield from _rows(words, table)
 
     def _names(self, data_file: str) -> list[str]:
         """Return every way in which Spark may spell a data file."""
@@ -252,31 +253,18 @@ class _WordTable:
 
 
 def _rows(words: Words, names: pa.Array) -> Iterator[pa.RecordBatch]:
-    bounds = np.append(0, np.cumsum(words.counts))
+    """Yield words under the names of their data files; a data file whose name is null has no rows."""
+    if names.null_count:
+        chosen = np.asarray(names.is_valid().to_numpy(zero_copy_only=False))[words.owner]
+        starts = np.cumsum(words.counts) - words.counts
+        flat = gather(words.words, starts[chosen], words.counts[chosen])
+        words = Words(words.owner[chosen], words.chunk[chosen], words.first[chosen], words.counts[chosen], flat)
+    bounds = offsets_of(words.counts)
     for part in pieces(8 * words.counts + 64, _BATCH_BYTES):
-        values = words.words[bounds[part.start] : bounds[part.stop]]
         columns = [
             names.take(pa.array(words.owner[part])),
             pa.array(words.chunk[part]),
             pa.array(words.first[part].astype(np.int32)),
-            list_array(values, words.counts[part]),
+            list_array(words.words[bounds[part.start] : bounds[part.stop]], words.counts[part]),
         ]
         yield pa.record_batch(columns, _WORD_TABLE.names)
-
-
-def _rows_of_others(words: Words, others: list[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
-    """Yield the same words under the other names of data files."""
-    for i, name in others:
-        chosen = slice(*np.searchsorted(words.owner, [i, i + 1]))
-        if chosen.start == chosen.stop:
-            continue
-        counts = words.counts[chosen]
-        before = int(words.counts[: chosen.start].sum())
-        part = Words(
-            np.zeros(len(counts), np.int64),
-            words.chunk[chosen],
-            words.first[chosen],
-            counts,
-            words.words[before : before + int(counts.sum())],
-        )
-        yield from _rows(part, pa.array([name]))

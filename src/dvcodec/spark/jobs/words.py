@@ -19,7 +19,7 @@ from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import pieces
 from dvcodec.spark.jobs.vectors import NamedVectors
 
-__all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "estimated_bytes", "words_of"]
+__all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "cut", "estimated_bytes", "words_of"]
 
 Index = NDArray[np.int64]
 
@@ -80,7 +80,7 @@ def words_of(vectors: NamedVectors) -> Iterator[Words]:
     for i in np.flatnonzero(cardinality > _SMALL).tolist():
         for key, view in vectors.read(i).view.bitmaps:
             for start in range(0, len(view.keys), _CONTAINERS):
-                yield _from_containers(i, key, _cut(view, start, start + _CONTAINERS))
+                yield _from_containers(i, key, cut(view, slice(start, start + _CONTAINERS)))
 
 
 def _from_positions(owner: Index, positions: Index) -> Words:
@@ -106,8 +106,8 @@ def _heads(owner: Index, values: Index) -> Index:
     return np.flatnonzero(new)
 
 
-def _cut(view: BitmapView, start: int, stop: int) -> BitmapView:
-    part = slice(start, stop)
+def cut(view: BitmapView, part: slice) -> BitmapView:
+    """Return some of the containers of a bitmap; the bytes stay where they are."""
     return replace(
         view,
         keys=view.keys[part],

@@ -133,7 +133,7 @@ def plan(options: ReadOptions) -> list[Share]:
 
 def _units(options: ReadOptions) -> Iterator[Unit]:
     seen: set[str] = set()
-    committed: dict[str, Committed | None] = {}
+    committed: dict[str, Committed] = {}
     for path in options.paths:
         for unit in _found(storage.find(path), committed if options.committed else None):
             if unit.path not in seen:
@@ -141,8 +141,8 @@ def _units(options: ReadOptions) -> Iterator[Unit]:
                 yield unit
 
 
-def _found(found: Found, committed: dict[str, Committed | None] | None) -> Iterator[Unit]:
-    """Leave out what a folder with manifests holds and none of them names; add what they name and is not there."""
+def _found(found: Found, committed: dict[str, Committed] | None) -> Iterator[Unit]:
+    """Leave out what writes have not committed; add what their manifests name and is not there."""
     if committed is None:
         yield from map(_unit, found.files)
         return
@@ -153,13 +153,11 @@ def _found(found: Found, committed: dict[str, Committed | None] | None) -> Itera
         folder, name = storage.split(entry.path)
         if folder not in committed:
             committed[folder] = committed_in(folder)
-        named = committed[folder]
         there.add((folder, name))
-        if named is None or not entry.listed or name in named.containers:
-            yield _unit(entry, None if named is None else named.containers.get(name))
+        if not entry.listed or committed[folder].shows(name):
+            yield _unit(entry, committed[folder].containers.get(name))
     for folder in found.folders:
-        named = committed[folder]
-        for name, manifest in sorted(named.containers.items() if named else ()):
+        for name, manifest in sorted(committed[folder].containers.items()):
             if (folder, name) not in there:
                 yield _unit(FileEntry(storage.join(folder, name), -1, listed=True), manifest)
 

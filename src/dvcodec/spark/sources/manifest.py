@@ -9,33 +9,30 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.location import DvLocation
-from dvcodec.delta import Descriptor
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
-from dvcodec.iceberg import manifest_entry
-from dvcodec.io import Sink, Source, open_sink, open_source
-from dvcodec.paimon import DeletionVectorMeta
+from dvcodec.io import Source, open_source
 from dvcodec.spark.sources import storage
 
 __all__ = [
+    "JOURNAL",
     "SCHEMA",
+    "STAGING",
     "Committed",
     "committed_in",
-    "entries",
+    "content_of",
+    "job_of",
+    "journal_of",
     "manifest_name",
-    "merge_parts",
-    "part_of",
     "read_manifest",
     "stored_in",
 ]
@@ -54,6 +51,10 @@ SCHEMA = pa.schema(
 )
 """Fields of `DvLocation`, and ``entry``: JSON of what the table format's own commit says of the vector."""
 
+STAGING = ".dvcodec-"
+"""What the name of a staging folder begins with; the job follows."""
+JOURNAL = "commit.json"
+"""File of a staging folder that names what a commit moves, from before it begins until the folder goes."""
 CONTAINERS = b"dvcodec.containers"
 """Key of a Parquet manifest's metadata: the names of the containers, a JSON array."""
 _NAME = re.compile(r"_manifest-([0-9a-f]{32})\.(parquet|jsonl)")
@@ -71,138 +72,55 @@ def job_of(name: str) -> str | None:
     return match[1] if match else None
 
 
-# ---------------------------------------------------------------------- writing
-
-
-def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
-    """Return the ``entry`` of vectors of one container.
-
-    That is, as JSON: the values of Iceberg's ``data_file`` struct (`iceberg.manifest_entry`), Delta's descriptor
-    (`delta.Descriptor.to_json`), or what Paimon's index manifest says (the fields of `paimon.DeletionVectorMeta`).
-
-    Raises:
-        UsageError: a Delta container that can be named neither relative to `table_root` nor absolutely.
-    """
-    if not locations:
-        return []
-    kind = locations[0].format
-    if kind == "iceberg":
-        return [_json(manifest_entry(location)) for location in locations]
-    if kind == "delta":
-        same = Descriptor.from_location(locations[0], table_root)  # finding the name costs more than all else
-        return [
-            replace(
-                same,
-                size_in_bytes=location.size - SIZE_DIFFERENCE,
-                cardinality=location.cardinality,
-                offset=location.offset,
-            ).to_json()
-            for location in locations
-        ]
-    metas = map(DeletionVectorMeta.from_location, locations)
-    return [
-        _json(
-            {"data_file": meta.data_file, "offset": meta.offset, "length": meta.length, "cardinality": meta.cardinality}
-        )
-        for meta in metas
-    ]
-
-
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> bytes:
-    """Return a container's part of the manifest: what `merge_parts` takes."""
-    columns = {name: [getattr(location, name) for location in locations] for name in SCHEMA.names[:-1]}
-    columns["entry"] = entries(locations, table_root)
-    if form == "jsonl":
-        rows = zip(*(columns[name] for name in SCHEMA.names), strict=True)
-        return "".join(_json(dict(zip(SCHEMA.names, row, strict=True))) + "\n" for row in rows).encode()
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, SCHEMA) as writer:
-        writer.write_table(pa.table(columns, SCHEMA))
-    return bytes(out.getvalue())
-
-
-def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str]) -> None:
-    """Write a manifest whole or not at all, part by part.
-
-    Args:
-        parts: files that hold what `part_of` made, in the order of their rows.
-        path: of the manifest; its ending says which form it has.
-        containers: names of the containers, for who looks for them and not for vectors.
-    """
-    with open_sink(path) as sink:
-        if path.endswith(".jsonl"):
-            for part in parts:
-                sink.write(_content(part))
-            return
-        schema = SCHEMA.with_metadata({CONTAINERS: json.dumps(list(containers)).encode()})
-        with pq.ParquetWriter(pa.PythonFile(_SinkFile(sink), "w"), schema, compression="zstd") as writer:
-            for part in parts:
-                with pa.ipc.open_file(pa.py_buffer(_content(part))) as batches:
-                    writer.write_table(batches.read_all().replace_schema_metadata(schema.metadata))
-
-
-def _content(path: str) -> bytes:
-    with open_source(path) as source:
-        return bytes(source.read(0, source.size))
-
-
-class _SinkFile(io.RawIOBase):
-    """A sink as pyarrow wants it."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def writable(self) -> bool:
-        """Whether it can be written: yes."""
-        return True
-
-    def tell(self) -> int:
-        """Return how many bytes there are."""
-        return self._sink.position
-
-    def write(self, data: Any) -> int:
-        """Append bytes."""
-        view = as_view(data)
-        self._sink.write(view)
-        return len(view)
-
-
-# ---------------------------------------------------------------------- reading
-
-
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the manifests of a folder name.
+    """What writes have committed in a folder.
 
     Attributes:
+        has_manifest: whether there is any manifest.
         containers: bare name of a container -> the manifest that names it.
+        pending: bare names of what a commit has moved, or is about to, before its manifest is there.
     """
 
+    has_manifest: bool
     containers: dict[str, str]
+    pending: frozenset[str]
+
+    def shows(self, name: str) -> bool:
+        """Whether readers see a file: where there is a manifest, what none names is not there."""
+        return name in self.containers if self.has_manifest else name not in self.pending
 
 
-def committed_in(folder: str, names: Iterable[str] | None = None) -> Committed | None:
-    """Read which containers the manifests of a folder name; None if there is no manifest.
+def committed_in(folder: str, names: Collection[str] | None = None) -> Committed:
+    """Read which containers the manifests of a folder name.
 
     Args:
         folder: path or URL.
-        names: bare names of files there, among which the manifests are; None lists the folder.
+        names: bare names of what is there, or of those that begin with ``_`` or ``.``; None lists the folder.
 
     Raises:
         NotCanonical: a manifest is not sound.
     """
-    manifests = sorted(name for name in (storage.names(folder) if names is None else names) if _NAME.fullmatch(name))
-    if not manifests:
-        return None
+    if names is None:
+        names = storage.names(folder)
+    manifests = sorted(name for name in names if _NAME.fullmatch(name))
     containers: dict[str, str] = {}
     for name in manifests:
         path = storage.join(folder, name)
         containers.update(dict.fromkeys(_containers(path), path))
-    return Committed(containers)
+    pending = (journal_of(storage.join(folder, name)) for name in names if name.startswith(STAGING))
+    return Committed(bool(manifests), containers, frozenset(chain.from_iterable(pending)))
+
+
+def journal_of(staging: str) -> list[str]:
+    """Return what a commit was about to move, nothing if it had not begun."""
+    path = storage.join(staging, JOURNAL)
+    if not storage.is_file(path):
+        return []
+    try:
+        return [str(name) for name in json.loads(content_of(path))]
+    except FileNotFoundError:  # the commit ended meanwhile
+        return []
 
 
 def _containers(path: str) -> list[str]:
@@ -213,6 +131,12 @@ def _containers(path: str) -> list[str]:
                 return [str(name) for name in json.loads(listed)]
         paths = _table(path, file, ["path"])["path"].unique().to_pylist()
     return [storage.split(path)[1] for path in paths]
+
+
+def content_of(path: str) -> bytes:
+    """Return the bytes of a file."""
+    with open_source(path) as source:
+        return bytes(source.read(0, source.size))
 
 
 def read_manifest(path: str) -> pa.Table:

@@ -98,7 +98,7 @@ class VectorReader(DataSourceReader):
         want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files)
         units = partition.units if isinstance(partition, Share) else ()
         found = chain.from_iterable(windows(unit, want) for unit in units)
-        return batches(found, self.schema, content=content, verify=options.verify_checksum)
+        return batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)
 
 
 class _FilteringReader(VectorReader):

@@ -58,7 +58,7 @@ class Found:
 
     Attributes:
         files: in order of their names, but none whose name begins with ``_`` or ``.`` unless it was named itself.
-        folders: the folders that were listed as a whole, and the names there that begin with ``_``.
+        folders: the folders that were listed as a whole, and the names there that begin with ``_`` or ``.``.
     """
 
     files: list[FileEntry] = field(default_factory=list)
@@ -161,16 +161,17 @@ def _find_remote(url: str) -> Found | None:
 def _found(url: str, root: str, inside: dict[str, Any], folders: dict[str, list[str]]) -> Found:
     found = Found([], folders)
     for name, info in inside.items():
-        below = str(name)[len(str(root)) :].strip("/")
-        folder, _, bare = below.rpartition("/")
-        if info.get("type") == "directory" or any(part.startswith(_HIDDEN) for part in folder.split("/")):
+        if info.get("type") == "directory":
             continue
-        spelled = join(url, folder) if folder else url
-        hidden = folders.setdefault(spelled, []) if folders else []
-        if bare.startswith(_HIDDEN):
-            hidden.append(bare)
-        else:
+        below = str(name)[len(str(root)) :].strip("/")
+        parts = below.split("/")
+        shown = next((i for i, part in enumerate(parts) if part.startswith(_HIDDEN)), len(parts) - 1)
+        folder = "/".join(parts[:shown])
+        hidden = folders.setdefault(join(url, folder) if folder else url, []) if folders else []
+        if not parts[shown].startswith(_HIDDEN):
             found.files.append(FileEntry(join(url, below), int(info.get("size") or 0), listed=True))
+        elif parts[shown] not in hidden:
+            hidden.append(parts[shown])
     return found
 
 

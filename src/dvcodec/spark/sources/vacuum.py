@@ -7,8 +7,7 @@ import time
 from datetime import timedelta
 
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.manifest import committed_in, job_of
-from dvcodec.spark.sources.writer import STAGING, journal_of
+from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
 __all__ = ["vacuum"]
 
@@ -37,8 +36,7 @@ def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
     """
     names = sorted(storage.names(path))
     jobs = {job for job in map(job_of, names) if job}
-    committed = committed_in(path, names)
-    kept = set() if committed is None else set(committed.containers)
+    kept = set(committed_in(path, names).containers)
     removed: list[str] = []
 
     def remove(name: str) -> None:

@@ -4,7 +4,7 @@
 
     <path>/.dvcodec-<job>/              made by the driver before the tasks, gone after commit and abort
         <container>, <container>.part   whole files, written by tasks; the part is its piece of the manifest
-        commit.json                     what a commit is about to move, for abort and vacuum
+        commit.json                     what a commit is about to move, for abort, vacuum and readers
     <path>/<container>                  moved there by the commit
     <path>/_manifest-<job>.parquet      the commit point
 """
@@ -28,17 +28,15 @@ from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
-from dvcodec.io import open_sink, open_source
+from dvcodec.io import open_sink
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.frames import stored_frames
-from dvcodec.spark.sources.manifest import entries, manifest_name, merge_parts, part_of
+from dvcodec.spark.sources.manifest import JOURNAL, STAGING, journal_of, manifest_name
 from dvcodec.spark.sources.options import WriteOptions
+from dvcodec.spark.sources.parts import entries, merge_parts, part_of
 
-__all__ = ["JOURNAL", "STAGING", "VectorWriter", "Written", "journal_of", "writer_of"]
+__all__ = ["VectorWriter", "Written", "writer_of"]
 
-STAGING = ".dvcodec-"
-"""What the name of a staging folder begins with; the job follows."""
-JOURNAL = "commit.json"
 _PART = ".part"
 _FOOTER_BYTES = 1 << 23
 """Bytes of a Puffin footer at which a container is full: half of what readers take (`Limits.max_footer_bytes`)."""
@@ -185,12 +183,3 @@ class VectorWriter(DataSourceArrowWriter):
         for name in sorted(names | set(journal_of(self.staging))):
             storage.remove_file(storage.join(self.options.path, name))
         storage.remove_folder(self.staging)
-
-
-def journal_of(staging: str) -> list[str]:
-    """Return what a commit was about to move, nothing if it had not begun."""
-    path = storage.join(staging, JOURNAL)
-    if not storage.is_file(path):
-        return []
-    with open_source(path) as source:
-        return [str(name) for name in json.loads(bytes(source.read(0, source.size)))]

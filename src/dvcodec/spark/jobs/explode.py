@@ -1,0 +1,160 @@
+"""From vectors to rows: one for each deleted row, or one for each range of them.
+
+Rows do not cross from Python to the JVM one by one: arrays of bounded length do, and the JVM explodes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.expand import ranges_of
+from dvcodec.core.ragged import gather, offsets_of
+from dvcodec.spark.columns import list_array, pieces
+from dvcodec.spark.jobs.vectors import NamedVectors, vector_columns
+from dvcodec.spark.jobs.words import cut
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["explode", "ranges"]
+
+Index: TypeAlias = NDArray[np.int64]
+Lists: TypeAlias = tuple[Index, Index, Index]
+"""Vectors by their place in the batch, how many numbers (or pairs) each has, and these, one vector behind the other."""
+
+MAX_ROWS = 1 << 20
+_SMALL = 1 << 14
+"""Rows of a vector up to which it is expanded together with others."""
+_CONTAINERS = 32
+"""Containers whose ranges are taken at once: each has up to 32,768 of them."""
+
+_POSITIONS = StructType([StructField("data_file", StringType()), StructField("positions", ArrayType(LongType()))])
+_PAIR = StructType([StructField("start", LongType()), StructField("stop", LongType())])
+_RANGES = StructType([StructField("data_file", StringType()), StructField("ranges", ArrayType(_PAIR))])
+
+
+def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
+    """Return one row for each deleted row: ``data_file string, pos long``.
+
+    The positions of one data file ascend, as long as nothing moves them afterwards.
+
+    Args:
+        dvs: vectors (``data_file``, ``dv``).
+        max_rows: most positions in one array between Python and the JVM, which holds 8 bytes of each.
+
+    Raises:
+        UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
+        DecodeError: while it runs: a vector is not sound.
+    """
+    arrays = vector_columns(dvs).mapInArrow(_Arrays(_positions, _checked(max_rows)), _POSITIONS)
+    return arrays.select("data_file", sf.explode("positions").alias("pos"))
+
+
+def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
+    """Return one row for each maximal range ``[start, stop)`` of deleted rows: ``data_file, start long, stop long``.
+
+    Runs are not expanded: a billion rows in a row are one range. Arguments and errors as in `explode`; `max_rows` is
+    the most ranges in one array.
+    """
+    arrays = vector_columns(dvs).mapInArrow(_Arrays(_ranges, _checked(max_rows)), _RANGES)
+    return arrays.select("data_file", sf.inline("ranges"))
+
+
+def _checked(max_rows: int) -> int:
+    if max_rows < 1:
+        raise UsageError(f"max_rows must be at least 1, not {max_rows}")
+    return max_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """Turns vectors into rows with an array of bounded length."""
+
+    expand: Callable[[NamedVectors, int], Iterator[Lists]]
+    max_rows: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            vectors = NamedVectors.of(*batch.columns)
+            files = pa.array(vectors.files, pa.string())
+            for owner, counts, values in self.expand(vectors, self.max_rows):
+                if not len(owner):
+                    continue
+                bounds = offsets_of(counts)
+                # Long lists become several; each batch holds at most as many numbers as one list.
+                shares = -(-counts // self.max_rows)
+                within = np.arange(int(shares.sum())) - np.repeat(offsets_of(shares)[:-1], shares)
+                starts = np.repeat(bounds[:-1], shares) + within * self.max_rows
+                sizes = np.minimum(np.repeat(bounds[1:], shares) - starts, self.max_rows)
+                names = files.take(pa.array(np.repeat(owner, shares)))
+                for part in pieces(sizes, self.max_rows):
+                    flat = gather(values, starts[part], sizes[part])
+                    rows = slice(part.start, part.stop)
+                    yield pa.record_batch([names[rows], _lists(flat, sizes[part])], ["data_file", "list"])
+
+
+def _lists(values: Index, counts: Index) -> pa.Array:
+    if values.ndim == 1:
+        return list_array(values, counts)
+    pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in values.T], _PAIR.names)
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pairs)
+
+
+def _small(vectors: NamedVectors, max_rows: int) -> Iterator[tuple[Index, Index, Index]]:
+    """Expand the small vectors, several at a time."""
+    cardinality = vectors.found.cardinality
+    chosen = np.flatnonzero((cardinality > 0) & (cardinality <= _SMALL))
+    for part in pieces(cardinality[chosen], max(max_rows, _SMALL)):
+        positions, counts = vectors.expand(chosen[part])
+        yield chosen[part], counts, positions
+
+
+def _large(vectors: NamedVectors) -> list[int]:
+    found: list[int] = np.flatnonzero(vectors.found.cardinality > _SMALL).tolist()
+    return found
+
+
+def _positions(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
+    yield from _small(vectors, max_rows)
+    for i in _large(vectors):
+        for positions in vectors.read(i).load().chunks(max_rows):
+            yield np.array([i]), np.array([len(positions)]), positions
+
+
+def _ranges(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
+    for owner, counts, positions in _small(vectors, max_rows):
+        of_each = np.repeat(np.arange(len(owner)), counts)
+        new = np.ones(len(positions) + 1, np.bool_)
+        new[1:-1] = (positions[1:] != positions[:-1] + 1) | (of_each[1:] != of_each[:-1])
+        bounds = np.flatnonzero(new)
+        table = np.stack([positions[bounds[:-1]], positions[bounds[1:] - 1] + 1], axis=1)
+        yield owner, np.bincount(of_each[bounds[:-1]], minlength=len(owner)), table
+    for i in _large(vectors):
+        for table in _ranges_of_one(vectors, i):
+            yield np.array([i]), np.array([len(table)]), table
+
+
+def _ranges_of_one(vectors: NamedVectors, i: int) -> Iterator[Index]:
+    """Yield the ranges of a large vector, some containers at a time; what goes on in the next ones waits for them."""
+    last = np.zeros((0, 2), np.int64)
+    for key, view in vectors.read(i).view.bitmaps:
+        for start in range(0, len(view.keys), _CONTAINERS):
+            table = ranges_of(cut(view, slice(start, start + _CONTAINERS))) + (key << 32)
+            if len(last) and last[0, 1] == table[0, 0]:
+                table[0, 0] = last[0, 0]
+            elif len(last):
+                yield last
+            last = table[-1:]
+            if len(table) > 1:
+                yield table[:-1]
+    if len(last):
+        yield last

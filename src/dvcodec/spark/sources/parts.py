@@ -1,0 +1,115 @@
+"""How a manifest is written: a part for each container by the task that wrote it, put together by the driver."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dvcodec.core.cursor import as_view
+from dvcodec.core.location import DvLocation
+from dvcodec.delta import Descriptor
+from dvcodec.delta.descriptor import SIZE_DIFFERENCE
+from dvcodec.iceberg import manifest_entry
+from dvcodec.io import Sink, open_sink
+from dvcodec.paimon import DeletionVectorMeta
+from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, content_of
+
+__all__ = ["entries", "merge_parts", "part_of"]
+
+
+def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
+    """Return the ``entry`` of vectors of one container.
+
+    That is, as JSON: the values of Iceberg's ``data_file`` struct (`iceberg.manifest_entry`), Delta's descriptor
+    (`delta.Descriptor.to_json`), or what Paimon's index manifest says (the fields of `paimon.DeletionVectorMeta`).
+
+    Raises:
+        UsageError: a Delta container that can be named neither relative to `table_root` nor absolutely.
+    """
+    if not locations:
+        return []
+    kind = locations[0].format
+    if kind == "iceberg":
+        return [_json(manifest_entry(location)) for location in locations]
+    if kind == "delta":
+        same = Descriptor.from_location(locations[0], table_root)  # finding the name costs more than all else
+        return [
+            replace(
+                same,
+                size_in_bytes=location.size - SIZE_DIFFERENCE,
+                cardinality=location.cardinality,
+                offset=location.offset,
+            ).to_json()
+            for location in locations
+        ]
+    metas = map(DeletionVectorMeta.from_location, locations)
+    return [
+        _json(
+            {"data_file": meta.data_file, "offset": meta.offset, "length": meta.length, "cardinality": meta.cardinality}
+        )
+        for meta in metas
+    ]
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> bytes:
+    """Return a container's part of the manifest: what `merge_parts` takes."""
+    columns = {name: [getattr(location, name) for location in locations] for name in SCHEMA.names[:-1]}
+    columns["entry"] = entries(locations, table_root)
+    if form == "jsonl":
+        rows = zip(*(columns[name] for name in SCHEMA.names), strict=True)
+        return "".join(_json(dict(zip(SCHEMA.names, row, strict=True))) + "\n" for row in rows).encode()
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, SCHEMA) as writer:
+        writer.write_table(pa.table(columns, SCHEMA))
+    return bytes(out.getvalue())
+
+
+def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str]) -> None:
+    """Write a manifest whole or not at all, part by part.
+
+    Args:
+        parts: files that hold what `part_of` made, in the order of their rows.
+        path: of the manifest; its ending says which form it has.
+        containers: names of the containers, for who looks for them and not for vectors.
+    """
+    with open_sink(path) as sink:
+        if path.endswith(".jsonl"):
+            for part in parts:
+                sink.write(content_of(part))
+            return
+        schema = SCHEMA.with_metadata({CONTAINERS: json.dumps(list(containers)).encode()})
+        with pq.ParquetWriter(pa.PythonFile(_SinkFile(sink), "w"), schema, compression="zstd") as writer:
+            for part in parts:
+                with pa.ipc.open_file(pa.py_buffer(content_of(part))) as batches:
+                    writer.write_table(batches.read_all().replace_schema_metadata(schema.metadata))
+
+
+class _SinkFile(io.RawIOBase):
+    """A sink as pyarrow wants it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def writable(self) -> bool:
+        """Whether it can be written: yes."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes there are."""
+        return self._sink.position
+
+    def write(self, data: Any) -> int:
+        """Append bytes."""
+        view = as_view(data)
+        self._sink.write(view)
+        return len(view)
