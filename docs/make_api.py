@@ -17,6 +17,10 @@ MODULES = (
     "dvcodec.lance",
     "dvcodec.zap",
     "dvcodec.arrow",
+    "dvcodec.spark",
+    "dvcodec.spark.jobs",
+    "dvcodec.spark.functions",
+    "dvcodec.spark.sources",
 )
 HEAD = """# API
 

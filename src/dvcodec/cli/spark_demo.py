@@ -106,6 +106,7 @@ def _session(what: str) -> Iterator[SparkSession]:
         with step(what):
             builder = SparkSession.builder.master("local[*]").appName("dvcodec spark-demo")
             for key, value in {
+                "spark.log.level": "ERROR",
                 "spark.ui.enabled": "false",
                 "spark.ui.showConsoleProgress": "false",
                 "spark.driver.host": "127.0.0.1",

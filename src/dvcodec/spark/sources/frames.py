@@ -51,7 +51,7 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
         error.source = f"vector of {names[i]}"
         if error.offset is not None:
             error.offset -= int(column.starts[i])
-        raise error
+        raise error.with_traceback(None)
     wanted = Magic.PAIMON32 if target == "paimon32" else Magic.PORTABLE64
     fits = _magics(column) == int.from_bytes(wanted.value, "little")
     if wanted is Magic.PAIMON32:

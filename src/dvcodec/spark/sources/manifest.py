@@ -146,7 +146,8 @@ def read_manifest(path: str) -> pa.Table:
         path: of one manifest, or of the folder that was written to.
 
     Returns:
-        One row a vector, with the columns of `SCHEMA`. ``DvLocation(*row[:7])`` makes a location of a row's values.
+        One row a vector, with the columns of `SCHEMA`: the fields of `dvcodec.DvLocation`, and ``entry``.
+        ``spark.createDataFrame`` takes it (Spark's own readers pass over files whose names begin with ``_``).
 
     Raises:
         UsageError: no manifest there.
