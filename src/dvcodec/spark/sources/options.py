@@ -11,7 +11,7 @@ from typing import Literal, cast
 from dvcodec.core.errors import UsageError
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["ReadOptions", "Rows", "Target", "WriteOptions", "parse_bytes"]
+__all__ = ["Options", "ReadOptions", "Rows", "Target", "WriteOptions", "parse_bytes"]
 
 Rows = Literal["none", "positions", "ranges"]
 Target = Literal["puffin", "delta", "paimon32", "paimon64"]
@@ -79,7 +79,7 @@ class ReadOptions:
         Raises:
             UsageError: an unknown option or value. (A path is asked for when there is something to read.)
         """
-        given = _Options(options)
+        given = Options(options)
         paths = given.paths()
         kinds = tuple(kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP)
         kind = given.choice("format", kinds, "")
@@ -128,7 +128,7 @@ class WriteOptions:
         Raises:
             UsageError: no path, or an unknown option or value.
         """
-        given = _Options(options)
+        given = Options(options)
         paths = given.paths()
         if len(paths) != 1:
             raise UsageError("a write needs one folder: save(path)")
@@ -148,18 +148,20 @@ class WriteOptions:
         return parsed
 
 
-class _Options:
-    """Options by lower-case name; remembers which were asked for."""
+class Options:
+    """The options of a source by lower-case name; remembers which were asked for."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
         self._known: set[str] = set()
 
     def text(self, name: str) -> str | None:
+        """Take an option as it is, None if it is not given."""
         self._known.add(name)
         return self._values.get(name)
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        """Take one of some words, in lower case."""
         value = self.text(name)
         if value is None:
             return default
@@ -168,9 +170,11 @@ class _Options:
         return value.lower()
 
     def flag(self, name: str, *, default: bool) -> bool:
+        """Take ``true`` or ``false``."""
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
     def size(self, name: str, default: int) -> int:
+        """Take a size; see `parse_bytes`."""
         value = self.text(name)
         return default if value is None else parse_bytes(value, name)
 

@@ -23,7 +23,7 @@ from dvcodec.io import RandomAccess, open_source
 from dvcodec.io.target import local_path
 from dvcodec.spark.gather import RowGatherer
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.sources.options import _Options
+from dvcodec.spark.sources.options import Options
 from dvcodec.spark.sources.storage import FileEntry, find
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class PositionDeleteSource(DataSource):
         """Plan the reading. Another schema than `VECTORS` is refused."""
         if schema != VECTORS:
             raise UsageError(f"{NAME} reads {VECTORS.simpleString()}, not {schema.simpleString()}")
-        given = _Options(self.options)
+        given = Options(self.options)
         reader = PositionDeleteReader(
             given.paths(),
             given.text("file-column") or FILE_PATH,

@@ -16,7 +16,7 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import pieces
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.options import _Options
+from dvcodec.spark.sources.options import Options
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 
@@ -59,7 +59,7 @@ class SegmentOptions:
         Raises:
             UsageError: an unknown option or value, or no table.
         """
-        given = _Options(options)
+        given = Options(options)
         table = given.choice("table", tuple(SCHEMAS), "")
         if not table:
             raise UsageError(f"option table: need one of {', '.join(SCHEMAS)}")
