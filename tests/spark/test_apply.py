@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -289,7 +290,8 @@ def test_words_hold_the_rows() -> None:
         RowSet([*range(0, 131_072, 2), *range(1 << 20, (1 << 20) + 300)]),
         *(RowSet(chance.integers(0, 20_000, int(n))) for n in chance.integers(0, 2_000, 50)),
     ]
-    for encode in (iceberg.encode, lambda one: iceberg.encode(one, run_optimize=False)):
+    for runs in (True, False):
+        encode = partial(iceberg.encode, run_optimize=runs, gap_keys=False)
         assert looked_up(named(rows, encode)) == [set(one) for one in rows]
 
 

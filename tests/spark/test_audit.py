@@ -57,7 +57,8 @@ def test_paths(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_places(spark: SparkSession, tmp_path: Path) -> None:
     made = lake(tmp_path)
-    places, want = [], {}
+    places: list[tuple[object, ...]] = []
+    want: dict[tuple[str, int], tuple[object, ...]] = {}
     for name, vectors in made.items():
         kind = "delta" if name == "d.bin" else None
         path = str(tmp_path / name)

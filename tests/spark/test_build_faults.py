@@ -61,7 +61,7 @@ def test_a_task_that_dies_once_is_repeated(
     table = rows("clustered", 9_000)
     df = spark.read.parquet(write(tmp_path / "deletes", table))
     monkeypatch.setattr(build, phase, faulty(getattr(build, phase), tmp_path / "died", how))
-    strategy = "shuffle" if phase == "_build" else "partial"
+    strategy: build.Strategy = "shuffle" if phase == "_build" else "partial"
     assert collected(build.build_vectors(df, strategy=strategy)) == reference(table)
     assert (tmp_path / "died").exists()
 

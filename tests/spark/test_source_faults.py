@@ -26,7 +26,14 @@ Batches = Iterator[pa.RecordBatch]
 KIND = "data_file string, dv binary"
 COUNT = 120
 TASKS = 3
-ROWS = {f"f{i:03d}": RowSet(range(i, 3 * i + 1)) for i in range(COUNT)}
+
+
+def rows_of(number: int) -> RowSet:
+    """8 kB of a bitset: ten are more than what waits in buffers between two workers."""
+    return RowSet(range(number, number + 15_000, 3))
+
+
+ROWS = {f"f{i:03d}": rows_of(i) for i in range(COUNT)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,9 +54,9 @@ def faulty(spark: SparkSession, fault: Callable[[int, int], None]) -> DataFrame:
         assert context is not None
         for number, batch in enumerate(batches):
             fault(context.partitionId(), number)
-            names = [f"f{i:03d}" for i in batch.column(0).to_pylist()]
-            dvs = [iceberg.encode(RowSet(range(int(name[1:]), 3 * int(name[1:]) + 1))) for name in names]
-            yield pa.record_batch({"data_file": names, "dv": pa.array(dvs, pa.binary())})
+            numbers = batch.column(0).to_pylist()
+            dvs = pa.array([iceberg.encode(rows_of(i)) for i in numbers], pa.binary())
+            yield pa.record_batch({"data_file": [f"f{i:03d}" for i in numbers], "dv": dvs})
 
     return spark.range(0, COUNT, 1, TASKS).mapInArrow(through, KIND)
 
@@ -96,6 +103,16 @@ def staging(folder: Path) -> Path:
     return found
 
 
+def finished(folder: Path, task: int) -> list[Path]:
+    """Wait until a task has a container, and return those it has."""
+    for _ in range(200):
+        found = [path.with_suffix("") for path in staging(folder).glob(f"*-{task:05d}-*.part")]
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"task {task} has written nothing yet")
+
+
 def siblings() -> list[int]:
     """The other Python workers of this one's daemon: those that write are among them."""
     found = []
@@ -124,12 +141,8 @@ def test_a_worker_is_killed(target: str, spark: SparkSession, tmp_path: Path) ->
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the workers that write are found in /proc")
 def test_the_workers_that_write_are_killed(spark: SparkSession, tmp_path: Path) -> None:
     def fault(task: int, batch: int) -> None:
-        # There is a container and a half by now, so that the writing worker of this task is at it.
         if task == 1 and batch == 3 and once(tmp_path / "killed"):
-            for _ in range(100):
-                if any(staging(tmp_path / "out").glob("*-00001-*.part")):
-                    break
-                time.sleep(0.05)
+            assert finished(tmp_path / "out", task)
             for worker in siblings():
                 os.kill(worker, 9)
 
@@ -154,7 +167,7 @@ def test_a_task_fails_for_good(spark: SparkSession, tmp_path: Path) -> None:
             raise RuntimeError("always")
         time.sleep(0.3)  # the others are still at it when the job ends
 
-    write(faulty(spark, lambda task, batch: None), tmp_path / "out")
+    write(faulty(spark, lambda *_: None), tmp_path / "out")
     before = sorted(entry.name for entry in (tmp_path / "out").iterdir())
     with pytest.raises(PySparkException, match="RuntimeError: always"):
         write(faulty(spark, fault), tmp_path / "new")
@@ -183,9 +196,9 @@ def test_a_commit_that_fails_midway(spark: SparkSession, tmp_path: Path) -> None
     folder = tmp_path / "out"
 
     def fault(task: int, batch: int) -> None:
-        if batch == 3:
-            for part in staging(folder).glob("*.part"):
-                part.unlink(missing_ok=True)
+        if task == 2 and batch == 3:
+            container = finished(folder, task)[0]
+            container.with_name(f"{container.name}.part").unlink()
 
     with pytest.raises(PySparkException, match="FileNotFoundError"):
         write(faulty(spark, fault), folder)
@@ -197,8 +210,7 @@ def test_a_container_that_cannot_be_moved(spark: SparkSession, tmp_path: Path) -
 
     def fault(task: int, batch: int) -> None:
         if task == 2 and batch == 3:
-            done = [path for path in staging(folder).glob("*.puffin") if "-00002-" in path.name]
-            (folder / done[0].name).mkdir(exist_ok=True)
+            (folder / finished(folder, task)[0].name).mkdir(exist_ok=True)
 
     with pytest.raises(PySparkException, match="IsADirectoryError"):
         write(faulty(spark, fault), folder)
@@ -253,7 +265,7 @@ class attempt_number:  # noqa: N801  (a context manager)
         from pyspark import TaskContext
 
         self.get = TaskContext.get
-        TaskContext.get = classmethod(lambda cls: self)  # type: ignore[assignment,method-assign]
+        TaskContext.get = classmethod(lambda _: self)  # type: ignore[assignment,method-assign]
 
     def __exit__(self, *_: object) -> None:
         from pyspark import TaskContext

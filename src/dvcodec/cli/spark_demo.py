@@ -180,8 +180,8 @@ def _show(spark: SparkSession, dvs: DataFrame, table: str) -> None:
     """Print the vectors of the first few data files, and what there is of them all."""
     from pyspark.sql import functions as sf
 
-    rows = dict(spark.read.parquet(table).groupBy("_metadata.file_path").count().collect())
-    largest = max(rows.values())
+    counted = spark.read.parquet(table).groupBy("_metadata.file_path").count()
+    largest = max(int(row["count"]) for row in counted.collect())
     some = dvs.orderBy("data_file").limit(8).collect()
     prefix = table + "/"
     vectors: dict[str, RowSet] = {

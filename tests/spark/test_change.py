@@ -1,0 +1,152 @@
+"""diff and convert, against RowSet and dvcodec's encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as sf
+
+import dvcodec
+from dvcodec import RowSet, UsageError, delta, iceberg, paimon
+from dvcodec.core import frame, vector
+from dvcodec.core.frame import Magic
+from dvcodec.spark.jobs import convert, diff
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Encode = Callable[[RowSet], bytes]
+
+
+def native(rows: RowSet) -> bytes:
+    return frame.build(Magic.NATIVE64, vector.encode_payload(rows, Magic.NATIVE64))
+
+
+def frames(spark: SparkSession, rows: dict[str, RowSet], encode: Encode = iceberg.encode) -> DataFrame:
+    data = [(name, bytearray(encode(one))) for name, one in rows.items()]
+    return spark.createDataFrame(data, "data_file string, dv binary")
+
+
+def two_states() -> tuple[dict[str, RowSet], dict[str, RowSet]]:
+    chance = np.random.default_rng(11)
+    old = {f"f{i} é": RowSet(chance.integers(0, 30_000, int(chance.integers(0, 900)))) for i in range(60)}
+    new = {}
+    for i, (name, rows) in enumerate(old.items()):
+        if i % 6 != 5:
+            change = RowSet(chance.integers(0, 30_000, 40))
+            new[name] = (rows, rows | change, rows - change, rows ^ change, RowSet())[i % 6]
+    new |= {"new": RowSet([1, 2]), "new and empty": RowSet()}
+    for name, first, second in (
+        ("large", RowSet(range(100_000)), RowSet(range(50_000, 120_000))),
+        ("large and far", RowSet([1, 2**41]), RowSet([2, 2**41])),
+        ("large, cleared", RowSet(range(0, 90_000, 2)), RowSet()),
+        ("large, equal", RowSet(range(0, 90_000, 3)), RowSet(range(0, 90_000, 3))),
+    ):
+        old[name], new[name] = first, second
+    return old, new
+
+
+def test_diff(spark: SparkSession) -> None:
+    old, new = two_states()
+    df = diff(frames(spark, old).repartition(3), frames(spark, new))
+    assert [field.name for field in df.schema] == ["data_file", "added", "restored", "added_rows", "restored_rows"]
+    found = {row["data_file"]: row for row in df.collect()}
+    nothing = RowSet()
+    want = {name: dvcodec.diff(old.get(name, nothing), new.get(name, nothing)) for name in {*old, *new}}
+    assert set(found) == {name for name, change in want.items() if change.added or change.restored}
+    for name, row in found.items():
+        assert bytes(row["added"]) == iceberg.encode(want[name].added)
+        assert bytes(row["restored"]) == iceberg.encode(want[name].restored)
+        assert (row["added_rows"], row["restored_rows"]) == tuple(map(len, want[name]))
+
+
+def test_frames_that_differ_only_in_bytes(spark: SparkSession) -> None:
+    rows = {"a": RowSet(range(1_000)), "b": RowSet([5]), "c": RowSet(range(70_000))}
+    assert diff(frames(spark, rows), frames(spark, rows, paimon.encode)).collect() == []
+    # The same bytes are not even read.
+    broken = spark.createDataFrame([("a", bytearray(b"no vector"))], "data_file string, dv binary")
+    assert diff(broken, broken).collect() == []
+
+
+def test_diff_tells_what_it_cannot_compare(spark: SparkSession) -> None:
+    good = frames(spark, {"a": RowSet([1]), "b": RowSet([2])})
+    bad = bytearray(iceberg.encode(RowSet([1, 9])))
+    bad[-1] ^= 1
+    broken = spark.createDataFrame([("a", bad)], "data_file string, dv binary")
+    nothing = spark.createDataFrame([("a", None, "why")], "data_file string, dv binary, error string")
+    nameless = spark.createDataFrame([(None, bad)], "data_file string, dv binary")
+    for old, new in ((good, broken), (broken, good)):
+        with pytest.raises(Exception, match="vector of a.*CRC-32"):
+            diff(old, new).collect()
+    for old, new in ((good, nothing), (nothing, good), (nothing, nothing)):
+        with pytest.raises(Exception, match=r"'a' has no vector \(why\)"):
+            diff(old, new).collect()
+    with pytest.raises(Exception, match="name no data file"):
+        diff(nameless, good).collect()
+    for old, new, name in ((good.union(good), good, "old"), (good, good.union(good), "new")):
+        with pytest.raises(Exception, match=f"'.' has 2 {name} vectors: unite them with merge first"):
+            diff(old, new).collect()
+    with pytest.raises(UsageError, match="no dv"):
+        diff(good, good.drop("dv"))
+
+
+def rows_to_convert() -> dict[str, RowSet]:
+    chance = np.random.default_rng(12)
+    return {
+        "none": RowSet(),
+        "one": RowSet([2**31 - 1]),
+        "large": RowSet(chance.integers(0, 10**6, 30_000)),
+        "run": RowSet(range(40, 200_000)),
+        **{f"f{i}": RowSet(chance.integers(0, 10**5, i * 20)) for i in range(25)},
+    }
+
+
+@pytest.mark.parametrize("source", [iceberg.encode, delta.encode, native, paimon.encode])
+def test_convert(source: Encode, spark: SparkSession) -> None:
+    rows = rows_to_convert()
+    dvs = frames(spark, rows, source).select(
+        sf.lit("k").alias("key"), "*", sf.lit(3).alias("size"), sf.lit("?").alias("format")
+    )
+    wanted: dict[str, tuple[Encode, str]] = {
+        "iceberg": (iceberg.encode, "puffin"),
+        "delta": (delta.encode, "delta"),
+        "paimon64": (iceberg.encode, "delta"),
+        "paimon32": (paimon.encode, "paimon"),
+    }
+    for to, (encode, wrap) in wanted.items():
+        df = convert(dvs, to)  # type: ignore[arg-type]
+        assert df.schema == dvs.schema
+        found = {row["data_file"]: row for row in df.collect()}
+        assert set(found) == set(rows)
+        for name, row in found.items():
+            assert bytes(row["dv"]) == encode(rows[name]), name
+            assert (row["key"], row["size"], row["format"]) == ("k", len(row["dv"]), wrap)
+
+
+def test_what_is_already_there_is_copied(spark: SparkSession) -> None:
+    odd = iceberg.encode(RowSet(range(5_000)), run_optimize=False)
+    dvs = spark.createDataFrame([("a", bytearray(odd))], "data_file string, dv binary")
+    assert bytes(convert(dvs, "delta").collect()[0]["dv"]) == odd
+    odd = paimon.encode(RowSet(range(5_000)), run_optimize=False)
+    dvs = spark.createDataFrame([("a", bytearray(odd))], "data_file string, dv binary")
+    assert bytes(convert(dvs, "paimon32").collect()[0]["dv"]) == odd
+
+
+def test_convert_tells_what_it_cannot_do(spark: SparkSession) -> None:
+    far = frames(spark, {"near": RowSet([1]), "far é": RowSet([2**31])})
+    with pytest.raises(Exception, match="'far é': position 2147483648 does not fit a 32-bit vector"):
+        convert(far, "paimon32").collect()
+    assert convert(far, "paimon64").count() == 2
+    bad: Any = bytearray(iceberg.encode(RowSet([1])))
+    bad[-1] ^= 1
+    with pytest.raises(Exception, match="vector of x.*CRC-32"):
+        convert(spark.createDataFrame([("x", bad)], "data_file string, dv binary"), "iceberg").collect()
+    with pytest.raises(Exception, match="'x' has no vector"):
+        convert(spark.createDataFrame([("x", None)], "data_file string, dv binary"), "iceberg").collect()
+    with pytest.raises(UsageError, match="cannot convert to 'puffin', only to iceberg, delta, paimon64, paimon32"):
+        convert(far, "puffin")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no data_file"):
+        convert(far.drop("data_file"), "iceberg")
