@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOWEST ?= .venv-spark-4.0
 
-.PHONY: demo test lint typecheck unit spark interop interop-java interop-go interop-pypaimon vectors bench bench-spark docs clean
+.PHONY: demo test lint typecheck unit spark interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -40,7 +40,7 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev interop-java interop-go interop-pypaimon
+unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark
 	$(BIN)/pytest -n auto --dist loadgroup
 
 # `unit` has run them in a classic session of the newest pyspark.
@@ -49,7 +49,7 @@ spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowes
 	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
 	DVCODEC_SPARK=connect $(LOWEST)/bin/pytest tests/spark
 
-interop: $(VENV)/.dev interop-java interop-go interop-pypaimon ## only what other implementations say
+interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark ## only what other implementations say
 	$(BIN)/pytest -n auto --dist loadgroup -m interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
@@ -79,6 +79,19 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
 	interop/pypaimon/.venv/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
+# The released Spark connectors of Iceberg, Delta and Paimon make tables, each in an environment of its own Spark.
+interop-spark: interop/spark/target/.built interop/spark/.venv-4.1/.installed interop/spark/.venv-3.5/.installed
+
+interop/spark/target/.built: interop/spark/pom.xml $(shell find interop/spark/src -name '*.java')
+	mvn --quiet --batch-mode --file interop/spark/pom.xml package
+	touch $@
+
+interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
@@ -95,4 +108,5 @@ docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
 	$(BIN)/python docs/pictures/make.py
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv
+	rm -rf $(VENV) $(LOWEST) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
+		interop/spark/target interop/spark/.venv-*
