@@ -65,7 +65,7 @@ def deletes(files: list[str], seed: int = 1) -> dict[str, RowSet]:
             lambda n=count: RowSet(range(n)),  # type: ignore[misc]
             lambda n=count: RowSet([0, 63, 64, 4095, 4096, n - 1, n, n + 1, 2**33 + 5, 2**41]),  # type: ignore[misc]
             lambda n=count: RowSet(range(0, n, 2)),  # type: ignore[misc]
-            lambda: RowSet(),
+            RowSet,
         ]
         if i != 1:
             found[path] = kinds[i % len(kinds)]()
@@ -213,7 +213,7 @@ def test_vectors_that_are_not_sound_fail(spark: SparkSession, files: list[str]) 
 def test_arguments(spark: SparkSession, files: list[str], tmp_path: Path) -> None:
     df, dvs = spark.read.parquet(files[0]), vectors(spark, {files[0]: RowSet([1])})
     for arguments in ({"strategy": "x"}, {"match": "x"}, {"unmatched": "x"}):
-        with pytest.raises(UsageError, match="no .* 'x', only"):
+        with pytest.raises(UsageError, match=r"no .* 'x', only"):
             apply(df, dvs, **arguments)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no dv"):
         apply(df, dvs.drop("dv"))

@@ -70,10 +70,8 @@ def test_other_columns(spark: SparkSession) -> None:
 @pytest.mark.parametrize("numbers", [(10, 11), (None, 3), (-1, None), (5, -1)])
 def test_numbers_that_cannot_be(numbers: tuple[Any, Any], spark: SparkSession) -> None:
     df = spark.createDataFrame([("a", *numbers)], "data_file string, rows long, cardinality long")
-    with pytest.raises(Exception, match="a data file of .* rows cannot have .* deleted ones"):
-        compaction_candidates(df).collect()
-    with pytest.raises(Exception, match="a data file of .* rows cannot have .* deleted ones"):
-        compaction_candidates(df).count()
+    with pytest.raises(Exception, match=r"a data file of .* rows cannot have .* deleted ones"):
+        compaction_candidates(df).count()  # though no column is asked for
 
 
 def test_arguments(spark: SparkSession) -> None:

@@ -112,7 +112,8 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
         file, count = files[int(often[0])].as_py(), int(counts[often[0]])
         raise UsageError(f"data file {file!r} has {count} {name} vectors: unite them with merge first")
     absent = table.column(f"{name}_count").is_null()
-    return NamedVectors.of(files, pc.if_else(absent, pa.scalar(_EMPTY, pa.binary()), frames), table.column(f"{name}_error"))
+    frames = pc.if_else(absent, pa.scalar(_EMPTY, pa.binary()), frames)
+    return NamedVectors.of(files, frames, table.column(f"{name}_error"))
 
 
 Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, ByteStrings]]
