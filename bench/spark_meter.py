@@ -39,6 +39,7 @@ def session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("dvcodec bench")
     for key, value in {
+        "spark.sql.shuffle.partitions": "16",  # the 200 of a cluster cost every plan seconds here
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "6g",
         "spark.driver.host": "127.0.0.1",

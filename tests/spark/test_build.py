@@ -43,6 +43,7 @@ def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: 
     spark.conf.set("spark.sql.shuffle.partitions", "13")
     try:
         assert collected(build_vectors(df, strategy="partial")) == reference(table)
+        assert collected(build_vectors(df, strategy="shuffle", partitions=5)) == reference(table)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "4")
 
@@ -85,6 +86,8 @@ def test_arguments(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "file_path string, pos long")
     with pytest.raises(UsageError, match="no strategy 'fast'"):
         build_vectors(df, strategy="fast")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="partitions must be at least 1"):
+        build_vectors(df, strategy="partial", partitions=0)
     with pytest.raises(UsageError, match="read in the workers"):
         build_vectors("x", strategy="shuffle")
 

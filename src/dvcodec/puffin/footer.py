@@ -35,6 +35,8 @@ _TAIL_READ = 8192
 """Bytes of the first read at the end of the file: one request gets most footers whole."""
 _FREE_STRUCTURE = 1 << 16
 """Brackets and commas that a footer may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
+_USUAL = dict.fromkeys(("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")).keys()
+"""Members of a blob that is not compressed; like Java's, in this order."""
 _MAX_NESTING = 64
 """Depth of members that the specification does not name: what is kept has to be written again."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -185,6 +187,21 @@ def encodable(text: str) -> str:
     return _SURROGATES.sub("?", text)
 
 
+def _usual_blob(item: Any) -> BlobMetadata | None:
+    """Take a blob with the members that deletion vectors have, all of the right type; a file has thousands of them."""
+    if not isinstance(item, dict) or item.keys() != _USUAL:
+        return None
+    kind, fields, snapshot_id, sequence_number, offset, length, properties = map(item.__getitem__, _USUAL)
+    if type(kind) is not str or type(fields) is not list or type(properties) is not dict:
+        return None
+    for value in (*fields, snapshot_id, sequence_number, offset, length):
+        if type(value) is not int or not -(2**63) <= value < 2**63:
+            return None
+    if not all(type(text) is str for text in properties.values()):
+        return None
+    return BlobMetadata(kind, tuple(fields), snapshot_id, sequence_number, offset, length, None, properties)
+
+
 class _FooterParser:
     """JSON to `Footer`, every member's type checked; errors point at the footer payload."""
 
@@ -208,11 +225,14 @@ class _FooterParser:
         members = self._typed(root, dict, "footer payload")
         items = self._typed(members.pop("blobs", None), list, "blobs")
         self._limits.check("max_blobs", len(items), self._payload, 0)
-        blobs = tuple(self._blob(item, f"blobs[{i}]") for i, item in enumerate(items))
+        blobs = tuple(self._blob(item, i) for i, item in enumerate(items))
         properties = self._strings(members.pop("properties", None), "properties")
         return Footer(blobs, properties, offset, compressed, self._unknown(members))
 
-    def _blob(self, item: Any, path: str) -> BlobMetadata:
+    def _blob(self, item: Any, i: int) -> BlobMetadata:
+        return _usual_blob(item) or self._any_blob(item, f"blobs[{i}]")
+
+    def _any_blob(self, item: Any, path: str) -> BlobMetadata:
         members = self._typed(item, dict, path)
         codec = members.pop("compression-codec", None)
         fields = self._typed(members.pop("fields", None), list, f"{path}.fields")
@@ -232,11 +252,11 @@ class _FooterParser:
         raise self._payload.error(NotCanonical, what, at=0, expected=expected, actual=actual)
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        members: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in members:
-                self._fail("footer payload", "distinct member names", f"{name!r} twice")
-            members[name] = value
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            self._fail("footer payload", "distinct member names", f"{twice!r} twice")
         return members
 
     def _constant(self, name: str) -> NoReturn:

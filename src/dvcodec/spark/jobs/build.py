@@ -29,7 +29,7 @@ from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "positions", "unite"]
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "unite"]
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
@@ -45,6 +45,7 @@ def build_vectors(
     pos_col: str = POS,
     *,
     strategy: Strategy = "auto",
+    partitions: int | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
     """Build one deletion vector a data file.
@@ -59,6 +60,8 @@ def build_vectors(
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
         strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``auto`` looks at 200,000 rows
             of the first tasks to find how many rows of one data file come together. Paths always are ``partial``.
+        partitions: tasks after the shuffle; by custom ``spark.sql.shuffle.partitions``, of which adaptive execution
+            joins small ones. A few a core are enough: each task before the shuffle writes a file for every one of them.
         spark: the session that reads paths; by custom the active one.
 
     Returns:
@@ -73,13 +76,13 @@ def build_vectors(
         if strategy == "shuffle":
             raise UsageError("files of positions are read in the workers, where strategy 'shuffle' has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        return unite(_read_paths([os.fspath(path) for path in paths], file_col, pos_col, spark))
+        return unite(_read_paths([os.fspath(path) for path in paths], file_col, pos_col, spark), partitions)
     rows = _rows(source, file_col, pos_col)
     if strategy == "auto":
         strategy = _choose(rows)
     if strategy == "shuffle":
-        return rows.repartition("data_file").mapInArrow(_build, VECTORS)
-    return unite(rows.mapInArrow(_partial, VECTORS))
+        return by_data_file(rows, partitions).mapInArrow(_build, VECTORS)
+    return unite(rows.mapInArrow(_partial, VECTORS), partitions)
 
 
 def positions(df: DataFrame) -> DataFrame:
@@ -96,12 +99,22 @@ def positions(df: DataFrame) -> DataFrame:
     )
 
 
-def unite(partials: DataFrame) -> DataFrame:
-    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file.
+def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
+    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file."""
+    return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
 
-    ``repartition`` keeps a data file in one task; a rebalancing hint would not.
+
+def by_data_file(df: DataFrame, partitions: int | None) -> DataFrame:
+    """Bring all rows of a data file into one task. ``repartition`` does that; a rebalancing hint would not.
+
+    Raises:
+        UsageError: less than one partition.
     """
-    return partials.repartition("data_file").mapInArrow(_unite, VECTORS)
+    if partitions is None:
+        return df.repartition("data_file")
+    if partitions < 1:
+        raise UsageError(f"partitions must be at least 1, not {partitions}")
+    return df.repartition(partitions, "data_file")
 
 
 def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.gather import VectorGatherer
-from dvcodec.spark.jobs.build import Strategy, build_vectors
+from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def merge(
     file_col: str = FILE_PATH,
     pos_col: str = POS,
     strategy: Strategy = "auto",
+    partitions: int | None = None,
 ) -> DataFrame:
     """Unite vectors, one a data file: every row that is deleted in any of them.
 
@@ -37,6 +38,7 @@ def merge(
         file_col: of rows of positions: the data file.
         pos_col: of rows of positions: the position.
         strategy: for rows of positions; see `build_vectors`.
+        partitions: tasks after the shuffle; see `build_vectors`.
 
     Returns:
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
@@ -47,12 +49,16 @@ def merge(
     """
     parts = [_vectors(dvs)]
     for part in more:
-        rows = part if "dv" in part.columns else build_vectors(part, file_col, pos_col, strategy=strategy)
+        rows = (
+            part
+            if "dv" in part.columns
+            else build_vectors(part, file_col, pos_col, strategy=strategy, partitions=partitions)
+        )
         parts.append(_vectors(rows))
     together = parts[0]
     for part in parts[1:]:
         together = together.unionByName(part)
-    return together.repartition("data_file").mapInArrow(_merge, VECTORS)
+    return by_data_file(together, partitions).mapInArrow(_merge, VECTORS)
 
 
 def _vectors(dvs: DataFrame) -> DataFrame:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
@@ -57,6 +59,7 @@ JOURNAL = "commit.json"
 """File of a staging folder that names what a commit moves, from before it begins until the folder goes."""
 CONTAINERS = b"dvcodec.containers"
 """Key of a Parquet manifest's metadata: the names of the containers, a JSON array."""
+_STORED = ["path", "offset", "cardinality", "data_file"]
 _NAME = re.compile(r"_manifest-([0-9a-f]{32})\.(parquet|jsonl)")
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, ValueError)
 
@@ -166,37 +169,36 @@ def read_manifest(path: str) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def stored_in(manifest: str, container: str) -> dict[int, tuple[int, str]]:
-    """Return what a manifest says of a container's vectors: offset -> cardinality and data file.
+def stored_in(manifest: str, container: str) -> pa.Table:
+    """Return what a manifest says of a container's vectors: columns ``offset``, ``cardinality``, ``data_file``.
 
     Raises:
         NotCanonical: the manifest is not sound.
     """
-    columns = ["path", "offset", "cardinality", "data_file"]
-    found: dict[int, tuple[int, str]] = {}
-    with _opened(manifest) as file:
-        for table in _pieces(manifest, file, columns, container):
-            rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
-            found |= {
-                offset: (cardinality, data_file)
-                for path, offset, cardinality, data_file in rows
-                if storage.split(path)[1] == container
-            }
-    return found
-
-
-def _pieces(manifest: str, file: io.RawIOBase, columns: list[str], container: str) -> Iterator[pa.Table]:
-    """Yield the parts of a manifest that may name a container: of Parquet, the row groups whose statistics say so."""
     if manifest.endswith(".jsonl"):
-        yield _table(manifest, file, columns)
-        return
-    parquet = pq.ParquetFile(file)
-    place = parquet.schema_arrow.get_field_index("path")
-    for group in range(parquet.num_row_groups):
-        bounds = parquet.metadata.row_group(group).column(place).statistics
-        one = bounds is not None and bounds.has_min_max and bounds.min == bounds.max
-        if not one or storage.split(bounds.min)[1] == container:
-            yield parquet.read_row_group(group, columns=columns)
+        return _of_container(_all_lines(manifest), container)
+    with _opened(manifest) as file:
+        parquet = pq.ParquetFile(file)
+        place = parquet.schema_arrow.get_field_index("path")
+        groups = []
+        for i in range(parquet.num_row_groups):  # one a container, as they are written
+            bounds = parquet.metadata.row_group(i).column(place).statistics
+            one = bounds is not None and bounds.has_min_max and bounds.min == bounds.max
+            if not one or storage.split(bounds.min)[1] == container:
+                groups.append(i)
+        return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)
+
+
+@lru_cache(maxsize=1)
+def _all_lines(manifest: str) -> pa.Table:
+    """Read a manifest that has no index, once for all containers of a task; it never changes."""
+    with _opened(manifest) as file:
+        return _table(manifest, file, _STORED)
+
+
+def _of_container(table: pa.Table, container: str) -> pa.Table:
+    paths = [path for path in table["path"].unique().to_pylist() if storage.split(path)[1] == container]
+    return table.filter(pc.is_in(table["path"], pa.array(paths, pa.string()))).drop_columns(["path"])
 
 
 def _table(path: str, file: io.RawIOBase, columns: list[str]) -> pa.Table:

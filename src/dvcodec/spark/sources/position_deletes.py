@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["PositionDeleteSource"]
 
 NAME = "dvcodec_position_deletes"
-PARTITION_BYTES = 16 << 20
-"""Bytes of Parquet that one task reads, by custom: some millions of rows, the size of a chunk."""
+PARTITION_BYTES = 32 << 20
+"""Bytes of Parquet that one task reads, by custom: some millions of rows, about a chunk."""
 OPEN_COST = 1 << 18
 """Bytes that opening a file is as good as: many small files are packed together."""
 _BATCH_ROWS = 1 << 20
@@ -61,7 +61,7 @@ class PositionDeleteSource(DataSource):
     """Parquet files of (data file, position), as vectors: `VECTORS`, a data file possibly several times.
 
     Options: ``path`` (or several paths in ``load``), ``file-column`` (``file_path``), ``position-column`` (``pos``),
-    ``partition-bytes`` (16 MB).
+    ``partition-bytes`` (32 MB).
     """
 
     @classmethod
@@ -146,7 +146,7 @@ class PositionDeleteReader(DataSourceReader):
 def _open_parquet(path: str, file_column: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; the data files are read as the dictionary that they nearly always are."""
     if local_path(path) is not None:
-        with pq.ParquetFile(local_path(path), read_dictionary=[file_column], memory_map=True) as file:
+        with pq.ParquetFile(local_path(path), read_dictionary=[file_column]) as file:
             yield file
         return
     with (

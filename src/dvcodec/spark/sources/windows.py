@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
@@ -22,6 +23,7 @@ from dvcodec.io.frames import VERSION
 from dvcodec.ops.convert import portable_frame
 from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, refuse_segment, sniff_source
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
+from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.listing import Unit, hop
 from dvcodec.spark.sources.manifest import stored_in
 
@@ -234,10 +236,7 @@ def _expected(found: _Refs, source: Source, want: Want) -> _Refs:
 def _wanted(found: _Refs, unit: Unit, source: Source, want: Want) -> _Refs:
     """Add what a manifest knows, and keep the vectors of this unit and of the data files asked for."""
     if unit.manifest and found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON):
-        stored = stored_in(unit.manifest, unit.path.rpartition("/")[2])
-        said = [stored.get(offset, (-1, None)) for offset in found.offsets.tolist()]
-        promised = np.array([cardinality for cardinality, _ in said], np.int64)
-        found = replace(found, promised=promised, data_files=[name for _, name in said])
+        found = _named(found, stored_in(unit.manifest, storage.split(unit.path)[1]))
     keep = np.ones(len(found.offsets), np.bool_)
     if unit.kind is None and not unit.is_whole:
         at = np.clip(found.offsets, 0, max(source.size - 1, 0))
@@ -245,6 +244,19 @@ def _wanted(found: _Refs, unit: Unit, source: Source, want: Want) -> _Refs:
     if want.data_files is not None:
         keep &= np.array([name in want.data_files for name in found.data_files], np.bool_)
     return found if keep.all() else found.take(np.flatnonzero(keep))
+
+
+def _named(found: _Refs, stored: pa.Table) -> _Refs:
+    """Add the data files and cardinalities that a manifest knows by offset."""
+    if not len(stored):
+        return found
+    stored = stored.sort_by("offset")
+    offsets = stored["offset"].to_numpy()
+    at = np.minimum(np.searchsorted(offsets, found.offsets), len(offsets) - 1)
+    there = offsets[at] == found.offsets
+    promised = np.where(there, stored["cardinality"].to_numpy()[at], -1)
+    names = stored["data_file"].take(pa.array(at, mask=~there)).to_pylist()
+    return replace(found, promised=promised, data_files=names)
 
 
 def _framed(source: Source, found: _Refs, unit: Unit, want: Want) -> Iterator[Window]:
