@@ -48,6 +48,7 @@ def build(bench: Bench, data: Path) -> None:
         "shuffle": (1, lambda: jobs.build_vectors(df, strategy="shuffle")),
         "partial": (9, lambda: jobs.build_vectors(df, strategy="partial")),
         "auto": (9, lambda: jobs.build_vectors(df)),
+        "hash": (9, lambda: jobs.build_vectors(df, strategy="hash")),
         "from Parquet paths": (9, lambda: jobs.build_vectors(folder)),
     }
     bench.compare(group, 20 * MILLION, "positions", plans)

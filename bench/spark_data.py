@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,19 +27,23 @@ def kept(folder: Path) -> Iterator[Path | None]:
     partial.rename(folder)
 
 
+def _data_file(i: int) -> str:
+    """A path such as Iceberg's writers give: 128 characters, a random part in it."""
+    name = f"{i % 100:05d}-{i:07d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i))}-00001.parquet"
+    return f"s3://company-lake/warehouse/sales.db/orders/data/day=2026-11-{i % 28 + 1:02d}/{name}"
+
+
 def positions(data: Path, order: str, count: int, files: int) -> str:
     """Parquet of (file_path, pos), 5 million rows a file; return its folder.
 
     ``random``: all data files mixed; ``scan``: in file order, two rows of a hundred; ``skew``: 80 % in one data file.
     """
-    folder = data / f"{order}-{count}-{files}"
+    folder = data / f"rows-{order}-{count}-{files}"
     with kept(folder) as made:
         if made is None:
             return str(folder)
         chance = np.random.default_rng(0)
-        names = pa.array(
-            [f"s3://bucket/warehouse/db/table/data/part-{i:07d}-4c1f-8f9b-c000.parquet" for i in range(files)]
-        )
+        names = pa.array([_data_file(i) for i in range(files)])
         step = 5 * MILLION
         for begin in range(0, count, step):
             size = min(step, count - begin)

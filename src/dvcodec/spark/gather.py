@@ -78,7 +78,7 @@ class RowGatherer:
         """Take rows; yields vectors when a chunk is full.
 
         Args:
-            files: strings, dictionary-encoded or not.
+            files: strings, dictionary-encoded or not; or numbers that stand for them, which are spelled out.
             positions: integers, as long; 0-based physical row positions, in any order, duplicates fine.
 
         Raises:

@@ -2,8 +2,9 @@
 
 Shipping rows from the JVM to Python is what such a job costs, not the bitmaps. So rows become partial vectors where
 they are read, and only those are shuffled (strategy ``partial``); unless every data file has so few of the rows of a
-task that its partial vectors are no smaller than the rows (``shuffle``). Files of positions are read by the Python
-workers themselves: their rows never see the JVM.
+task that its partial vectors are no smaller than the rows (``shuffle``). Where long paths are most of what is
+shipped, their hashes are shipped instead, and the paths joined to the vectors in the end (``hash``). Files of
+positions are read by the Python workers themselves: their rows never see the JVM.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "unite"]
 
-Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
-STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
+Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
+STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-_SAMPLE_ROWS = 200_000
+_SAMPLE_ROWS = 50_000
 _FEW = 32
 """Rows of a data file in one chunk below which its partial vector is no smaller than its rows."""
 
@@ -58,8 +60,10 @@ def build_vectors(
         file_col: string column: the data file, spelled as its table spells it. Spark's ``_metadata.file_path`` is
             another spelling: see `dvcodec.spark.paths`.
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
-        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``auto`` looks at 200,000 rows
-            of the first tasks to find how many rows of one data file come together. Paths always are ``partial``.
+        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` does as ``partial``, with
+            a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice, once
+            for the paths; for rows that are read and not computed. ``auto`` is ``partial`` or ``shuffle``: it looks
+            at some 50,000 rows to find how many of one data file come together. Paths always are ``partial``.
         partitions: tasks after the shuffle; by custom ``spark.sql.shuffle.partitions``, of which adaptive execution
             joins small ones. A few a core are enough: each task before the shuffle writes a file for every one of them.
         spark: the session that reads paths; by custom the active one.
@@ -68,13 +72,14 @@ def build_vectors(
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
 
     Raises:
-        UsageError: a column is missing or of another type. While it runs: a null, or a negative position.
+        UsageError: a column is missing or of another type. While it runs: a null, or a negative position; with
+            ``hash`` two data files of one hash, or rows that were others the second time.
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
     if isinstance(source, (str, os.PathLike, list, tuple)):
-        if strategy == "shuffle":
-            raise UsageError("files of positions are read in the workers, where strategy 'shuffle' has no meaning")
+        if strategy in ("shuffle", "hash"):
+            raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         return unite(_read_paths([os.fspath(path) for path in paths], file_col, pos_col, spark), partitions)
     rows = _rows(source, file_col, pos_col)
@@ -82,6 +87,8 @@ def build_vectors(
         strategy = _choose(rows)
     if strategy == "shuffle":
         return by_data_file(rows, partitions).mapInArrow(_build, VECTORS)
+    if strategy == "hash":
+        return _by_hash(rows, partitions)
     return unite(rows.mapInArrow(_partial, VECTORS), partitions)
 
 
@@ -134,14 +141,24 @@ def _choose(rows: DataFrame) -> Strategy:
     n rows drawn at random from f files show about f (1 - exp(-n/f)) of them. Rows in file order show fewer, which
     speaks for partial vectors, rightly.
     """
-    sample = rows.select("data_file").limit(_SAMPLE_ROWS)
-    found = sample.agg(sf.count(sf.lit(1)).alias("rows"), sf.count_distinct("data_file").alias("files")).first()
-    if found is None or not found["rows"]:
+    sample = rows.select(sf.xxhash64("data_file").alias("file")).limit(_SAMPLE_ROWS).toArrow()["file"]
+    if not len(sample):
         return "partial"
-    candidates = np.geomspace(found["files"], 1e9, 200)
-    shown = candidates * -np.expm1(-found["rows"] / candidates)
-    files = candidates[int(np.abs(shown - found["files"]).argmin())]
+    distinct = len(sample.unique())
+    candidates = np.geomspace(distinct, 1e9, 200)
+    shown = candidates * -np.expm1(-len(sample) / candidates)
+    files = candidates[int(np.abs(shown - distinct).argmin())]
     return "partial" if CHUNK_ROWS / files >= _FEW else "shuffle"
+
+
+def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
+    """Build vectors of hashes of data files; the names go through the same shuffle, and meet their vectors there."""
+    key = sf.xxhash64("data_file")
+    names = rows.select("data_file").distinct()
+    vectors = rows.select(key, "pos").mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
+    unknown = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
+    named = names.select(key.cast("string").alias("data_file"), *unknown, sf.col("data_file").alias("name"))
+    return by_data_file(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,6 +175,33 @@ def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         gatherer.add(batch.column(0), batch.column(2), batch.column(1))
     yield from gatherer.flush()
+
+
+def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Partial vectors of hashes, and the names of these, to vectors of data files. Nothing may stay without a name."""
+    gatherer = VectorGatherer(trusted=True)
+    names = []
+    for batch in batches:
+        is_name = batch.column(2).is_null()
+        names.append(batch.filter(is_name).select([0, 3]))
+        vectors = batch.filter(pc.invert(is_name))
+        gatherer.add(vectors.column(0), vectors.column(2), vectors.column(1))
+    if not names:
+        return
+    known = pa.Table.from_batches(names).combine_chunks()
+    if known.column(1).null_count:
+        raise UsageError("rows name no data file")
+    hashes = known.column(0).combine_chunks()
+    if len(hashes.unique()) < len(hashes):
+        raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
+    for batch in gatherer.flush():
+        at = pc.index_in(batch.column(0), value_set=hashes)
+        if at.null_count:
+            raise UsageError(
+                "the rows named other data files when they were computed again: strategy 'partial' does not"
+            )
+        files = known.column(1).take(at).combine_chunks()
+        yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
