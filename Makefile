@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOWEST ?= .venv-spark-4.0
 
-.PHONY: demo test lint typecheck unit spark interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark docs clean
+.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark docs clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -43,11 +43,16 @@ typecheck: $(VENV)/.dev
 unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark
 	$(BIN)/pytest -n auto --dist loadgroup
 
-# `unit` has run them in a classic session of the newest pyspark.
+# `unit` has run them in a classic session of the newest pyspark. Two at a time: they wait more than they work.
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
+	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
+
+spark-connect:
 	DVCODEC_SPARK=connect $(BIN)/pytest tests/spark
-	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
 	DVCODEC_SPARK=connect $(LOWEST)/bin/pytest tests/spark
+
+spark-lowest:
+	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark ## only what other implementations say
 	$(BIN)/pytest -n auto --dist loadgroup -m interop

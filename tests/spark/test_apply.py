@@ -207,7 +207,7 @@ def test_vectors_that_are_not_sound_fail(spark: SparkSession, files: list[str]) 
     broken = spark.createDataFrame([(files[0], bad)], "data_file string, dv binary")
     for strategy in ("auto", "broadcast", "shuffle"):
         with pytest.raises(Exception, match=r"vector of .*parquet.*CRC-32"):
-            apply(df, broken, strategy=strategy).count()  # type: ignore[arg-type]
+            apply(df, broken, strategy=strategy).count()
 
 
 def test_arguments(spark: SparkSession, files: list[str], tmp_path: Path) -> None:

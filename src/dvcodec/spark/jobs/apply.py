@@ -28,7 +28,7 @@ from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, estimated_byt
 from dvcodec.spark.paths import file_uri_of, match_key, match_key_column, spellings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["MATCHES", "STRATEGIES", "apply", "deleted", "unmatched"]
 
@@ -49,10 +49,10 @@ _FILE, _ROW, _KEY, _NAME, _CHUNK, _FIRST, _WORDS = (
 )
 _WORD_TABLE = StructType(
     [
-        StructField(_NAME, StringType()),
-        StructField(_CHUNK, LongType()),
-        StructField(_FIRST, IntegerType()),
-        StructField(_WORDS, ArrayType(LongType())),
+        StructField(_NAME, StringType(), nullable=False),
+        StructField(_CHUNK, LongType(), nullable=False),
+        StructField(_FIRST, IntegerType(), nullable=False),
+        StructField(_WORDS, ArrayType(LongType(), containsNull=False), nullable=False),
     ]
 )
 _BYTES = StructType([StructField("bytes", LongType())])
@@ -160,16 +160,15 @@ def _join(
         _distinct_names(df.inputFiles())
     if strategy == "auto":
         strategy = "broadcast" if _size(dvs, chosen) <= broadcast_bytes else "shuffle"
-    words = chosen.mapInArrow(_WordTable(match), _WORD_TABLE).withColumn(_KEY, sf.xxhash64(_NAME, _CHUNK))
-    words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     chunk = sf.shiftright(_ROW, CHUNK_BITS)
+    words = chosen.mapInArrow(_WordTable(match), _WORD_TABLE)
+    words = words.withColumn(_KEY, _key(sf.col(_NAME), sf.col(_CHUNK)))
+    words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
     word = sf.get(_WORDS, in_chunk - sf.col(_FIRST))
-    # One hash of data file and chunk is the only key, for Spark keeps tables of one long key in a much faster form.
-    # Hashes collide; so data file and chunk are compared as well, behind the bit, where few rows get. Not by =, for
-    # that would make them keys.
+    # Data file and chunk are compared behind the bit, where few rows get; and not by =, for that would make them keys.
     condition = (
-        (sf.xxhash64(_FILE, chunk) == sf.col(_KEY))
+        (_key(sf.col(_FILE), chunk) == sf.col(_KEY))
         & (sf.getbit(word, sf.col(_ROW).bitwiseAND(63).cast("int")) == 1)
         & (chunk >= sf.col(_CHUNK))
         & (chunk <= sf.col(_CHUNK))
@@ -177,6 +176,14 @@ def _join(
         & (sf.col(_FILE) <= sf.col(_NAME))
     )
     return rows.join(words, condition, how).drop(_FILE, _ROW)
+
+
+def _key(file: Column, chunk: Column) -> Column:
+    """Make one number of data file and chunk, not always distinct: Spark keeps tables by one long in a faster form.
+
+    Of Spark's hashes the CRC is by far the fastest for the length of a path, and a hash is made for each row.
+    """
+    return sf.shiftleft(sf.crc32(file.cast("binary")), 31).bitwiseXOR(chunk)
 
 
 def _marked(df: DataFrame, field: str) -> DataFrame:
