@@ -19,9 +19,9 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
 from dvcodec.spark.jobs import apply, deleted, unmatched
-from dvcodec.spark.jobs.vectors import NamedVectors
 from dvcodec.spark.jobs.words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
+from dvcodec.spark.vectors import NamedVectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

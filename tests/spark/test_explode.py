@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.spark.jobs import build_vectors, explode, ranges
 from dvcodec.spark.jobs import explode as job
-from dvcodec.spark.jobs.vectors import NamedVectors
+from dvcodec.spark.vectors import NamedVectors
 from spark.data import rows as position_rows
 
 if TYPE_CHECKING:

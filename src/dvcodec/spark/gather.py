@@ -19,12 +19,13 @@ from pyroaring import BitMap
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.batch.containers import sums
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_array, binary_column, pieces
 from dvcodec.spark.schemas import VECTORS, arrow_schema
+from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["RowGatherer", "VectorGatherer", "vector_batches"]
 
@@ -206,20 +207,13 @@ class VectorGatherer:
             cardinality: int64, rows of each where known; needed if they are `trusted`.
 
         Raises:
-            UsageError: a null.
+            UsageError: a null (if they are not `trusted`).
             DecodeError: a vector is not sound; the message names its data file.
         """
         if not len(files):
             return
-        if files.null_count:
-            raise UsageError(f"{files.null_count} vectors name no data file")
-        if frames.null_count:
-            at = int(np.flatnonzero(frames.is_null().to_numpy(zero_copy_only=False))[0])
-            raise UsageError(
-                f"data file {files[at].as_py()!r} has no vector: keep rows with an error out, or repair them"
-            )
         if not self.trusted:
-            cardinality = pa.array(_check(files, binary_column(frames)))
+            cardinality = pa.array(NamedVectors.of(files, frames).found.cardinality)
         columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary())]
         self._batches.append(pa.record_batch(columns, schema=_SCHEMA))
         self._bytes += frames.nbytes
@@ -278,21 +272,6 @@ def _lengths(chunk: pa.Array) -> Index:
 
 def _strings(column: BinaryColumn) -> ByteStrings:
     return ByteStrings.cut(column.data, column.starts, column.sizes)
-
-
-def _check(files: pa.Array, column: BinaryColumn) -> Index:
-    """Check vectors whole and return their cardinalities."""
-    found = batch.survey(column.data, column.starts, column.sizes)
-    for at, err in sorted(found.errors.items())[:1]:
-        raise _named(err, files[at].as_py())
-    return found.cardinality
-
-
-def _named(err: DecodeError, data_file: str) -> DecodeError:
-    """Say whose vector it is."""
-    return type(err)(
-        err.what, source=f"vector of {data_file}", offset=err.offset, expected=err.expected, actual=err.actual
-    )
 
 
 def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:

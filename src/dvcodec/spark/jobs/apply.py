@@ -23,9 +23,9 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
-from dvcodec.spark.jobs.vectors import NamedVectors, vector_columns
 from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of, match_key, match_key_column, spellings
+from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -20,8 +20,8 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_array, pieces
-from dvcodec.spark.jobs.vectors import NamedVectors, vector_columns
 from dvcodec.spark.schemas import arrow_schema
+from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,8 +19,8 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
-from dvcodec.spark.jobs.vectors import NamedVectors, vector_columns
 from dvcodec.spark.jobs.words import cut
+from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ from dvcodec.core.bitmap import BITSET_BYTES, BitmapView
 from dvcodec.core.expand import pack_into
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import pieces
-from dvcodec.spark.jobs.vectors import NamedVectors
+from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "cut", "estimated_bytes", "words_of"]
 
