@@ -98,7 +98,7 @@ def apply(bench: Bench, data: Path) -> None:
     }.items():
         vectors = [(f"{folder}/{i:04d}.parquet", bytearray(iceberg.encode(one))) for i, one in enumerate(sets)]
         dvs = spark.createDataFrame(vectors, "data_file string, dv binary")
-        gone = jobs.explode(dvs).select(sf.concat(sf.lit("file://"), "data_file").alias("f"), sf.col("pos").alias("p"))
+        gone = jobs.explode(dvs).select(sf.concat(sf.lit("file:"), "data_file").alias("f"), sf.col("pos").alias("p"))
         gone = gone.persist()
         assert gone.count() == sum(map(len, sets))
         same = (sf.col("file_path") == sf.col("f")) & (sf.col("row_index") == sf.col("p"))
