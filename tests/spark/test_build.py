@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.spark.jobs.build import STRATEGIES, build_vectors
+from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors
 from dvcodec.spark.jobs.merge import merge
 from spark.data import ORDERS, reference, rows, write
 
@@ -55,7 +56,7 @@ def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> N
     build_vectors(folder)  # registers the source
     reader = spark.read.format("dvcodec_position_deletes").option("partition-bytes", str(size // 11))
     partials = reader.load(folder)
-    assert partials.selectExpr("count(distinct spark_partition_id()) AS n").collect()[0]["n"] >= 9
+    assert partials.select(sf.spark_partition_id()).distinct().count() >= 9
     assert collected(merge(partials)) == reference(table)
 
 
@@ -92,12 +93,21 @@ def test_arguments(spark: SparkSession) -> None:
         build_vectors("x", strategy="shuffle")
 
 
-def test_nulls_and_negative_positions_fail(spark: SparkSession) -> None:
-    for row, message in (((None, 1), "name no data file"), (("a", None), "no position"), (("a", -1), "negative")):
-        df = spark.createDataFrame([("a", 7), row], "file_path string, pos long")
-        for strategy in STRATEGIES[1:]:
-            with pytest.raises(Exception, match=message):
-                build_vectors(df, strategy=strategy).collect()  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("row", "strategy", "message"),
+    [
+        ((None, 1), "partial", "name no data file"),
+        ((None, 1), "hash", "name no data file"),
+        (("a", None), "shuffle", "no position"),
+        (("a", -1), "hash", "negative"),
+    ],
+)
+def test_nulls_and_negative_positions_fail(
+    row: tuple[str | None, int | None], strategy: Strategy, message: str, spark: SparkSession
+) -> None:
+    df = spark.createDataFrame([("a", 7), row], "file_path string, pos long")
+    with pytest.raises(Exception, match=message):
+        build_vectors(df, strategy=strategy).collect()
 
 
 def test_parquet_without_the_columns(spark: SparkSession, tmp_path: Path) -> None:
