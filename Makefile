@@ -49,7 +49,6 @@ spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowes
 
 spark-connect:
 	DVCODEC_SPARK=connect $(BIN)/pytest tests/spark
-	DVCODEC_SPARK=connect $(LOWEST)/bin/pytest tests/spark
 
 spark-lowest:
 	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
