@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -18,7 +19,12 @@ import pytest
 import dvcodec
 
 FOLDER = Path(dvcodec.__file__).parent
-MODULES = ["dvcodec", *(found.name for found in pkgutil.walk_packages([str(FOLDER)], "dvcodec."))]
+HAS_SPARK = importlib.util.find_spec("pyspark") is not None
+MODULES = [
+    name
+    for name in ("dvcodec", *(found.name for found in pkgutil.walk_packages([str(FOLDER)], "dvcodec.")))
+    if HAS_SPARK or not name.startswith("dvcodec.spark")
+]
 BASE = {"numpy", "pyroaring", "cramjam"}
 EXTRAS = {"pyarrow", "fsspec", "rich", "typer", "pandas", "polars", "isal"}
 
@@ -46,6 +52,12 @@ def imported_by(program: str) -> set[str]:
 )
 def test_imports_no_more_than_needed(program: str, allowed: set[str]) -> None:
     assert imported_by(program) & (BASE | EXTRAS) <= allowed
+
+
+@pytest.mark.skipif(HAS_SPARK, reason="pyspark is here")
+def test_the_extra_is_named_where_spark_is_missing() -> None:
+    with pytest.raises(dvcodec.MissingExtra, match=r"dvcodec\[spark\]"):
+        importlib.import_module("dvcodec.spark.jobs")
 
 
 def test_the_check_of_imports_sees_imports() -> None:

@@ -15,13 +15,20 @@ What these share:
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from dvcodec.spark import functions, jobs
     from dvcodec.spark.sources import register
 
 __all__ = ["functions", "jobs", "register"]
+
+for _package in ("pyspark", "pandas", "pyarrow"):  # Spark's Arrow functions want pandas, though nothing here does
+    if find_spec(_package) is None:
+        raise MissingExtra(_package, "spark")
 
 
 def __getattr__(name: str) -> Any:
