@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from dvcodec.core.batch.containers import sums, u16, u32
 from dvcodec.core.bitmap import ARRAY_MAX
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, from_sorted
 from dvcodec.core.cursor import Cursor
@@ -28,14 +29,6 @@ _HEADER = 8
 _CONTAINER_HEADER = 8
 """Bytes of a container's descriptor and offset."""
 _BLOCK = 1 << 16
-
-
-def _u16(data: NDArray[np.uint8], at: Index) -> Index:
-    return data[at].astype(np.int64) | data[at + 1].astype(np.int64) << 8
-
-
-def _u32(data: NDArray[np.uint8], at: Index) -> Index:
-    return _u16(data, at) | _u16(data, at + 2) << 16
 
 
 def cardinalities(cursor: Cursor, starts: Index, sizes: Index) -> Index:
@@ -55,23 +48,15 @@ def cardinalities(cursor: Cursor, starts: Index, sizes: Index) -> Index:
     if len(short):
         at = int(starts[short[0]])
         raise cursor.error(Truncated, "roaring bitmap", at=at, expected="8 bytes", actual=int(sizes[short[0]]))
-    cookies = _u32(data, starts)
+    cookies = u32(data, starts)
     runs = (cookies & 0xFFFF) == COOKIE_RUNS
-    counts = np.where(runs, (cookies >> 16) + 1, _u32(data, starts + 4))
+    counts = np.where(runs, (cookies >> 16) + 1, u32(data, starts + 4))
     headers = np.where(runs, 4 + (counts + 7) // 8, _HEADER)
     bad = np.flatnonzero((~runs & (cookies != COOKIE_NO_RUNS)) | (counts > _BLOCK) | (headers + 4 * counts > sizes))
     if len(bad):
         _explain(cursor, int(starts[bad[0]]), int(sizes[bad[0]]))
-    cards = _u16(data, spread(starts + headers, 4 * counts)[2::4]) + 1
-    return _sums(cards, counts)
-
-
-def _sums(values: Index, counts: Index) -> Index:
-    """Sum runs of values; a run may be empty."""
-    totals = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=totals[1:])
-    bounds = offsets_of(counts)
-    return totals[bounds[1:]] - totals[bounds[:-1]]
+    cards = u16(data, spread(starts + headers, 4 * counts)[2::4]) + 1
+    return sums(cards, counts)
 
 
 def _explain(cursor: Cursor, start: int, size: int) -> BitMap:
@@ -99,8 +84,8 @@ def expand(cursor: Cursor, starts: Index, sizes: Index) -> tuple[NDArray[np.uint
     """
     data = bytes_of(cursor)
     plain = np.flatnonzero(sizes >= _HEADER + _CONTAINER_HEADER)
-    plain = plain[_u32(data, starts[plain]) == COOKIE_NO_RUNS]
-    counts = _u32(data, starts[plain] + 4)
+    plain = plain[u32(data, starts[plain]) == COOKIE_NO_RUNS]
+    counts = u32(data, starts[plain] + 4)
     fits = (counts > 0) & (counts <= _BLOCK) & (_HEADER + _CONTAINER_HEADER * counts <= sizes[plain])
     plain, counts = plain[fits], counts[fits]
     values, cards, sound = _expand_plain(data, starts[plain], sizes[plain], counts)
@@ -126,15 +111,15 @@ def _expand_plain(
 ) -> tuple[NDArray[np.uint32], Index, NDArray[np.bool_]]:
     """Expand those that hold nothing but sound array containers; the last result tells which those are."""
     descriptors = spread(starts + _HEADER, 4 * counts)[::4]
-    keys, cards = _u16(data, descriptors), _u16(data, descriptors + 2) + 1
+    keys, cards = u16(data, descriptors), u16(data, descriptors + 2) + 1
     owner = np.repeat(np.arange(len(starts)), counts)
-    total = _sums(cards, counts)
+    total = sums(cards, counts)
     sound = _HEADER + _CONTAINER_HEADER * counts + 2 * total == sizes
     wrong = cards > ARRAY_MAX
     before = np.cumsum(2 * cards) - 2 * cards
     first = offsets_of(counts)[:-1]
     offsets = _HEADER + _CONTAINER_HEADER * counts[owner] + before - before[first][owner]
-    wrong |= _u32(data, spread(starts + _HEADER + 4 * counts, 4 * counts)[::4]) != offsets
+    wrong |= u32(data, spread(starts + _HEADER + 4 * counts, 4 * counts)[::4]) != offsets
     wrong[1:] |= (keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])
     sound[owner[wrong]] = False
     total, keep = total[sound], sound[owner]
