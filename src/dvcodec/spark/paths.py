@@ -20,6 +20,8 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
+from dvcodec.io.paths import LOCAL, SAME_SCHEMES, same_key
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -36,9 +38,6 @@ __all__ = [
 _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 """What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. Of `re` and of Java alike."""
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
-_LOCAL = r"^(?:file:)?/+"
-_SAME = {"s3": ("s3a", "s3n"), "abfs": ("abfss",), "wasb": ("wasbs",)}
-"""Schemes that are other clients, or other transports, of the same storage."""
 _GONE = ("s3n",)
 """Schemes that Spark does not read any more: only tables still name them."""
 
@@ -67,7 +66,7 @@ def file_uri_of(path: str) -> str:
     >>> file_uri_of("/wh/a b+é.parquet"), file_uri_of("s3://lake/a%20b.parquet")
     ('file:/wh/a%20b+é.parquet', 's3://lake/a%2520b.parquet')
     """
-    if re.match(_LOCAL, path):
+    if re.match(LOCAL, path):
         return "file:" + _encode(re.sub(r"/{2,}", "/", path.removeprefix("file:")))
     head = re.match(_SCHEME, path)
     at = head.end() if head else 0
@@ -83,7 +82,7 @@ def file_uri_column(path: Column) -> Column:
     local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
     head = sf.regexp_extract(path, _SCHEME, 0)
     encoded = sf.concat(head, _encode_column(sf.substr(path, sf.length(head) + 1)))
-    return sf.when(path.rlike(_LOCAL), sf.concat(sf.lit("file:"), _encode_column(local))).otherwise(encoded)
+    return sf.when(path.rlike(LOCAL), sf.concat(sf.lit("file:"), _encode_column(local))).otherwise(encoded)
 
 
 def _encode_column(path: Column) -> Column:
@@ -108,22 +107,17 @@ def match_key(path: str, *, uri: bool = False) -> str:
     >>> match_key("s3a://lake/a%20b", uri=True) == match_key("s3://lake/a b") == "s3://lake/a b"
     True
     """
-    path = data_file_of(path) if uri else path
-    if re.match(_LOCAL, path):
-        return re.sub(r"/{2,}", "/", path.removeprefix("file:"))
-    for scheme, others in _SAME.items():
-        path = re.sub(f"^(?:{'|'.join(others)})://", f"{scheme}://", path)
-    return path
+    return same_key(data_file_of(path) if uri else path)
 
 
 def match_key_column(path: Column, *, uri: bool = False) -> Column:
     """Do what `match_key` does, for a column."""
     path = data_file_column(path) if uri else path
     key = path
-    for scheme, others in _SAME.items():
+    for scheme, others in SAME_SCHEMES.items():
         key = sf.regexp_replace(key, f"^(?:{'|'.join(others)})://", f"{scheme}://")
     local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
-    return sf.when(path.rlike(_LOCAL), local).otherwise(key)
+    return sf.when(path.rlike(LOCAL), local).otherwise(key)
 
 
 def spellings(path: str) -> list[str]:
@@ -134,5 +128,5 @@ def spellings(path: str) -> list[str]:
     """
     uri = file_uri_of(match_key(path))
     scheme, colon, rest = uri.partition("://")
-    others = [other for other in _SAME.get(scheme, ()) if other not in _GONE] if colon else []
+    others = [other for other in SAME_SCHEMES.get(scheme, ()) if other not in _GONE] if colon else []
     return [uri, *(f"{other}://{rest}" for other in others)]

@@ -23,6 +23,7 @@ from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Source, open_source
 from dvcodec.io.frames import VERSION, check_version
+from dvcodec.io.paths import join, split
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
@@ -150,7 +151,7 @@ def _found(found: Found, committed: dict[str, Committed] | None) -> Iterator[Uni
         committed[folder] = committed_in(folder, hidden)
     there: set[tuple[str, str]] = set()
     for entry in found.files:
-        folder, name = storage.split(entry.path)
+        folder, name = split(entry.path)
         if folder not in committed:
             committed[folder] = committed_in(folder)
         there.add((folder, name))
@@ -159,7 +160,7 @@ def _found(found: Found, committed: dict[str, Committed] | None) -> Iterator[Uni
     for folder in found.folders:
         for name, manifest in sorted(committed[folder].containers.items()):
             if (folder, name) not in there:
-                yield _unit(FileEntry(storage.join(folder, name), -1, listed=True), manifest)
+                yield _unit(FileEntry(join(folder, name), -1, listed=True), manifest)
 
 
 def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:

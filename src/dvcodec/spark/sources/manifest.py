@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Source, open_source
+from dvcodec.io.paths import join, split
 from dvcodec.spark.sources import storage
 
 __all__ = [
@@ -109,15 +110,15 @@ def committed_in(folder: str, names: Collection[str] | None = None) -> Committed
     manifests = sorted(name for name in names if _NAME.fullmatch(name))
     containers: dict[str, str] = {}
     for name in manifests:
-        path = storage.join(folder, name)
+        path = join(folder, name)
         containers.update(dict.fromkeys(_containers(path), path))
-    pending = (journal_of(storage.join(folder, name)) for name in names if name.startswith(STAGING))
+    pending = (journal_of(join(folder, name)) for name in names if name.startswith(STAGING))
     return Committed(bool(manifests), containers, frozenset(chain.from_iterable(pending)))
 
 
 def journal_of(staging: str) -> list[str]:
     """Return what a commit was about to move, nothing if it had not begun."""
-    path = storage.join(staging, JOURNAL)
+    path = join(staging, JOURNAL)
     if not storage.is_file(path):
         return []
     try:
@@ -133,7 +134,7 @@ def _containers(path: str) -> list[str]:
             if listed is not None:
                 return [str(name) for name in json.loads(listed)]
         paths = _table(path, file, ["path"])["path"].unique().to_pylist()
-    return [storage.split(path)[1] for path in paths]
+    return [split(path)[1] for path in paths]
 
 
 def content_of(path: str) -> bytes:
@@ -156,10 +157,10 @@ def read_manifest(path: str) -> pa.Table:
         UsageError: no manifest there.
         NotCanonical: a manifest is not sound.
     """
-    if _NAME.fullmatch(storage.split(path)[1]):
+    if _NAME.fullmatch(split(path)[1]):
         manifests = [path]
     else:
-        manifests = [storage.join(path, name) for name in sorted(filter(_NAME.fullmatch, storage.names(path)))]
+        manifests = [join(path, name) for name in sorted(filter(_NAME.fullmatch, storage.names(path)))]
     if not manifests:
         raise UsageError(f"{path}: no manifest there")
     tables = []
@@ -184,7 +185,7 @@ def stored_in(manifest: str, container: str) -> pa.Table:
         for i in range(parquet.num_row_groups):  # one a container, as they are written
             bounds = parquet.metadata.row_group(i).column(place).statistics
             one = bounds is not None and bounds.has_min_max and bounds.min == bounds.max
-            if not one or storage.split(bounds.min)[1] == container:
+            if not one or split(bounds.min)[1] == container:
                 groups.append(i)
         return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)
 
@@ -197,7 +198,7 @@ def _all_lines(manifest: str) -> pa.Table:
 
 
 def _of_container(table: pa.Table, container: str) -> pa.Table:
-    paths = [path for path in table["path"].unique().to_pylist() if storage.split(path)[1] == container]
+    paths = [path for path in table["path"].unique().to_pylist() if split(path)[1] == container]
     return table.filter(pc.is_in(table["path"], pa.array(paths, pa.string()))).drop_columns(["path"])
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.io.paths import split
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import pieces
 from dvcodec.spark.sources import storage
@@ -126,7 +127,7 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
 
 def _is_named(path: str) -> bool:
     """Whether a file that was not named itself is to be taken for a segment; indexes have others beside them."""
-    return storage.split(path)[1].endswith(".zap")
+    return split(path)[1].endswith(".zap")
 
 
 def plan_segment(path: str, size: int, options: SegmentOptions) -> list[SegmentPart]:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import is_url
+from dvcodec.io.paths import join
 from dvcodec.io.target import filesystem_of, local_path, remote_errors
 
 __all__ = [
@@ -26,14 +27,12 @@ __all__ = [
     "Found",
     "find",
     "is_file",
-    "join",
     "make_folder",
     "modified",
     "move",
     "names",
     "remove_file",
     "remove_folder",
-    "split",
     "sync",
 ]
 
@@ -63,27 +62,6 @@ class Found:
 
     files: list[FileEntry] = field(default_factory=list)
     folders: dict[str, list[str]] = field(default_factory=dict)
-
-
-def join(folder: str, name: str) -> str:
-    """Return the path of something in a folder (in which `name` may have slashes)."""
-    inner, chain, outer = folder.partition("::")
-    if chain:  # zip://folder::s3://bucket/archive.zip
-        return f"{join(inner, name)}::{outer}"
-    if is_url(folder) and local_path(folder) is not None:
-        name = quote(name)
-    return f"{folder.rstrip('/')}/{name}"
-
-
-def split(path: str) -> tuple[str, str]:
-    """Return folder and bare name of a file."""
-    local = local_path(path)
-    if local is not None:
-        spelled = path.rpartition("/")[0] if "/" in path else "."
-        return spelled or "/", local.name
-    inner, chain, outer = path.partition("::")
-    folder, _, name = inner.rpartition("/")
-    return f"{folder}{chain}{outer}", name
 
 
 def find(path: str) -> Found:

@@ -6,6 +6,7 @@ import re
 import time
 from datetime import timedelta
 
+from dvcodec.io.paths import join
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
@@ -40,12 +41,12 @@ def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
     removed: list[str] = []
 
     def remove(name: str) -> None:
-        storage.remove_file(storage.join(path, name))
-        removed.append(storage.join(path, name))
+        storage.remove_file(join(path, name))
+        removed.append(join(path, name))
 
     for name in names:
         staging = _STAGING.fullmatch(name)
-        folder = storage.join(path, name)
+        folder = join(path, name)
         if staging and _is_old(folder, older_than):
             if staging[1] not in jobs:
                 for container in set(journal_of(folder)).intersection(names) - kept:
@@ -56,7 +57,7 @@ def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
     for name in names:
         ours = _PUFFIN.fullmatch(name)
         orphan = ours is not None and ours[1] not in running and name not in kept
-        file = storage.join(path, name)
+        file = join(path, name)
         if (orphan or _PARTIAL.fullmatch(name)) and file not in removed and _is_old(file, older_than):
             remove(name)
     return sorted(removed)
@@ -66,7 +67,7 @@ def _is_old(path: str, older_than: timedelta) -> bool:
     """Whether a file, or a folder and all in it, has not changed for so long; what the store does not tell is young."""
     latest = storage.modified(path)
     if not storage.is_file(path):
-        inside = [storage.modified(storage.join(path, name)) for name in storage.names(path)]
+        inside = [storage.modified(join(path, name)) for name in storage.names(path)]
         times = [when for when in [latest, *inside] if when is not None]
         latest = max(times, default=None)
     return latest is not None and time.time() - latest >= older_than.total_seconds()

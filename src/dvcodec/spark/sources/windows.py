@@ -20,10 +20,10 @@ from dvcodec.iceberg.vectors import CARDINALITY
 from dvcodec.io import Source, open_source
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.frames import VERSION
+from dvcodec.io.paths import split
 from dvcodec.ops.convert import portable_frame
 from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, refuse_segment, sniff_source
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
-from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.listing import Unit, hop
 from dvcodec.spark.sources.manifest import stored_in
 
@@ -236,7 +236,7 @@ def _expected(found: _Refs, source: Source, want: Want) -> _Refs:
 def _wanted(found: _Refs, unit: Unit, source: Source, want: Want) -> _Refs:
     """Add what a manifest knows, and keep the vectors of this unit and of the data files asked for."""
     if unit.manifest and found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON):
-        found = _named(found, stored_in(unit.manifest, storage.split(unit.path)[1]))
+        found = _named(found, stored_in(unit.manifest, split(unit.path)[1]))
     keep = np.ones(len(found.offsets), np.bool_)
     if unit.kind is None and not unit.is_whole:
         at = np.clip(found.offsets, 0, max(source.size - 1, 0))

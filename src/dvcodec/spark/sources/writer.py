@@ -29,6 +29,7 @@ from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.io import open_sink
+from dvcodec.io.paths import join
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.frames import stored_frames
 from dvcodec.spark.sources.manifest import JOURNAL, STAGING, journal_of, manifest_name
@@ -76,7 +77,7 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
     writer = VectorWriter(options, uuid.uuid4().hex)
     if options.target == "delta":
         entries(
-            [DvLocation("delta", storage.join(options.path, writer.container_name("0", 0)), 1, 20, 0)],
+            [DvLocation("delta", join(options.path, writer.container_name("0", 0)), 1, 20, 0)],
             options.table_root,
         )
     storage.make_folder(writer.staging)
@@ -93,12 +94,12 @@ class VectorWriter(DataSourceArrowWriter):
     @property
     def staging(self) -> str:
         """The folder that tasks write into."""
-        return storage.join(self.options.path, STAGING + self.job)
+        return join(self.options.path, STAGING + self.job)
 
     @property
     def manifest(self) -> str:
         """The manifest that the commit writes."""
-        return storage.join(self.options.path, manifest_name(self.job, self.options.manifest))
+        return join(self.options.path, manifest_name(self.job, self.options.manifest))
 
     def container_name(self, task: str, number: int) -> str:
         """Return the name of a task's container, as its format wants it: no two are alike."""
@@ -125,7 +126,7 @@ class VectorWriter(DataSourceArrowWriter):
         return Written(partition, tuple(names), total)
 
     def _write_container(self, name: str, frames: Iterable[StoredFrame]) -> int:
-        path, final = storage.join(self.staging, name), storage.join(self.options.path, name)
+        path, final = join(self.staging, name), join(self.options.path, name)
         if self.options.target == "puffin":
             written = iceberg.write_stored_vectors(path, frames)
         elif self.options.target == "delta":
@@ -162,24 +163,24 @@ class VectorWriter(DataSourceArrowWriter):
         """Move the containers of these tasks to their place, then write the manifest; what else is there goes."""
         written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
         names = [name for one in written for name in one.containers]
-        with open_sink(storage.join(self.staging, JOURNAL)) as journal:
+        with open_sink(join(self.staging, JOURNAL)) as journal:
             journal.write(json.dumps(names).encode())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(self._move, names):
                 pass
         storage.sync(self.options.path)
-        parts = (storage.join(self.staging, name + _PART) for name in names)
+        parts = (join(self.staging, name + _PART) for name in names)
         merge_parts(parts, self.manifest, names)
         with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
             storage.remove_folder(self.staging)
 
     def _move(self, name: str) -> None:
-        storage.move(storage.join(self.staging, name), storage.join(self.options.path, name))
+        storage.move(join(self.staging, name), join(self.options.path, name))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all that this job has written, the manifest first."""
         names = {name for one in messages if isinstance(one, Written) for name in one.containers}
         storage.remove_file(self.manifest)
         for name in sorted(names | set(journal_of(self.staging))):
-            storage.remove_file(storage.join(self.options.path, name))
+            storage.remove_file(join(self.options.path, name))
         storage.remove_folder(self.staging)

@@ -1,0 +1,79 @@
+"""Whole tables: find, read, audit and show their deletion vectors (Iceberg, Delta, Paimon, Lance, scorch indexes).
+
+No catalog and no JVM: a table is opened by its folder, through the metadata that lies there (extra ``tables``).
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from dvcodec.core.errors import UsageError
+from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    PhysicalRows,
+    Snapshot,
+    SnapshotInfo,
+    Table,
+    TableKind,
+)
+
+__all__ = [
+    "DataFile",
+    "DeletedRows",
+    "DeletionVector",
+    "Folder",
+    "PhysicalRows",
+    "Snapshot",
+    "SnapshotInfo",
+    "StoredFile",
+    "Table",
+    "TableKind",
+    "open_table",
+]
+
+_SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
+    (TableKind.DELTA, frozenset({"_delta_log"})),
+    (TableKind.LANCE, frozenset({"_versions"})),
+    (TableKind.PAIMON, frozenset({"snapshot", "schema"})),
+    (TableKind.ICEBERG, frozenset({"metadata"})),
+    (TableKind.SCORCH, frozenset({"store"})),
+    (TableKind.SCORCH, frozenset({"root.bolt"})),
+)
+"""What lies in a table's folder, by kind, the surest sign first."""
+
+
+def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None) -> Table:
+    """Open a table by its folder: the kind is told by what lies there.
+
+    Args:
+        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, which then is
+            what the table looks like.
+        kind: what it is, where a folder holds the metadata of several (a Delta table that Iceberg reads too).
+
+    Raises:
+        UsageError: no table's metadata lies there, or that of several kinds.
+        DecodeError: the metadata is not sound.
+        MissingExtra: what reads the metadata is not installed.
+        OSError: it cannot be read.
+    """
+    location = os.fspath(target).rstrip("/") or "/"
+    if location.endswith(".metadata.json"):
+        found = [TableKind.ICEBERG]
+    else:
+        names = frozenset(Folder(location).names())
+        found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
+    if kind is not None:
+        found = [kind]
+    if not found:
+        raise UsageError(
+            f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
+        )
+    if len(found) > 1:
+        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): say which kind is meant")
+    module = import_module(f"dvcodec.tables.{found[0].value}")
+    opened: Table = module.open(location)
+    return opened

@@ -1,0 +1,128 @@
+"""A table's folder: what is in it, and where the paths that metadata records are to be opened.
+
+Metadata may spell a path from the table's folder, or whole. A table that was moved, or copied, still records where it
+was: such paths are opened below the folder in which the metadata was found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dvcodec.io import is_url, list_names, open_source
+from dvcodec.io.paths import join, same_key
+from dvcodec.io.target import filesystem_of, local_path, remote_errors
+
+__all__ = ["Folder", "StoredFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file below a table's folder.
+
+    Attributes:
+        location: where it can be opened.
+        size: bytes.
+    """
+
+    location: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A table's folder.
+
+    Attributes:
+        location: path or URL, without a slash at its end.
+        recorded: how the table's own metadata spells the folder, None if it does not.
+    """
+
+    location: str
+    recorded: str | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the metadata says that the table is somewhere else."""
+        return self.recorded is not None and _key(self.recorded) != _key(self.location)
+
+    def join(self, name: str) -> str:
+        """Return the location of something below the folder (`name` may have slashes)."""
+        return join(self.location, name)
+
+    def locate(self, path: str) -> str:
+        """Return where a recorded path (plain text, not percent-encoded) is to be opened.
+
+        >>> Folder("/copy/t", recorded="s3://lake/t").locate("s3a://lake/t/data/a b.parquet")
+        '/copy/t/data/a b.parquet'
+        >>> Folder("/wh/t").locate("part=1/a.parquet"), Folder("/wh/t").locate("s3://other/a.parquet")
+        ('/wh/t/part=1/a.parquet', 's3://other/a.parquet')
+        """
+        below = self.below(path)
+        if below is not None:
+            return self.join(below)
+        local = local_path(path)
+        return path if local is None else str(local) if not path.startswith("file:") else same_key(path)
+
+    def below(self, path: str) -> str | None:
+        """Return a recorded path from the folder on; None if it lies elsewhere.
+
+        >>> Folder("/copy/t", recorded="s3://lake/t").below("s3://lake/t/data/a.parquet")
+        'data/a.parquet'
+        """
+        if not is_url(path) and not path.startswith("/"):
+            return path
+        key = same_key(path)
+        for root in (self.recorded, self.location):
+            if root is not None and key.startswith(_key(root) + "/"):
+                return key[len(_key(root)) + 1 :]
+        return None
+
+    def names(self, name: str = "") -> list[str]:
+        """Return the bare names of what lies in the folder, or in one below it; none if it is not there."""
+        try:
+            return list_names(self.join(name) if name else self.location)
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file below the folder.
+
+        Raises:
+            OSError: it is not there, or cannot be read.
+        """
+        with open_source(self.join(name)) as source:
+            return bytes(source.read(0, source.size))
+
+    def walk(self) -> Iterator[StoredFile]:
+        """List all files below the folder, in no order; links to folders are not followed."""
+        local = local_path(self.location)
+        if local is not None:
+            yield from _walk(self.location, local)
+            return
+        filesystem, root = filesystem_of(self.location)
+        with remote_errors(self.location):
+            found = filesystem.find(root, detail=True)
+        for path, info in found.items():
+            yield StoredFile(self.join(str(path)[len(str(root)) :].strip("/")), int(info.get("size") or 0))
+
+
+def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            here = join(spelled, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(here, Path(entry.path))
+            elif entry.is_file():
+                yield StoredFile(here, entry.stat().st_size)
+
+
+def _key(folder: str) -> str:
+    """Spell a folder so that two spellings of it are equal: a local one whole, in plain text."""
+    local = local_path(folder)
+    if local is not None:
+        folder = str(local.absolute()) if is_url(folder) or not folder.startswith("/") else folder
+    return re.sub(r"/+$", "", same_key(folder))
