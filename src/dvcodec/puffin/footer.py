@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NoReturn
 
 from dvcodec.core.compress import decompress
@@ -35,8 +36,9 @@ _TAIL_READ = 8192
 """Bytes of the first read at the end of the file: one request gets most footers whole."""
 _FREE_STRUCTURE = 1 << 16
 """Brackets and commas that a footer may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
-_USUAL = dict.fromkeys(("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")).keys()
+_USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")
 """Members of a blob that is not compressed; like Java's, in this order."""
+_usual_members = itemgetter(*_USUAL)
 _MAX_NESTING = 64
 """Depth of members that the specification does not name: what is kept has to be written again."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -189,16 +191,20 @@ def encodable(text: str) -> str:
 
 def _usual_blob(item: Any) -> BlobMetadata | None:
     """Take a blob with the members that deletion vectors have, all of the right type; a file has thousands of them."""
-    if not isinstance(item, dict) or item.keys() != _USUAL:
+    if type(item) is not dict or len(item) != len(_USUAL):
         return None
-    kind, fields, snapshot_id, sequence_number, offset, length, properties = map(item.__getitem__, _USUAL)
+    try:
+        kind, fields, snapshot_id, sequence_number, offset, length, properties = _usual_members(item)
+    except KeyError:
+        return None
     if type(kind) is not str or type(fields) is not list or type(properties) is not dict:
         return None
-    for value in (*fields, snapshot_id, sequence_number, offset, length):
+    for value in (snapshot_id, sequence_number, offset, length, *fields):
         if type(value) is not int or not -(2**63) <= value < 2**63:
             return None
-    if not all(type(text) is str for text in properties.values()):
-        return None
+    for text in properties.values():
+        if type(text) is not str:
+            return None
     return BlobMetadata(kind, tuple(fields), snapshot_id, sequence_number, offset, length, None, properties)
 
 

@@ -161,18 +161,16 @@ def _join(
         _distinct_names(df.inputFiles())
     if strategy == "auto":
         strategy = "broadcast" if _size(dvs, chosen) <= broadcast_bytes else "shuffle"
-    chunk = sf.shiftright(_ROW, CHUNK_BITS)
     words = chosen.mapInArrow(_WordTable(match), _WORD_TABLE)
-    words = words.withColumn(_KEY, _key(sf.col(_NAME), sf.col(_CHUNK)))
+    words = words.select(_NAME, _FIRST, _WORDS, _key(sf.col(_NAME), sf.col(_CHUNK)).alias(_KEY))
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
     word = sf.get(_WORDS, in_chunk - sf.col(_FIRST))
-    # Data file and chunk are compared behind the bit, where few rows get; and not by =, for that would make them keys.
+    # Hashes collide, so the data file is compared as well (which makes the chunks equal too): behind the bit, where few
+    # rows get; and not by =, for that would make it a key.
     condition = (
-        (_key(sf.col(_FILE), chunk) == sf.col(_KEY))
+        (_key(sf.col(_FILE), sf.shiftright(_ROW, CHUNK_BITS)) == sf.col(_KEY))
         & (sf.getbit(word, sf.col(_ROW).bitwiseAND(63).cast("int")) == 1)
-        & (chunk >= sf.col(_CHUNK))
-        & (chunk <= sf.col(_CHUNK))
         & (sf.col(_FILE) >= sf.col(_NAME))
         & (sf.col(_FILE) <= sf.col(_NAME))
     )
@@ -182,7 +180,8 @@ def _join(
 def _key(file: Column, chunk: Column) -> Column:
     """Make one number of data file and chunk, not always distinct: Spark keeps tables by one long in a faster form.
 
-    Of Spark's hashes the CRC is by far the fastest for the length of a path, and a hash is made for each row.
+    Of Spark's hashes the CRC is by far the fastest for the length of a path, and a hash is made for each row. Of one
+    data file, different chunks have different keys.
     """
     return sf.shiftleft(sf.crc32(file.cast("binary")), 31).bitwiseXOR(chunk)
 

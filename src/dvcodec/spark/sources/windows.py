@@ -6,6 +6,7 @@ a footer that cannot be) is read by itself, as the rest of the library does.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -206,8 +207,23 @@ def _refs(source: Source, unit: Unit) -> _Refs:
         count = len(frames.offsets)
         nothing: list[str | None] = [None] * count
         return _Refs(unit.kind, frames.offsets, frames.sizes, np.full(count, -1, np.int64), nothing, None)
-    container = refuse_segment(sniff_source(source))
-    return _of_container(container)
+    with _uncollected():
+        return _of_container(refuse_segment(sniff_source(source)))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the garbage collector off while a footer becomes thousands of objects, none of them garbage.
+
+    It would look through them again and again, for a third of the whole time. A task is one thread.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _of_container(container: Container) -> _Refs:
