@@ -253,6 +253,17 @@ def test_vectors_that_are_refused(rows: list[tuple[str | None, bytes | None]], m
     assert shown(tmp_path) == []
 
 
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_data_file_of_two_tasks_or_containers(form: str, tmp_path: Path) -> None:
+    to = writer(tmp_path, max_vectors=1, manifest=form)
+    with pytest.raises(UsageError, match="two vectors for the data file 'b': merge them first"):
+        to.commit([to.write(batches({"a": RowSet([1]), "b": RowSet([2])})), to.write(batches({"b": RowSet([2])}))])
+    assert shown(tmp_path) == [Path(to.staging).name]  # nothing was moved; the abort that follows removes it
+    sound = [to.write(batches({"a": RowSet([1]), "b": RowSet([2])})), to.write(batches({"c": RowSet([2])}))]
+    to.commit([*sound])
+    assert read_manifest(str(tmp_path))["data_file"].to_pylist() == ["a", "b", "c"]
+
+
 def test_a_vector_that_is_refused_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
     kind = "data_file string, dv binary, cardinality int, error string"
     lost = spark.createDataFrame([("a", None, 3, "it was damaged")], kind)

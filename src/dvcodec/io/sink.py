@@ -8,15 +8,15 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from io import BytesIO
+from io import BytesIO, RawIOBase
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import DvcodecError
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["Sink", "SinkTarget", "open_sink", "remove", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "open_sink", "remove", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
@@ -42,6 +42,27 @@ class Sink:
             self._file.write(view)
         self.position += len(view)
         return start
+
+
+class SinkFile(RawIOBase):
+    """A `Sink` as the file object that pyarrow wants to write to."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def writable(self) -> bool:
+        """Whether it can be written: yes."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes there are."""
+        return self._sink.position
+
+    def write(self, data: Any) -> int:
+        """Append bytes."""
+        view = as_view(data)
+        self._sink.write(view)
+        return len(view)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ what commits a write; its rows are put together from parts that the tasks leave 
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Collection, Iterator
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +20,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import Source, open_source
+from dvcodec.io import RandomAccess, open_source
 from dvcodec.io.paths import join, split
 from dvcodec.spark.sources import storage
 
@@ -202,7 +200,7 @@ def _of_container(table: pa.Table, container: str) -> pa.Table:
     return table.filter(pc.is_in(table["path"], pa.array(paths, pa.string()))).drop_columns(["path"])
 
 
-def _table(path: str, file: io.RawIOBase, columns: list[str]) -> pa.Table:
+def _table(path: str, file: pa.PythonFile, columns: list[str]) -> pa.Table:
     if not path.endswith(".jsonl"):
         return pq.ParquetFile(file).read(columns=columns)
     wanted = pa.schema([SCHEMA.field(name) for name in columns])
@@ -214,42 +212,10 @@ def _table(path: str, file: io.RawIOBase, columns: list[str]) -> pa.Table:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[io.RawIOBase]:
+def _opened(path: str) -> Iterator[pa.PythonFile]:
     """Open a manifest; what is wrong with its bytes names it."""
     with open_source(path) as source:
         try:
-            yield _SourceFile(source)
+            yield pa.PythonFile(RandomAccess(source), mode="r")
         except _DAMAGED as err:
             raise NotCanonical("manifest", source=path, expected="one that a write left", actual=str(err)) from None
-
-
-class _SourceFile(io.RawIOBase):
-    """A source as pyarrow wants it."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._at = 0
-
-    def readable(self) -> bool:
-        """Whether it can be read: yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Whether it has places: yes."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """Return the place."""
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read as much as there is and fits."""
-        size = max(min(len(buffer), self._source.size - self._at), 0)
-        memoryview(buffer).cast("B")[:size] = self._source.read(self._at, size)
-        self._at += size
-        return size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,16 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dvcodec.core.cursor import as_view
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.iceberg import manifest_entry
-from dvcodec.io import Sink, open_sink
+from dvcodec.io import SinkFile, open_sink
 from dvcodec.paimon import DeletionVectorMeta
 from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, content_of
 
-__all__ = ["entries", "merge_parts", "part_of"]
+__all__ = ["data_files_in", "entries", "merge_parts", "part_of"]
 
 
 def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
@@ -74,6 +72,16 @@ def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> byte
     return bytes(out.getvalue())
 
 
+def data_files_in(part: str, form: str) -> list[str]:
+    """Return the data files of a container, as its part of the manifest (see `part_of`) names them."""
+    content = content_of(part)
+    if form == "jsonl":
+        return [json.loads(line)["data_file"] for line in content.splitlines()]
+    with pa.ipc.open_file(pa.py_buffer(content)) as batches:
+        names: list[str] = batches.read_all()["data_file"].to_pylist()
+    return names
+
+
 def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str]) -> None:
     """Write a manifest whole or not at all, part by part.
 
@@ -88,28 +96,7 @@ def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str]) -> N
                 sink.write(content_of(part))
             return
         schema = SCHEMA.with_metadata({CONTAINERS: json.dumps(list(containers)).encode()})
-        with pq.ParquetWriter(pa.PythonFile(_SinkFile(sink), "w"), schema, compression="zstd") as writer:
+        with pq.ParquetWriter(pa.PythonFile(SinkFile(sink), "w"), schema, compression="zstd") as writer:
             for part in parts:
                 with pa.ipc.open_file(pa.py_buffer(content_of(part))) as batches:
                     writer.write_table(batches.read_all().replace_schema_metadata(schema.metadata))
-
-
-class _SinkFile(io.RawIOBase):
-    """A sink as pyarrow wants it."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def writable(self) -> bool:
-        """Whether it can be written: yes."""
-        return True
-
-    def tell(self) -> int:
-        """Return how many bytes there are."""
-        return self._sink.position
-
-    def write(self, data: Any) -> int:
-        """Append bytes."""
-        view = as_view(data)
-        self._sink.write(view)
-        return len(view)

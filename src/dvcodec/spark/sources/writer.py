@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -34,7 +37,7 @@ from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.frames import stored_frames
 from dvcodec.spark.sources.manifest import JOURNAL, STAGING, journal_of, manifest_name
 from dvcodec.spark.sources.options import WriteOptions
-from dvcodec.spark.sources.parts import entries, merge_parts, part_of
+from dvcodec.spark.sources.parts import data_files_in, entries, merge_parts, part_of
 
 __all__ = ["VectorWriter", "Written", "writer_of"]
 
@@ -44,6 +47,7 @@ _FOOTER_BYTES = 1 << 23
 _BLOB_BYTES = 200
 """Bytes that a footer spends on a blob besides the name of the data file."""
 _AT_ONCE = 16
+_DIGEST = 8
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,13 @@ class Written(WriterCommitMessage):
         partition: number of the task's partition.
         containers: bare names, in the order of their rows.
         vectors: how many, together.
+        digests: 8 bytes for each vector, a hash of its data file.
     """
 
     partition: int
     containers: tuple[str, ...]
     vectors: int
+    digests: bytes
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> VectorWriter:
@@ -117,15 +123,16 @@ class VectorWriter(DataSourceArrowWriter):
         partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         task = f"{partition:05d}-{attempt}"
         names: list[str] = []
-        total = 0
+        digests: list[bytes] = []
         frames = chain.from_iterable(stored_frames(batch, self.options.target) for batch in iterator)
         for first in frames:
             name = self.container_name(task, len(names))
-            total += self._write_container(name, self._until_full(chain([first], frames)))
+            written = self._write_container(name, self._until_full(chain([first], frames)))
+            digests += [blake2b((one.data_file or "").encode(), digest_size=_DIGEST).digest() for one in written]
             names.append(name)
-        return Written(partition, tuple(names), total)
+        return Written(partition, tuple(names), len(digests), b"".join(digests))
 
-    def _write_container(self, name: str, frames: Iterable[StoredFrame]) -> int:
+    def _write_container(self, name: str, frames: Iterable[StoredFrame]) -> list[DvLocation]:
         path, final = join(self.staging, name), join(self.options.path, name)
         if self.options.target == "puffin":
             written = iceberg.write_stored_vectors(path, frames)
@@ -139,7 +146,7 @@ class VectorWriter(DataSourceArrowWriter):
         )
         with open_sink(path + _PART) as out:
             out.write(part)
-        return len(written)
+        return written
 
     def _until_full(self, frames: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
         """Pass on the frames of one container."""
@@ -160,9 +167,16 @@ class VectorWriter(DataSourceArrowWriter):
     # ------------------------------------------------------------------ driver
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Move the containers of these tasks to their place, then write the manifest; what else is there goes."""
+        """Move the containers of these tasks to their place, then write the manifest; what else is there goes.
+
+        Raises:
+            UsageError: two vectors for one data file, wherever they are. Nothing is moved then.
+        """
         written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
         names = [name for one in written for name in one.containers]
+        digests = np.frombuffer(b"".join(one.digests for one in written), "<u8")
+        if len(np.unique(digests)) < len(digests):
+            self._refuse_doubles(names)
         with open_sink(join(self.staging, JOURNAL)) as journal:
             journal.write(json.dumps(names).encode())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -173,6 +187,17 @@ class VectorWriter(DataSourceArrowWriter):
         merge_parts(parts, self.manifest, names)
         with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
             storage.remove_folder(self.staging)
+
+    def _refuse_doubles(self, names: Iterable[str]) -> None:
+        """Look for a data file that comes twice: equal hashes alone prove nothing."""
+        files = Counter(
+            chain.from_iterable(
+                data_files_in(join(self.staging, name + _PART), self.options.manifest) for name in names
+            )
+        )
+        twice = next((file for file, count in files.items() if count > 1), None)
+        if twice is not None:
+            raise UsageError(f"two vectors for the data file {twice!r}: merge them first")
 
     def _move(self, name: str) -> None:
         storage.move(join(self.staging, name), join(self.options.path, name))
