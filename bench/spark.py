@@ -59,9 +59,8 @@ def many(bench: Bench, data: Path) -> None:
     df = bench.spark.read.parquet(folder)
     plans: Plans = {
         "groupBy().applyInArrow": (1, lambda: naive(df)),
-        "partial": (1, lambda: jobs.build_vectors(df, strategy="partial")),
-        "auto": (2, lambda: jobs.build_vectors(df)),
-        "from Parquet paths": (2, lambda: jobs.build_vectors(folder)),
+        "auto": (1, lambda: jobs.build_vectors(df)),
+        "from Parquet paths": (1, lambda: jobs.build_vectors(folder)),
     }
     bench.compare("build 20 M, 1 M files", 20 * MILLION, "positions", plans)
 

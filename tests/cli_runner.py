@@ -32,6 +32,12 @@ COMMANDS = (
     "rewrite-paths",
     "demo",
     "spark-demo",
+    "audit",
+    "table",
+    "log",
+    "report",
+    "export-live",
+    "convert-table",
     "zap",
 )
 ZAP_COMMANDS = ("footer", "fields", "terms", "postings", "stored", "docvalues", "merge")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import delta_table
 from dvcodec import RowSet, iceberg
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +25,7 @@ RUN = [sys.executable, "-c", "from dvcodec.cli import main; main()"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh working folder with the few files that docs/command-line.md speaks of."""
+    """A fresh working folder with the few files that docs/command-line.md and docs/tables.md speak of."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     rows = {"s3://lake/t/a.parquet": RowSet([0, 1, 2, 7]), "s3://lake/t/b.parquet": RowSet([42])}
@@ -32,6 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     iceberg.write_deletion_vectors("lake/deletes.puffin", rows)
     newer = rows | {"s3://lake/t/a.parquet": rows["s3://lake/t/a.parquet"] | RowSet([100])}
     iceberg.write_deletion_vectors("lake/newer.puffin", newer)
+    delta_table.make(tmp_path / "orders")
     return tmp_path
 
 

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from battery import name_of
 from dvcodec import MissingExtra, Truncated, UsageError
-from dvcodec.io import Source, is_url, open_sink, open_source, read_window, remove, target_name
+from dvcodec.io import Source, hold_source, is_url, open_sink, open_source, read_window, remove, target_name
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -787,3 +787,53 @@ with open_source({file.as_uri()!r}) as source:
 assert dvcodec.iceberg.decode(dvcodec.iceberg.encode(dvcodec.RowSet([1, 2]))) == {{1, 2}}
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---------------------------------------------------------------------- one file, opened once
+
+
+def test_a_held_file_is_the_one_that_is_opened(file: Path) -> None:
+    with hold_source(str(file)) as held:
+        with open_source(str(file)) as one, open_source(file) as other:
+            assert one is other is held
+        with open_source(file.as_uri()) as another:  # spelled otherwise
+            assert another is not held
+        assert bytes(held.read(0, 4)) == DATA[:4]  # who opened it did not close it
+    with open_source(str(file)) as later:
+        assert later is not held
+
+
+def test_a_file_is_held_for_one_thread(file: Path) -> None:
+    def opened() -> Source:
+        with open_source(str(file)) as source:
+            return source
+
+    with hold_source(str(file)) as held, ThreadPoolExecutor(1) as pool:
+        assert pool.submit(opened).result() is not held
+        assert opened() is held
+
+
+def test_files_are_held_one_in_the_other(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"b")
+    with hold_source(str(file)) as a:
+        with hold_source(str(tmp_path / "b")) as b, open_source(str(file)) as one, open_source(str(b.name)) as other:
+            assert (one, other) == (a, b)
+        with open_source(str(tmp_path / "b")) as other:
+            assert other is not b
+
+
+@pytest.mark.parametrize("ahead", [(0, len(DATA)), (100, 50), (7, 0)])
+def test_reading_ahead_changes_nothing(ahead: tuple[int, int], file: Path) -> None:
+    with hold_source(str(file), ahead), open_source(str(file)) as source:
+        assert (source.size, source.name) == (len(DATA), str(file))
+        for offset, size in ((0, 0), (0, len(DATA)), (100, 50), (99, 2), (149, 2), (120, 7), (1000, 24)):
+            assert bytes(source.read(offset, size)) == DATA[offset : offset + size]
+        with pytest.raises(Truncated):
+            source.read(1000, 25)
+
+
+def test_reading_ahead_of_what_is_not_there(file: Path) -> None:
+    with pytest.raises(Truncated), hold_source(str(file), (1000, 25)):
+        pass
+    with pytest.raises(FileNotFoundError), hold_source(f"{file}.none"):
+        pass

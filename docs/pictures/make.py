@@ -1,4 +1,4 @@
-"""Draws the pictures of the README: `make docs`."""
+"""Draws the pictures of the README: `make docs`; that of the report where there is a Chromium."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import re
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
-from dvcodec import RowSet, iceberg
+from dvcodec import RowSet, iceberg, report
 from dvcodec.cli import look, main, render
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "tests"))
+
+from browser import CHROMIUM, browser  # noqa: E402
+from report_samples import large, some_findings  # noqa: E402
 
 
 def picture(name: str, *arguments: str) -> None:
@@ -28,6 +33,18 @@ def picture(name: str, *arguments: str) -> None:
     svg = shown.export_svg(title=f"dvcodec {' '.join(arguments)}", unique_id="dvcodec")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "Menlo, Consolas")
     (HERE / f"{name}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
+
+
+def report_page(folder: Path) -> None:
+    """Keep what a browser shows of a report as PNG."""
+    audit = large(600)
+    page = folder / "report.html"
+    report.write(page, replace(audit, findings=some_findings(audit)[:2]), min_ratio=0.9)
+    with browser() as shown:
+        shown.open(page, width=1160, height=1400)
+        shown.js("document.querySelectorAll('details').forEach((group) => group.removeAttribute('open'))")
+        shown.js("document.getElementById('rewrite').remove()")
+        (HERE / "report.png").write_bytes(shown.screenshot())
 
 
 def draw() -> None:
@@ -46,6 +63,8 @@ def draw() -> None:
         os.chdir(folder)
         iceberg.write_deletion_vectors("deletes.puffin", vectors, order="given")
         picture("inspect", "inspect", "deletes.puffin", "--rows", str(rows))
+        if CHROMIUM is not None:
+            report_page(Path(folder))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ See the README beside this file. Nothing here reads or writes a deletion vector:
 
 from __future__ import annotations
 
-import sys
+import argparse
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import delta_tables
@@ -15,7 +17,7 @@ import iceberg_tables
 import paimon_library
 import paimon_tables
 import pyspark
-from common import ODD, Maker, Place, write_truth
+from common import ODD, Maker, Place, Truth, write_truth
 from pyspark.sql import SparkSession
 
 SPARK = pyspark.__version__.rpartition(".")[0]
@@ -33,11 +35,16 @@ SMALL_JOBS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+}
+PLAIN = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
 
 
-def session(folder: Path) -> SparkSession:
+def session(folder: Path, suffix: str = ODD) -> SparkSession:
     """Start Spark with all connectors that there are for its version."""
     if SPARK == "3.5":
         connectors = paimon_tables.config(str(folder / "paimon"))
@@ -45,7 +52,7 @@ def session(folder: Path) -> SparkSession:
         connectors = {
             "spark.sql.extensions": f"{delta_tables.EXTENSION},{iceberg_tables.EXTENSION}",
             **delta_tables.CATALOG,
-            **iceberg_tables.config(str(folder / f"iceberg {ODD}")),
+            **iceberg_tables.config(str(folder / f"iceberg{suffix}")),
         }
     builder = SparkSession.builder.appName("dvcodec interop").master("local[2]")
     for key, value in {
@@ -55,8 +62,8 @@ def session(folder: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1500m",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **PLAIN,
         **SMALL_JOBS,
         **connectors,
     }.items():
@@ -66,16 +73,32 @@ def session(folder: Path) -> SparkSession:
     return found
 
 
-def main(folder: Path, engines: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    spark = session(folder)
-    place = Place(spark, folder)
-    java = place.jvm.java.lang.System.getProperty("java.version")
+def told(truths: Iterable[Truth]) -> Iterator[Truth]:
+    """Tell what was made, and how long it took: these programs run wherever all tests run."""
+    before = time.perf_counter()
+    for truth in truths:
+        took, before = time.perf_counter() - before, time.perf_counter()
+        print(f"{truth.engine} {truth.name}: {len(truth.snapshots)} states, {took:.1f} s", flush=True)
+        yield truth
+
+
+def main(folder: Path, engines: list[str], only: frozenset[str] | None, suffix: str) -> None:
+    (folder / "truth").mkdir(parents=True, exist_ok=True)
+    spark = session(folder, suffix)
+    java = spark._jvm.java.lang.System.getProperty("java.version")  # noqa: SLF001
     versions = {"pyspark": pyspark.__version__, "java": java, "jars": [jar.name for jar in JARS]}
     for engine in engines:
-        write_truth(folder, engine, versions, MAKERS[engine](place))
+        place = Place(spark, folder, only, suffix)
+        write_truth(folder, engine, versions, told(MAKERS[engine](place)))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("engine", nargs="+", choices=list(MAKERS))
+    parser.add_argument("--only", help="names of tables, with commas")
+    parser.add_argument("--plain", action="store_true", help="give folders plain names")
+    given = parser.parse_args()
+    wanted = frozenset(given.only.split(",")) if given.only else None
+    main(given.folder.resolve(), given.engine, wanted, "" if given.plain else ODD)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import paimon_changes
 from common import COLUMNS, ROW_GROUP_BYTES, ROW_GROUP_CHECK, DataFile, Place, Snapshot, Truth, Vector, local
 from recipes import RECIPES, Recipe, keyed
 
@@ -25,38 +26,62 @@ def config(warehouse: str) -> dict[str, str]:
 def make(place: Place) -> Iterator[Truth]:
     place.spark.sql(f"CREATE DATABASE {CATALOG}.db")
     for name, recipe in {**RECIPES, "keyed": Recipe(keyed)}.items():
-        table = f"{CATALOG}.db.{name}"
-        has_key = name == "keyed"
-        place.spark.sql(f"CREATE TABLE {table} ({COLUMNS}) {_layout(recipe, has_key)}")
-        recipe.run(place.spark, table)
-        root = str(place.folder / "paimon" / "db.db" / name)
-        yield Truth("paimon", name, root, [_snapshot(place, name, root, STORED_RECORDS if has_key else None)])
+        if place.wants(name):
+            options = {"bucket": "2", "primary-key": "id"} if name == "keyed" else {}
+            if recipe.small_row_groups:
+                options |= SMALL_ROW_GROUPS
+            table = _create(place, name, COLUMNS, "PARTITIONED BY (part)" if recipe.partitioned else "", options)
+            recipe.run(place.spark, table)
+            yield _truth(place, name, has_key=name == "keyed")
+    for name, change in paimon_changes.CHANGES.items():
+        if place.wants(name):
+            _create(place, name, change.columns, change.partitions, SMALL_ROW_GROUPS | change.options)
+            change.run(paimon_changes.Session(place, CATALOG, f"db.{name}"))
+            yield _truth(place, name, has_key="primary-key" in change.options, head=change.ends_with_schema)
 
 
-def _layout(recipe: Recipe, has_key: bool) -> str:
-    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "parquet"}
-    if has_key:
-        options |= {"bucket": "2", "primary-key": "id"}
-    if recipe.small_row_groups:
-        options |= SMALL_ROW_GROUPS
+def _create(place: Place, name: str, columns: str, partitions: str, options: dict[str, str]) -> str:
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "parquet", **options}
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-    return f"{'PARTITIONED BY (part)' if recipe.partitioned else ''} TBLPROPERTIES ({listed})"
+    place.spark.sql(f"CREATE TABLE {CATALOG}.db.{name} ({columns}) {partitions} TBLPROPERTIES ({listed})")
+    return f"{CATALOG}.db.{name}"
 
 
-def _snapshot(place: Place, name: str, root: str, condition: str | None) -> Snapshot:
-    version, files, vectors = scan(place.jvm, root, cardinalities=False)
-    live = place.spark.sql(f"SELECT * FROM {CATALOG}.db.{name} VERSION AS OF {version}")
-    return Snapshot(version, place.keep(live, "paimon", name, version), files, vectors, condition)
+def _truth(place: Place, name: str, *, has_key: bool, head: bool = False) -> Truth:
+    root = str(place.folder / "paimon" / "db.db" / name)
+    table = f"{CATALOG}.db.{name}"
+
+    def snapshot(version: int) -> Snapshot:
+        files, vectors = scan(place.jvm, root, version, cardinalities=False)
+        position = "substring_index(__paimon_file_path, '/', -1) AS _file, __paimon_row_index AS _pos"
+        live = place.spark.sql(f"SELECT *, {position} FROM {table} VERSION AS OF {version}")
+        kept = place.keep(live, "paimon", name, version)
+        return Snapshot(version, kept, files, vectors, STORED_RECORDS if has_key else None)
+
+    snapshots = describe(place.jvm, root, snapshot)
+    latest = place.keep(place.spark.sql(f"SELECT * FROM {table}"), "paimon", name, "head") if head else None
+    return Truth("paimon", name, root, snapshots, snapshots[-1].version, latest)
 
 
-def scan(jvm: Any, root: str, *, cardinalities: bool) -> tuple[int, list[DataFile], list[Vector]]:
-    """Return the latest snapshot, the data files that Paimon would read, and their vectors.
+def describe(jvm: Any, root: str, snapshot: Callable[[int], Snapshot]) -> list[Snapshot]:
+    """Return all snapshots that there are, by Paimon's own word, the oldest first."""
+    manager = _open(jvm, root).snapshotManager()
+    found = []
+    for version in range(manager.earliestSnapshotId(), manager.latestSnapshotId() + 1):
+        described, recorded = snapshot(version), manager.snapshot(version)
+        described.operation = recorded.commitKind().toString()
+        described.timestamp_ms = recorded.timeMillis()
+        found.append(described)
+    return found
+
+
+def scan(jvm: Any, root: str, version: int | None, *, cardinalities: bool) -> tuple[list[DataFile], list[Vector]]:
+    """Return the data files that Paimon would read of a snapshot (None = the latest), and their vectors.
 
     Before 1.0 no cardinalities are recorded.
     """
-    paimon = jvm.org.apache.paimon
-    table = paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))
-    version = table.snapshotManager().latestSnapshotId()
+    table = _open(jvm, root)
+    version = table.snapshotManager().latestSnapshotId() if version is None else version
     files, vectors = [], []
     for split in table.newSnapshotReader().withSnapshot(version).read().dataSplits():
         deletions = split.deletionFiles().orElse(None) or [None] * split.dataFiles().size()
@@ -67,4 +92,9 @@ def scan(jvm: Any, root: str, *, cardinalities: bool) -> tuple[int, list[DataFil
                 container, offset, length = local(deletion.path()), deletion.offset(), deletion.length()
                 cardinality = deletion.cardinality() if cardinalities else None
                 vectors.append(Vector(path, container, offset, length, cardinality, {"name": meta.fileName()}))
-    return version, files, vectors
+    return files, vectors
+
+
+def _open(jvm: Any, root: str) -> Any:
+    paimon = jvm.org.apache.paimon
+    return paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from common import rows
 from pyspark.sql import SparkSession
 
-SMALL, LARGE = 9_000, 70_000
+SMALL = 9_000
+SCATTERED, CLUSTERED = 20_000, 70_000
+"""Rows of the two files of `large`; the second reaches beyond the first 65,536 positions."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def _plain(table: str) -> list[str]:
         f"DELETE FROM {table} WHERE id BETWEEN 2000 AND 2999",
         f"INSERT INTO {table} {rows(SMALL, SMALL + 1000, 1)}",
         f"UPDATE {table} SET name = concat(name, ' updated'), price = 0 WHERE id % 50 = 1",
-        _merge(table, 1000, 2200),
+        merge(table, 1000, 2200),
         f"DELETE FROM {table} WHERE name LIKE '% updated' AND id < 100",
     ]
 
@@ -43,18 +45,24 @@ def _parts(table: str) -> list[str]:
         f"INSERT INTO {table} {rows(0, SMALL, 2)}",
         f"DELETE FROM {table} WHERE id % 11 = 5",
         f"DELETE FROM {table} WHERE part = 'two words' AND id > 4000",
-        _merge(table, 1500, 2000),
+        merge(table, 1500, 2000),
         f"UPDATE {table} SET price = -1 WHERE part IN ('100%', 'x/y=z?&') AND id % 4 = 0",
         f"DELETE FROM {table} WHERE part = 'plain'",
     ]
 
 
+def scattered_or_clustered(scattered: str, start: int, stop: int) -> str:
+    """Return a condition on rows of the first file of `large`, and for positions of the second."""
+    return f"IF(id < {SCATTERED}, {scattered}, id BETWEEN {SCATTERED + start} AND {SCATTERED + stop})"
+
+
 def _large(table: str) -> list[str]:
     """One file with scattered deletes (bitset containers), one with clustered ones (runs, one past 65,536)."""
+    both = f"{rows(0, SCATTERED, 1)} UNION ALL {rows(SCATTERED, SCATTERED + CLUSTERED, 1)}"
     return [
-        f"INSERT INTO {table} {rows(0, 2 * LARGE, 2)}",
-        f"DELETE FROM {table} WHERE IF(id < {LARGE}, id % 3 = 0, id BETWEEN {LARGE + 1000} AND {LARGE + 67_000})",
-        f"DELETE FROM {table} WHERE IF(id < {LARGE}, id % 97 = 1, id BETWEEN {LARGE + 66_000} AND {LARGE + 68_000})",
+        f"INSERT INTO {table} {both}",
+        f"DELETE FROM {table} WHERE {scattered_or_clustered('id % 3 = 0', 1000, 67_000)}",
+        f"DELETE FROM {table} WHERE {scattered_or_clustered('id % 97 = 1', 66_000, 68_000)}",
     ]
 
 
@@ -69,7 +77,7 @@ def keyed(table: str) -> list[str]:
     ]
 
 
-def _merge(table: str, start: int, stop: int) -> str:
+def merge(table: str, start: int, stop: int) -> str:
     """Delete, update and insert rows by every fifth id: a third of those that match go."""
     return (
         f"MERGE INTO {table} t USING (SELECT id * 5 AS id, part, name, price, day FROM ({rows(start, stop, 1)})) s "

@@ -6,9 +6,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from interop.driver import GO, INTEROP, JAVA, Go, GoBleve, GoVellum, Java, JavaPaimon, PyPaimon, need
+
+if TYPE_CHECKING:
+    from interop.connectors import Key
+    from interop.truth import MadeTable
 
 
 @pytest.fixture(scope="session")
@@ -68,3 +74,11 @@ def vellum(tmp_path_factory: pytest.TempPathFactory) -> GoVellum:
 @pytest.fixture(scope="session")
 def bleve(tmp_path_factory: pytest.TempPathFactory) -> GoBleve:
     return GoBleve(go_scratch(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Key, MadeTable]:
+    """All tables of the Spark connectors; `make interop-spark` gets what makes them."""
+    from interop.connectors import make_tables  # reads whole tables, which needs more than the other programs do
+
+    return make_tables(tmp_path_factory.mktemp("connectors"))

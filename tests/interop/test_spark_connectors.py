@@ -1,14 +1,12 @@
 """Tables by the released Spark connectors: their vectors, applied here, leave exactly the rows that the engines return.
 
 `make interop-spark` gets the connectors; interop/spark/make_tables.py makes the tables, and writes down what is true.
+The latest state of each is looked at here; `test_tables` opens whole tables, at all states.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,8 @@ import pytest
 
 import dvcodec
 from dvcodec import delta, paimon
-from interop.driver import INTEROP, need
+from interop.connectors import PLAIN_TABLES, Key
+from interop.truth import MadeTable
 
 pytest.importorskip("pyspark")
 
@@ -39,14 +38,6 @@ pytestmark = [
 ]
 spark = in_spark.spark
 
-HERE = INTEROP / "spark"
-ENGINES = {".venv-4.1": ["iceberg", "delta", "paimon-library"], ".venv-3.5": ["paimon"]}
-"""Environments, each with a Spark of its own, and the engines that run there."""
-TABLES = [
-    *((engine, name) for engine in ("iceberg", "delta", "paimon") for name in ("plain", "parts", "large")),
-    ("paimon", "keyed"),
-    *(("paimon-library", f"{name}{bits}") for name in ("plain", "parts", "large", "keyed") for bits in (32, 64)),
-]
 COLUMNS = ["id", "part", "name", "price", "day"]
 
 
@@ -64,53 +55,17 @@ class Table:
     condition: str | None
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Table]:
-    """All tables, made anew by all engines."""
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    for environment in ENGINES:
-        need((HERE / environment / ".installed").is_file(), f"interop/spark/{environment}")
-    folder = tmp_path_factory.mktemp("connectors")
-    # What the tests' own Spark has set here is not for others.
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    running = [
-        subprocess.Popen(
-            [HERE / environment / "bin" / "python", HERE / "make_tables.py", folder, *engines],
-            env=own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for environment, engines in ENGINES.items()
-    ]
-    said = [process.communicate()[0] for process in running]
-    for process, text in zip(running, said, strict=True):
-        assert process.returncode == 0, text[-5000:]
-    return {key: read_truth(folder, *key) for key in TABLES}
+def latest(table: MadeTable) -> Table:
+    state = table.latest
+    live = state.rows().select(COLUMNS)
+    files = [{"path": path, "rows": rows} for path, rows in state.files.items()]
+    rows = in_order(live, live.schema)
+    return Table(table.engine, table.name, table.root, state.version, rows, files, state.vectors, state.condition)
 
 
-def read_truth(folder: Path, engine: str, name: str) -> Table:
-    truth = json.loads((folder / f"{engine}.json").read_text())
-    assert {table["name"] for table in truth["tables"]} == {name for other, name in TABLES if other == engine}
-    table = next(table for table in truth["tables"] if table["name"] == name)
-    latest = table["snapshots"][-1]
-    live = pq.read_table(folder / latest["live"], partitioning=None)
-    return Table(
-        engine,
-        name,
-        table["root"],
-        latest["version"],
-        in_order(live, live.schema),
-        latest["data_files"],
-        latest["vectors"],
-        latest["condition"],
-    )
-
-
-@pytest.fixture(params=TABLES, ids="-".join)
-def table(made: dict[tuple[str, str], Table], request: pytest.FixtureRequest) -> Table:
-    return made[request.param]
+@pytest.fixture(params=PLAIN_TABLES, ids="-".join)
+def table(made: dict[Key, MadeTable], request: pytest.FixtureRequest) -> Table:
+    return latest(made[request.param])
 
 
 def in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -251,9 +206,10 @@ def iceberg_places(containers: Iterable[str]) -> set[tuple[str, str, int]]:
     }
 
 
-def test_tables_are_what_they_are_made_for(made: dict[tuple[str, str], Table]) -> None:
+def test_tables_are_what_they_are_made_for(made: dict[Key, MadeTable]) -> None:
     """Guards the tests above: every engine replaced vectors, and made all kinds of containers and of paths."""
-    for (engine, name), table in made.items():
+    for engine, name in PLAIN_TABLES:
+        table = latest(made[engine, name])
         on_disk = [path for path in Path(table.root).rglob("*") if is_container(engine, path)]
         stored = [ref for path in on_disk for ref in dvcodec.sniff(path).vectors]
         assert len(stored) > len(table.vectors), f"{engine} {name}: no vector was superseded"

@@ -20,7 +20,7 @@ BORDERS = (0, 1, 127, 128, 2**16 - 3, 2**32 - 3, 2**40, 2**63 - 5, 2**64 - 400)
 
 # ---------------------------------------------------------------------- messages
 
-_TYPES = {"u64": 4, "u32": 13, "i32": 5, "str": 9, "bytes": 12, "bool": 8}
+_TYPES = {"u64": 4, "u32": 13, "i32": 5, "i64": 3, "str": 9, "bytes": 12, "bool": 8}
 _FILE = {
     "Range": "start=1:u64 end=2:u64",
     "RangeWithHoles": "start=1:u64 end=2:u64 holes=3:EncodedU64Array",
@@ -36,15 +36,21 @@ _FILE = {
     "VersionSequence": "+runs=1:VersionRun",
     "External": "path=1:str offset=2:u64 size=3:u64",
     "Marker": "",
-    "DataFile": "path=1:str +fields=2:i32 +column_indices=3:i32 major=4:u32 minor=5:u32",
+    "DataFile": "path=1:str +fields=2:i32 +column_indices=3:i32 major=4:u32 minor=5:u32 size=6:u64 ?base_id=7:u32",
+    "Overlay": "data_file=1:DataFile shared_offset_bitmap=2:bytes committed_version=3:u64",
     "DeletionFile": "file_type=1:u32 read_version=2:u64 id=3:u64 num_deleted_rows=4:u64 ?base_id=7:u32",
     "DataFragment": "id=1:u64 +files=2:DataFile deletion_file=3:DeletionFile physical_rows=4:u64"
     " *row_ids=5:bytes *external_row_ids=6:External"
     " *updated=7:bytes *external_updated=8:External *created=9:bytes *external_created=10:External"
-    " row_ids_column=12:Marker updated_column=13:Marker created_column=14:Marker",
+    " +overlays=11:Overlay row_ids_column=12:Marker updated_column=13:Marker created_column=14:Marker",
     "WriterVersion": "library=1:str version=2:str",
-    "Manifest": "+fragments=2:DataFragment version=3:u64 reader_flags=9:u64 writer_flags=10:u64"
-    " max_fragment_id=11:u32 transaction_file=12:str writer=13:WriterVersion next_row_id=14:u64",
+    "Timestamp": "seconds=1:i64 nanos=2:i32",
+    "BasePath": "id=1:u32 is_dataset_root=3:bool path=4:str",
+    "Manifest": "+fragments=2:DataFragment version=3:u64 timestamp=7:Timestamp reader_flags=9:u64 writer_flags=10:u64"
+    " max_fragment_id=11:u32 transaction_file=12:str writer=13:WriterVersion next_row_id=14:u64"
+    " +base_paths=18:BasePath ?transaction=21:u64 ?transaction_v14=23:u64",
+    "Transaction": "read_version=1:u64 uuid=2:str *append=100:Marker *delete=101:Marker *update=108:Marker"
+    " *fri=116:Marker *later=117:Marker",
 }
 """Messages as `name=number:type`: + is repeated, ? has presence, * is one of the fields that exclude each other."""
 

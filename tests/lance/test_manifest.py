@@ -29,7 +29,8 @@ from dvcodec import (
 )
 from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.deletions import Kind
-from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS, Stored
+from dvcodec.lance.fragments import Stored
+from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS
 
 from .craft import TOP, Seg, message, sequence_bytes
 
@@ -516,3 +517,30 @@ def test_dataset_in_a_folder_with_spaces(vectors: Path, tmp_path: Path) -> None:
     shutil.copytree(vectors / "lance" / "array", dataset)
     found = lance.read_manifest(lance.find_manifest(str(dataset)))
     assert found.fragments[0].deleted_rows(str(dataset)).cardinality == 4
+
+
+# ---------------------------------------------------------------------- time, transaction, base paths
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "expected"),
+    [(0, 0, 0), (1_700_000_000, 123_456_789, 1_700_000_000_123), (-1, 999_999_999, -1), (-2, 0, -2000)],
+)
+def test_timestamps(seconds: int, nanos: int, expected: int) -> None:
+    found = read(manifest(timestamp=message("Timestamp", seconds=seconds, nanos=nanos)))
+    assert found.timestamp_ms == expected
+    assert read(manifest()).timestamp_ms is None
+
+
+def test_where_the_transaction_is() -> None:
+    assert (read(manifest()).transaction_offset, read(manifest()).transaction_file) == (None, "")
+    assert read(manifest(transaction=0)).transaction_offset == 0
+    assert read(manifest(transaction_v14=7, transaction_file="3-x.txn")).transaction_offset == 7
+    assert read(manifest(transaction_file="3-x.txn")).transaction_file == "3-x.txn"
+
+
+def test_base_paths() -> None:
+    paths = [message("BasePath", id=2, path="/a", is_dataset_root=True), message("BasePath", path="s3://b")]
+    found = read(manifest(base_paths=paths))
+    assert found.base_paths == {2: lance.BasePath("/a", True), 0: lance.BasePath("s3://b", False)}
+    assert hash(found) == hash(read(manifest(base_paths=paths)))

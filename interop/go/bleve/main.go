@@ -197,5 +197,7 @@ func analyseDocument(made index.Document) {
 }
 
 func main() {
-	lines.Serve(map[string]lines.Operation{"index": create, "analyse": analyse, "search": search})
+	lines.Serve(map[string]lines.Operation{
+		"index": create, "analyse": analyse, "search": search, "life": life, "epochs": epochs,
+	})
 }

@@ -45,7 +45,7 @@ def _run(arguments: list[str]) -> int:
         from dvcodec.cli.app import app
         from dvcodec.cli.render import complain, speak_any_encoding
 
-        for commands in ("look", "manifest", "check", "change", "zap"):  # the order of the help page
+        for commands in ("look", "manifest", "check", "change", "tables", "zap"):  # the order of the help page
             import_module(f"dvcodec.cli.{commands}")
     except ImportError as err:
         if (err.name or "").partition(".")[0] not in ("typer", "rich"):

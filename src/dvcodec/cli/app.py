@@ -14,10 +14,28 @@ from dvcodec._version import __version__
 from dvcodec.cli.render import complain, counted, track
 from dvcodec.cli.targets import Opened, Target, expand, open_target
 from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
+from dvcodec.io import SinkTarget
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
 
-__all__ = ["DataFile", "DataFiles", "Json", "Name", "Names", "Output", "Rows", "To", "Tour", "app", "label", "opened"]
+__all__ = [
+    "STDOUT",
+    "DataFile",
+    "DataFiles",
+    "Json",
+    "Name",
+    "Names",
+    "Output",
+    "Rows",
+    "To",
+    "Tour",
+    "app",
+    "label",
+    "opened",
+    "sink_of",
+]
+
+STDOUT = "-"
 
 
 class _Group(TyperGroup):
@@ -144,6 +162,11 @@ def opened(names: list[str], what: str) -> Iterator[Opened]:
             else:
                 yield found
     tour.tell_passed_over()
+
+
+def sink_of(output: str) -> SinkTarget:
+    """Return what to write to: standard output for ``-``."""
+    return sys.stdout.buffer if output == STDOUT else output
 
 
 def label(found: Opened, ref: VectorRef) -> str:

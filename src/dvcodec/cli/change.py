@@ -13,19 +13,17 @@ from typing import Annotated, Any, cast
 import typer
 
 from dvcodec import delta, iceberg, paimon, puffin
-from dvcodec.cli.app import DataFiles, Json, Name, Names, Output, To, app, opened
+from dvcodec.cli.app import STDOUT, DataFiles, Json, Name, Names, Output, To, app, opened, sink_of
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
 from dvcodec.cli.targets import only, open_source_of
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SinkTarget, Source, is_url
+from dvcodec.io import Source, is_url
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
 from dvcodec.ops.algebra import merge as merge_rows
 from dvcodec.ops.sniff import sniff_source
-
-_STDOUT = "-"
 
 
 def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
@@ -114,7 +112,7 @@ def merge(
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         raise UsageError("a Puffin file names the data file of every vector: give --data-file")
-    _show_written(kind, conversion.write(kind, _sink(output), vectors), output, as_json)
+    _show_written(kind, conversion.write(kind, sink_of(output), vectors), output, as_json)
 
 
 @app.command()
@@ -124,7 +122,7 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
     with open_source_of(only(target)) as source:
         if kind == "puffin" and not data_files:
             _need_names(source)
-        written = conversion.convert(source, kind, _sink(output), data_files=data_files or None)
+        written = conversion.convert(source, kind, sink_of(output), data_files=data_files or None)
     _show_written(kind, written, output, as_json)
 
 
@@ -144,13 +142,9 @@ def _need_names(source: Source) -> None:
         )
 
 
-def _sink(output: str) -> SinkTarget:
-    return sys.stdout.buffer if output == _STDOUT else output
-
-
 def _commit_values(location: DvLocation) -> dict[str, Any]:
     """What the table's metadata has to say of a vector: a manifest entry, a descriptor, or Paimon's metadata."""
-    if location.path == _STDOUT:
+    if location.path == STDOUT:
         return {}
     if location.format.startswith("paimon") and location.data_file is not None:
         return {"deletion_vector_meta": asdict(paimon.DeletionVectorMeta.from_location(location))}
@@ -165,9 +159,9 @@ def _commit_values(location: DvLocation) -> dict[str, Any]:
 
 
 def _show_written(kind: conversion.Target, locations: list[DvLocation], output: str, as_json: bool) -> None:
-    if output == _STDOUT:  # the file itself went there
+    if output == STDOUT:  # the file itself went there
         with redirect_stdout(sys.stderr):
-            _show_locations(kind, [replace(location, path=_STDOUT) for location in locations], output, as_json)
+            _show_locations(kind, [replace(location, path=STDOUT) for location in locations], output, as_json)
     else:
         _show_locations(kind, locations, output, as_json)
 
@@ -222,8 +216,8 @@ def rewrite_paths(
                 raise UsageError(f"{source.name}: no data file's path begins with {old}")
         else:
             mapping = dict(_pair(text, paths, source.name) for text in pairs or [])
-        changed = puffin.rewrite_paths(source, _sink(output), mapping)
-    with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
+        changed = puffin.rewrite_paths(source, sink_of(output), mapping)
+    with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
 
 

@@ -16,13 +16,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
 
 __all__ = [
+    "NOTHING",
     "Table",
     "bytes_text",
     "complain",
     "console",
     "counted",
+    "counter",
     "density_strip",
     "number",
     "plain",
@@ -31,6 +34,7 @@ __all__ = [
     "say",
     "share_bar",
     "share_text",
+    "shares_strip",
     "speak_any_encoding",
     "track",
 ]
@@ -39,7 +43,6 @@ T = TypeVar("T")
 
 STRIP_WIDTH = 32
 BAR_WIDTH = 64
-NOTHING = "–"  # noqa: RUF001
 _BARS = "▁▂▃▄▅▆▇█"
 _NONE_HERE = "·"
 # Few to many deleted rows, readable on dark and on light ground.
@@ -68,16 +71,6 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
 
 
-def plain(text: str) -> str:
-    """Return text on one line and without a word to the terminal: what does not print is shown as an escape.
-
-    File names and the paths inside of files may hold anything.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def say(*parts: str | tuple[str, str]) -> None:
     """Print parts, each text or (text, style), on one line that is not folded; text is no markup."""
     line = Text()
@@ -99,32 +92,6 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
-def number(value: int | None) -> str:
-    """1,234,567, or an en dash for nothing."""
-    return NOTHING if value is None else f"{value:,}"
-
-
-def counted(count: int, what: str) -> str:
-    """Return the number of things: 1 file, 2 files, no files."""
-    return f"{f'{count:,}' if count else 'no'} {what}{'' if count == 1 else 's'}"
-
-
-def share_text(value: float | None) -> str:
-    """Return a share as a percentage with three significant digits."""
-    return NOTHING if value is None else f"{100 * value:.3g} %"
-
-
-def bytes_text(value: float | None) -> str:
-    """Bytes with a unit, with three significant digits."""
-    if value is None:
-        return NOTHING
-    units = ["GiB", "MiB", "KiB", "B"]
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        units.pop()
-    return f"{value:.3g} {units[-1]}" if value < 999.5 else f"{value:.0f} {units[-1]}"
-
-
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
     """Draw where in the data file the deleted rows lie: one bar for each slice, its height the share deleted there.
 
@@ -138,12 +105,25 @@ def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP
     width = min(width, stop)
     edges = [stop * i // width for i in range(width + 1)]
     for count, start, end in zip(rows.histogram(stop, width).tolist(), edges[:-1], edges[1:], strict=True):
-        if not count:
-            strip.append(_NONE_HERE, "dim")
-            continue
-        level = min(count * len(_BARS) // (end - start), len(_BARS) - 1)
-        strip.append(_BARS[level], _COLOURS[level])
+        _draw(strip, count * len(_BARS) // (end - start) if count else None)
     return strip
+
+
+def shares_strip(shares: Sequence[float]) -> Text:
+    """Draw the deleted shares, 0 to 1, of equal slices of a data file as `density_strip` does; nothing if unknown."""
+    strip = Text()
+    for share in shares:
+        _draw(strip, int(share * len(_BARS)) if share else None)
+    return strip if shares else strip.append(NOTHING)
+
+
+def _draw(strip: Text, level: int | None) -> None:
+    """Append one slice: its height, 0 for the lowest; None if nothing is deleted there."""
+    if level is None:
+        strip.append(_NONE_HERE, "dim")
+    else:
+        level = min(level, len(_BARS) - 1)
+        strip.append(_BARS[level], _COLOURS[level])
 
 
 def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:
@@ -233,11 +213,31 @@ def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
 @contextmanager
 def progress(steps: int, what: str, *, silent: bool) -> Iterator[Callable[[], None]]:
     """Show a progress bar as `track` does; call what this yields after each step."""
-    if steps < 2 or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
-        yield lambda: None
+    with _bar(what, show=steps > 1, silent=silent) as bar:
+        if bar is None:
+            yield lambda: None
+            return
+        task = bar.add_task("", total=steps)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def counter(what: str, *, silent: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar as `track` does; call what this yields with how many steps are done, and of how many."""
+    with _bar(what, show=True, silent=silent) as bar:
+        if bar is None:
+            yield lambda _done, _total: None
+            return
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _bar(what: str, *, show: bool, silent: bool) -> Iterator[Progress | None]:
+    if not show or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
+        yield None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # redirect_stdout would send the output to the terminal of standard error
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("", total=steps)
-        yield lambda: bar.advance(task)
+        yield bar

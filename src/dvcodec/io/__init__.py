@@ -5,7 +5,7 @@ A source is anything that can be read by (offset, size): bytes, a path, an open 
 """
 
 from dvcodec.io.sink import Sink, SinkFile, SinkTarget, open_sink, remove, target_name
-from dvcodec.io.source import RandomAccess, Source, SourceTarget, list_names, open_source, read_window
+from dvcodec.io.source import RandomAccess, Source, SourceTarget, hold_source, list_names, open_source, read_window
 from dvcodec.io.target import is_url
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "SinkTarget",
     "Source",
     "SourceTarget",
+    "hold_source",
     "is_url",
     "list_names",
     "open_sink",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import BinaryIO, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -15,7 +17,7 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["RandomAccess", "Source", "SourceTarget", "list_names", "open_source", "read_window"]
+__all__ = ["RandomAccess", "Source", "SourceTarget", "hold_source", "list_names", "open_source", "read_window"]
 
 
 @runtime_checkable
@@ -69,22 +71,62 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
         UsageError: not a source.
         OSError: it cannot be opened.
     """
-    if isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (
-        isinstance(target, (str, os.PathLike, Source)) or hasattr(target, "read")
+    if isinstance(target, (str, os.PathLike)):
+        held = _HELD.get().get(os.fspath(target))
+        local = local_path(target)
+        if held is not None:
+            yield held
+        elif local is None:
+            yield _remote(str(target), name)
+        else:
+            with local.open("rb") as file:
+                yield _file_source(file, name or str(local))
+    elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (
+        isinstance(target, Source) or hasattr(target, "read")
     ):
         view = as_view(cast("BytesLike", target))
         yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
     elif isinstance(target, Source) and not hasattr(target, "seek"):  # fsspec's files have name and size too
         yield target
-    elif isinstance(target, (str, os.PathLike)):
-        local = local_path(target)
-        if local is None:
-            yield _remote(str(target), name)
-        else:
-            with local.open("rb") as file:
-                yield _file_source(file, name or str(local))
     else:
         yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
+
+
+_HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=MappingProxyType({}))
+
+
+@contextmanager
+def hold_source(target: str, ahead: tuple[int, int] | None = None) -> Iterator[Source]:
+    """Open a path or URL once for all who open it within the block, in this thread: `open_source` gives them this one.
+
+    For many ranges of one file, each read by who knows nothing of the others: a remote file is asked for its size once.
+
+    Args:
+        target: path or URL, spelled as it will be opened.
+        ahead: offset and size of a range to be read at once; ranges in it are then cut out of that.
+
+    Raises:
+        Truncated: `ahead` is not in the file.
+        OSError: it cannot be opened.
+    """
+    with open_source(target) as source:
+        held = source if ahead is None else _read_ahead(source, *ahead)
+        token = _HELD.set({**_HELD.get(), target: held})
+        try:
+            yield held
+        finally:
+            _HELD.reset(token)
+
+
+def _read_ahead(source: Source, start: int, size: int) -> Source:
+    data = source.read(start, size)
+
+    def fetch(offset: int, count: int) -> memoryview:
+        if start <= offset and offset + count <= start + size:
+            return data[offset - start : offset - start + count]
+        return source.read(offset, count)
+
+    return _RangeSource(source.name, source.size, fetch)
 
 
 def _file_source(file: BinaryIO, name: str) -> Source:

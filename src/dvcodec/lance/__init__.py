@@ -1,8 +1,8 @@
 """Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest that names them.
 
 `row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, in the protobuf
-form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` cuts all of them out of a dataset, and `check`
-holds the ids of its fragments against each other.
+form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and its `fragments` cut all of them out of a
+dataset, `transactions` tells what made a version, and `check` holds the ids of the fragments against each other.
 """
 
 from dvcodec.lance.addresses import (
@@ -17,8 +17,9 @@ from dvcodec.lance.addresses import (
 from dvcodec.lance.arrays import EncodedArray
 from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
 from dvcodec.lance.deletions import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance.fragments import DataFile, Fragment
 from dvcodec.lance.manifest import (
-    Fragment,
+    BasePath,
     Manifest,
     find_manifest,
     manifest_name,
@@ -27,12 +28,15 @@ from dvcodec.lance.manifest import (
 )
 from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, rechunk
 from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.transactions import read_operation
 from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions
 
 __all__ = [
     "TOMBSTONE_ADDRESS",
     "TOMBSTONE_FRAGMENT",
     "Array",
+    "BasePath",
+    "DataFile",
     "DeletionFile",
     "EncodedArray",
     "Fragment",
@@ -59,6 +63,7 @@ __all__ = [
     "manifest_version",
     "read_deletion_file",
     "read_manifest",
+    "read_operation",
     "rechunk",
     "row_addresses",
     "split_row_addresses",

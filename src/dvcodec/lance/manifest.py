@@ -1,8 +1,8 @@
-"""Lance's manifest, as far as rows are concerned: fragments, their row ids, versions and deletion files.
+"""Lance's manifest, as far as rows are concerned: its fragments, and where their files are.
 
-Specification: Lance's ``table.proto``, messages ``Manifest`` and ``DataFragment``; Rust module ``io/manifest.rs``::
+Specification: Lance's ``table.proto``, message ``Manifest``; Rust module ``io/manifest.rs``::
 
-    [u32 LE size, index section] [u32 LE size, transaction]          both optional, not looked at here
+    [u32 LE size, index section] [u32 LE size, transaction]          both optional; the first is not looked at here
     u32 LE size | Manifest                                           <- position
     i64 LE position | u16 LE major | u16 LE minor | "LANC"
 
@@ -12,24 +12,21 @@ Names: ``_versions/<version>.manifest`` (V1), ``_versions/<2**64 - 1 - version, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, Unsupported, UsageError
+from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, list_names, open_source, read_window
 from dvcodec.lance import wire
-from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
-from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
-from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
+from dvcodec.lance.fragments import Fragment, decode_fragment
 
 __all__ = [
     "FLAG_STABLE_ROW_IDS",
-    "Fragment",
+    "BasePath",
     "Manifest",
-    "Stored",
     "find_manifest",
     "manifest_name",
     "manifest_version",
@@ -42,114 +39,22 @@ FLAG_STABLE_ROW_IDS = 2
 _NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _TOP = 2**64 - 1
 _V2_DIGITS = 20
-_SPILL_COLUMNS = {
-    -3: "_rowid",
-    -4: "_row_created_at_version",
-    -5: "_row_last_updated_at_version",
-}
-"""Field ids by which a data file says that it holds a spilled sequence, and the hidden column's name."""
+_TRANSACTION_SECTION = (21, 23)
+"""Field of the inline transaction's position: that of the published ``table.proto``, and the one pylance 14 writes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Where a sequence of a fragment is.
+class BasePath:
+    """A folder outside of the dataset's own in which files of it lie: what a shallow clone, or a branch, stands on.
 
     Attributes:
-        inline: its bytes, if they are in the manifest.
-        offset: byte offset of `inline` in the manifest file.
-        elsewhere: in words, where it is otherwise: a hidden column of a data file, or a file of its own.
+        path: absolute path or URL.
+        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files lie
+            directly in it.
     """
 
-    inline: bytes | None = None
-    offset: int = 0
-    elsewhere: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """One fragment of a dataset version.
-
-    Attributes:
-        id: of the fragment.
-        physical_rows: rows in its data files, deleted ones included; 0 where the writer did not say.
-        row_ids: where its row-id sequence is, None without stable row ids.
-        created_at: where its sequence of creating versions is, None without.
-        last_updated_at: where its sequence of updating versions is, None without.
-        deletion_file: its deletion file, None without deleted rows.
-        source: name of the manifest, for errors.
-    """
-
-    id: int
-    physical_rows: int
-    row_ids: Stored | None = None
-    created_at: Stored | None = None
-    last_updated_at: Stored | None = None
-    deletion_file: DeletionFile | None = None
-    source: str | None = None
-
-    def row_id_sequence(self) -> RowIdSequence:
-        """Decode the row ids: as many as there are physical rows.
-
-        Raises:
-            UsageError: the dataset has no stable row ids.
-            Unsupported: they are not in the manifest; the message says where they are.
-            DecodeError: the sequence is not sound, or not of `physical_rows` ids.
-        """
-        data, offset = self._bytes(self.row_ids, "row ids")
-        sequence = decode_row_ids(data, source=self.source, base=offset)
-        self._check_count(sequence.count, "row ids", offset)
-        return sequence
-
-    def created_at_versions(self) -> RowDatasetVersionSequence:
-        """Decode the versions in which the rows were created; errors as in `row_id_sequence`."""
-        return self._versions(self.created_at, "creating versions")
-
-    def last_updated_at_versions(self) -> RowDatasetVersionSequence:
-        """Decode the versions in which the rows were last updated; errors as in `row_id_sequence`."""
-        return self._versions(self.last_updated_at, "updating versions")
-
-    def deleted_rows(self, dataset: str, *, limits: Limits = DEFAULT_LIMITS) -> RowSet:
-        """Read the deletion file below the dataset's folder and hold it against the manifest.
-
-        Raises:
-            Unsupported: it lies under another base path.
-            DecodeError: it is not sound.
-        """
-        if self.deletion_file is None:
-            return RowSet()
-        if self.deletion_file.base_id is not None:
-            what = f"deletion file of fragment {self.id}"
-            raise Unsupported(what, source=self.source, actual=f"base path {self.deletion_file.base_id}")
-        return read_deletion_file(
-            self.deletion_file.path(dataset),
-            num_deleted_rows=self.deletion_file.num_deleted_rows,
-            physical_rows=self.physical_rows or None,
-            limits=limits,
-        )
-
-    def _versions(self, stored: Stored | None, what: str) -> RowDatasetVersionSequence:
-        data, offset = self._bytes(stored, what)
-        sequence = decode_versions(data, source=self.source, base=offset)
-        self._check_count(sequence.count, what, offset)
-        return sequence
-
-    def _bytes(self, stored: Stored | None, what: str) -> tuple[bytes, int]:
-        if stored is None:
-            raise UsageError(f"fragment {self.id} has no {what}")
-        if stored.inline is None:
-            what = f"{what} of fragment {self.id}"
-            raise Unsupported(what, source=self.source, expected="in the manifest", actual=stored.elsewhere)
-        return stored.inline, stored.offset
-
-    def _check_count(self, count: int, what: str, offset: int) -> None:
-        if self.physical_rows and count != self.physical_rows:
-            raise NotCanonical(
-                f"{what} of fragment {self.id}",
-                source=self.source,
-                offset=offset,
-                expected=f"{self.physical_rows} (physical rows)",
-                actual=count,
-            )
+    path: str
+    is_dataset_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +68,11 @@ class Manifest:
         reader_flags: features that a reader has to know; 2 are stable row ids.
         writer_flags: features that a writer has to know.
         writer: library and version that wrote it, empty where it did not say.
+        base_paths: by the id that files name them by.
+        timestamp_ms: when it was made, milliseconds since 1970 UTC; None where the writer did not say.
+        transaction_file: name of the transaction's file in ``_transactions``, empty without.
+        transaction_offset: where the transaction is in the manifest's own file, None if it is not; see
+            `read_operation`.
     """
 
     version: int
@@ -171,6 +81,10 @@ class Manifest:
     reader_flags: int
     writer_flags: int
     writer: str
+    base_paths: Mapping[int, BasePath] = field(default_factory=dict, hash=False)
+    timestamp_ms: int | None = None
+    transaction_file: str = ""
+    transaction_offset: int | None = None
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -249,100 +163,60 @@ def _manifest(cursor: Cursor) -> Manifest:
     numbers = {3: 0, 9: 0, 10: 0, 14: 0}
     fragments: list[Fragment] = []
     writer: list[str] = []
+    bases: dict[int, BasePath] = {}
+    moment: list[Cursor] = []
+    transaction_file, transaction_offset = "", None
     for entry in wire.fields(cursor):
         if entry.number == 2:
-            fragments.append(_fragment(entry.window(cursor, "fragment")))
+            fragments.append(decode_fragment(entry.window(cursor, "fragment")))
         elif entry.number in numbers:
             numbers[entry.number] = entry.integer(cursor, f"field {entry.number} of the manifest")
+        elif entry.number == 7:
+            moment.append(entry.window(cursor, "timestamp"))
+        elif entry.number == 12:
+            transaction_file = entry.text(cursor, "transaction file")
         elif entry.number == 13:
             window = entry.window(cursor, "writer")
             writer = [part.text(window, "writer") for part in wire.fields(window) if part.number in (1, 2)]
+        elif entry.number == 18:
+            bases |= _base_path(entry.window(cursor, "base path"))
+        elif entry.number in _TRANSACTION_SECTION:
+            transaction_offset = entry.integer(cursor, "position of the transaction")
     version, reader_flags, writer_flags, next_row_id = numbers.values()
-    return Manifest(version, tuple(fragments), next_row_id, reader_flags, writer_flags, " ".join(writer))
+    return Manifest(
+        version,
+        tuple(fragments),
+        next_row_id,
+        reader_flags,
+        writer_flags,
+        " ".join(writer),
+        bases,
+        _milliseconds(moment) if moment else None,
+        transaction_file,
+        transaction_offset,
+    )
 
 
-_SEQUENCES = {
-    5: "row_ids", 6: "row_ids", 12: "row_ids",
-    7: "last_updated_at", 8: "last_updated_at", 13: "last_updated_at",
-    9: "created_at", 10: "created_at", 14: "created_at",
-}  # fmt: skip
-"""Fields of ``DataFragment`` that hold a sequence: inline, in a file of its own, or spilled to a hidden column."""
-_INLINE, _EXTERNAL = (5, 7, 9), (6, 8, 10)
-_COLUMN_OF = {12: -3, 13: -5, 14: -4}
-
-
-def _fragment(cursor: Cursor) -> Fragment:
-    numbers = {1: 0, 4: 0}
-    sequences: dict[str, Stored] = {}
-    spilled: list[int] = []
-    columns: dict[int, str] = {}
-    deletion: list[Cursor] = []
-    for entry in wire.fields(cursor):
-        number = entry.number
-        if number in numbers:
-            numbers[number] = entry.integer(cursor, f"field {number} of a fragment")
-        elif number == 2:
-            columns |= _hidden_columns(entry.window(cursor, "data file"))
-        elif number == 3:
-            deletion.append(entry.window(cursor, "deletion file"))
-        elif number in _INLINE:
-            window = entry.window(cursor, _SEQUENCES[number])
-            sequences[_SEQUENCES[number]] = Stored(bytes(window.view), window.base)
-        elif number in _EXTERNAL:
-            sequences[_SEQUENCES[number]] = Stored(elsewhere=_external(entry.window(cursor, _SEQUENCES[number])))
-        elif number in _COLUMN_OF:
-            entry.window(cursor, _SEQUENCES[number])
-            spilled.append(number)
-    for number in spilled:
-        field_id = _COLUMN_OF[number]
-        where = columns.get(field_id, "no data file names it")
-        elsewhere = f"spilled to the column {_SPILL_COLUMNS[field_id]} (field id {field_id}) of {where}"
-        sequences[_SEQUENCES[number]] = Stored(elsewhere=elsewhere)
-    file = _deletion_file(deletion, numbers[1]) if deletion else None
-    return Fragment(numbers[1], numbers[4], **sequences, deletion_file=file, source=cursor.source)
-
-
-def _hidden_columns(cursor: Cursor) -> dict[int, str]:
-    """Return the hidden columns that a data file holds: field id -> path of the file."""
-    path = ""
-    ids: list[int] = []
+def _base_path(cursor: Cursor) -> dict[int, BasePath]:
+    number, path, is_root = 0, "", False
     for entry in wire.fields(cursor):
         if entry.number == 1:
-            path = entry.text(cursor, "path of a data file")
-        elif entry.number == 2:
-            if isinstance(entry.value, int):
-                ids.append(entry.value)
-                continue
-            packed = entry.window(cursor, "fields of a data file")
-            while packed.remaining:
-                ids.append(packed.uvarint("field id"))
-    # An int32 below zero is written as the 64-bit varint of the same value.
-    signed = (value - (1 << 64) if value >> 63 else value for value in ids)
-    return {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
-
-
-def _external(cursor: Cursor) -> str:
-    path, offset, size = "", 0, 0
-    for entry in wire.fields(cursor):
-        if entry.number == 1:
-            path = entry.text(cursor, "path of a sequence")
-        elif entry.number == 2:
-            offset = entry.integer(cursor, "offset of a sequence")
+            number = entry.integer(cursor, "id of a base path")
         elif entry.number == 3:
-            size = entry.integer(cursor, "size of a sequence")
-    return f"in the file {path}, {size} bytes at byte {offset}"
+            is_root = bool(entry.integer(cursor, "kind of a base path"))
+        elif entry.number == 4:
+            path = entry.text(cursor, "base path")
+    return {number: BasePath(path, is_root)}
 
 
-def _deletion_file(parts: list[Cursor], fragment: int) -> DeletionFile:
-    values = dict.fromkeys((1, 2, 3, 4, 7), 0)
-    base_id: int | None = None
+def _milliseconds(parts: list[Cursor]) -> int:
+    """Read a ``google.protobuf.Timestamp``: seconds, an int64, and nanoseconds."""
+    seconds = nanoseconds = 0
     for cursor in parts:
         for entry in wire.fields(cursor):
-            if entry.number in values:
-                values[entry.number] = entry.integer(cursor, f"field {entry.number} of a deletion file")
-                base_id = values[7] if entry.number == 7 else base_id
-    if values[1] >= len(KINDS):
-        raise parts[0].error(
-            Unsupported, "kind of a deletion file", at=0, expected="0 (arrow) or 1 (bitmap)", actual=values[1]
-        )
-    return DeletionFile(KINDS[values[1]], fragment, values[2], values[3], values[4], base_id)
+            if entry.number == 1:
+                value = entry.integer(cursor, "seconds of a timestamp")
+                seconds = value - (1 << 64) if value >> 63 else value
+            elif entry.number == 2:
+                nanoseconds = entry.integer(cursor, "nanoseconds of a timestamp")
+    return seconds * 1000 + nanoseconds // 1_000_000

@@ -25,7 +25,7 @@ from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
 from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
 
-__all__ = ["TARGETS", "Target", "convert", "portable_frame", "write"]
+__all__ = ["TARGETS", "Target", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
 
 Target: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(Target)
@@ -100,11 +100,16 @@ def write(
         )
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
-    frames = (StoredFrame(path, rows.cardinality, _encode(rows, to, path)) for path, rows in vectors.items())
+    frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
     return _write_frames(to, sink, frames, created_by)
 
 
-def _encode(rows: RowSet, to: Target, name: object) -> bytes:
+def encode_frame(rows: RowSet, to: Target, name: object) -> bytes:
+    """Encode the frame that a target holds.
+
+    Raises:
+        UsageError: rows that do not fit; the message calls the vector `name`.
+    """
     if to != "paimon32":
         return iceberg.encode(rows, gap_keys=_dense(rows))
     try:
@@ -145,16 +150,23 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
     for ref in refs:
         found = read_vector(source, ref, limits=limits)
-        yield StoredFrame(ref.data_file, found.cardinality, _stored(found, ref, to))
+        name = ref.data_file or f"at byte {ref.offset}"
+        yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
 
 
-def _stored(found: Vector, ref: VectorRef, to: Target) -> BytesLike:
+def frame_for(found: Vector, to: Target, name: object) -> BytesLike:
+    """Return a vector as the frame that a target holds: its own bytes, checked, where it has them.
+
+    Raises:
+        NotCanonical: the vector is not sound.
+        UsageError: rows that do not fit; the message calls the vector `name`.
+    """
     if to != "paimon32":
         return portable_frame(found)
     if found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
         found.check()
         return found.frame.data
-    return _encode(found.load(), to, ref.data_file or f"at byte {ref.offset}")
+    return encode_frame(found.load(), to, name)
 
 
 def portable_frame(found: Vector) -> BytesLike:

@@ -25,6 +25,7 @@ from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES, Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Vector
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, remove, target_name
 from dvcodec.io.frames import MAX_FILE_BYTES, check_version, read_frames, write_frames
 from dvcodec.paimon.vectors import MAGICS, Bits, encode, magic_of
@@ -34,6 +35,7 @@ __all__ = [
     "DeletionVectorMeta",
     "IndexFile",
     "load",
+    "load_vector",
     "read_deletion_vectors",
     "write_deletion_vectors",
     "write_index_files",
@@ -122,6 +124,17 @@ def load(
         DecodeError: no sound vector there, or not of that length or cardinality.
         OSError: the file cannot be opened.
     """
+    return load_vector(source, meta, limits=limits, verify_checksum=verify_checksum).load()
+
+
+def load_vector(
+    source: SourceTarget,
+    meta: DeletionVectorMeta,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> Vector:
+    """`load` without expanding the rows: for who wants numbers of the vector too."""
     with open_source(source) as opened:
         return vector.read(
             _frame_at(opened, meta, limits),
@@ -130,7 +143,7 @@ def load(
             cardinality=meta.cardinality,
             limits=limits,
             verify_checksum=verify_checksum,
-        ).load()
+        )
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:

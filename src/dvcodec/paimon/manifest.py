@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dvcodec.core import avro
+from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -276,58 +277,7 @@ def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cur
 
 
 def _check_schema(schema: object, cursor: Cursor) -> None:
-    """Check that the writer's schema is one of the known generations.
-
-    A file brings its schema along, and a made-up one can have records without a byte, or without an end: what is
-    checked here bounds what reading the records can take.
-    """
-    problem = _differs(schema, SCHEMA, required=_OLDEST)
+    """Check that the writer's schema is one of the known generations."""
+    problem = differs(schema, SCHEMA, required=_OLDEST)
     if problem:
         raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
-
-
-_NUMBERS = ("int", "long")
-_PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
-
-
-def _unwrapped(kind: Any) -> tuple[Any, bool]:
-    """Return a type without the union that makes it nullable, and whether there was one; primitives by name alone."""
-    nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
-    if nullable:
-        kind = next((option for option in kind if option != "null"), "null")
-    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES and "logicalType" not in kind:
-        kind = kind["type"]
-    return kind, nullable
-
-
-def _differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
-    """Say where a type is not the known one. Numbers may be int or long; fields may stand in any order."""
-    found, nullable = _unwrapped(found)
-    known, may_be_null = _unwrapped(known)
-    if nullable and not may_be_null:
-        return "nullable"
-    if isinstance(known, str):
-        same = found == known or (known in _NUMBERS and found in _NUMBERS)
-        return None if same else f"{found!r:.60} in place of {known}"
-    if not isinstance(found, dict) or found.get("type") != known["type"]:
-        return f"{found!r:.60} in place of a {known['type']}"
-    if known["type"] == "array":
-        return _differs(found.get("items"), known["items"])
-    fields = found.get("fields")
-    if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
-        return "a record without fields"
-    names = [entry.get("name") for entry in fields]
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return "fields without names, or two of one name"
-    types = {entry["name"]: entry.get("type") for entry in fields}
-    for i, entry in enumerate(known["fields"]):
-        if entry["name"] not in types:
-            if "default" in entry or (required is not None and i >= required):
-                continue
-            return f"no field {entry['name']}"
-        problem = _differs(types.pop(entry["name"]), entry["type"])
-        if problem:
-            return f"field {entry['name']}: {problem}"
-    # What is not known may be there, as far as it is null, and as far as reading it is bounded.
-    strange = next((name for name, kind in types.items() if _unwrapped(kind)[0] not in _PRIMITIVES), None)
-    return None if strange is None else f"field {strange} of type {types[strange]!r:.60}"

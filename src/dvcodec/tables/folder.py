@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from dvcodec.io import is_url, list_names, open_source
 from dvcodec.io.paths import join, same_key
@@ -26,10 +28,12 @@ class StoredFile:
     Attributes:
         location: where it can be opened.
         size: bytes.
+        modified_ms: when it was written last, milliseconds since 1970 UTC; None where the storage does not say.
     """
 
     location: str
     size: int
+    modified_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ class Folder:
         with remote_errors(self.location):
             found = filesystem.find(root, detail=True)
         for path, info in found.items():
-            yield StoredFile(self.join(str(path)[len(str(root)) :].strip("/")), int(info.get("size") or 0))
+            below = str(path)[len(str(root)) :].strip("/")
+            yield StoredFile(self.join(below), int(info.get("size") or 0), _modified(info))
 
 
 def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:
@@ -117,7 +122,19 @@ def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(here, Path(entry.path))
             elif entry.is_file():
-                yield StoredFile(here, entry.stat().st_size)
+                found = entry.stat()
+                yield StoredFile(here, found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _modified(info: Mapping[str, Any]) -> int | None:
+    """Find the time in what a store says of a file: each calls it something else."""
+    for name in ("mtime", "LastModified", "last_modified", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            value = value.timestamp()
+        if isinstance(value, (int, float)):
+            return int(value * 1000)
+    return None
 
 
 def _key(folder: str) -> str:

@@ -227,6 +227,16 @@ class Table(ABC):
             OSError: its file cannot be read.
         """
 
+    def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: ARG002
+        """Say what else than its deletion vector keeps rows of a data file from being live; None if nothing does.
+
+        Equality deletes, or records that readers have to merge first: what no vector expresses.
+
+        Raises:
+            DecodeError: the metadata is not sound.
+        """
+        return None
+
     @abstractmethod
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check what a file of vectors says of itself against the metadata's records of `vectors`, all in that file.

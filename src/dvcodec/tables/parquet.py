@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import MissingExtra, NotCanonical
+from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, Unsupported
 from dvcodec.io import RandomAccess, open_source
 
 if TYPE_CHECKING:
@@ -17,12 +17,17 @@ __all__ = ["open_parquet", "physical_batches"]
 
 
 @contextmanager
-def open_parquet(location: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file (path or URL) by byte ranges.
+def open_parquet(location: str, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file by byte ranges.
+
+    Args:
+        location: path or URL.
+        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 become others without a word.
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        NotCanonical: it is no Parquet file.
+        NotCanonical: it is no Parquet file, or what is read of it in the block is damaged.
+        Unsupported: it uses what pyarrow does not know.
         OSError: it cannot be read.
     """
     try:
@@ -32,12 +37,29 @@ def open_parquet(location: str) -> Iterator[pq.ParquetFile]:
         raise MissingExtra("pyarrow", "tables") from None
     with open_source(location) as source:
         try:
-            file = pq.ParquetFile(pa.PythonFile(RandomAccess(source), mode="r"))
-        except pa.ArrowInvalid as err:
-            told = str(err).partition("\n")[0]
-            raise NotCanonical("Parquet file", source=location, expected="a readable footer", actual=told) from None
-        with file:
-            yield file
+            with _damage("Parquet file", "a readable footer"):
+                opened = pa.PythonFile(RandomAccess(source), mode="r")
+                file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96_unit)
+            with file, _damage("Parquet file", "readable values"):
+                yield file
+        except DecodeError as err:
+            err.source = err.source or location
+            raise
+
+
+@contextmanager
+def _damage(what: str, expected: str) -> Iterator[None]:
+    """Turn what pyarrow raises for damaged bytes into errors of this library."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # names of columns are decoded when looked at
+        # Damage is an OSError too, one that no system call and no store has caused.
+        if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
+            raise
+        kind = Unsupported if isinstance(err, pa.ArrowNotImplementedError) else NotCanonical
+        raise kind(what, expected=expected, actual=str(err).partition("\n")[0]) from None
 
 
 def physical_batches(
@@ -55,21 +77,16 @@ def physical_batches(
     Raises:
         NotCanonical: a row group has other rows than it says, or cannot be decoded.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     names = None if columns is None else list(columns)
     start = 0
     for group in range(file.metadata.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
         at = start
         batches = _nothing(rows, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
-        try:
+        with _damage(f"row group {group}", "readable pages"):
             for batch in batches:
                 yield at, batch
                 at += batch.num_rows
-        except pa.ArrowInvalid as err:
-            told = str(err).partition("\n")[0]
-            raise NotCanonical(f"row group {group}", expected="readable pages", actual=told) from None
         if at != start + rows:
             raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{at - start} rows")
         start = at

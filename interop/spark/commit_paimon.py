@@ -1,0 +1,95 @@
+"""Commit index files of deletion vectors to Paimon's append tables, by Paimon's own classes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from commit_rows import listed
+from common import COLUMNS, Place, rows
+from paimon_tables import scan
+
+OPTIONS = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "parquet"}
+
+
+def create(place: Place, root: str, stop: int, bits: int, partition: str | None = None) -> str:
+    """Make an append table, with a file of rows for each partition."""
+    options = OPTIONS | {"deletion-vectors.bitmap64": str(bits == 64).lower()}
+    lines = place.folder / "rows.jsonl"
+    lines.write_text("\n".join(place.spark.sql(rows(0, stop, 1)).toJSON().collect()))
+    library = place.jvm.dvcodec.interop.PaimonTables
+    library.create(root, partition, None, json.dumps(options))
+    library.write(root, str(lines), False)
+    return root
+
+
+def delete(place: Place, root: str, where: str) -> None:
+    """Let Paimon's classes delete rows, by the positions that Spark finds."""
+    _, files, _ = scan(place.jvm, root, cardinalities=True)
+    stored = place.spark.read.parquet(*(file.path for file in files)).where(where)
+    positions = defaultdict(list)
+    for row in stored.select("_metadata.file_name", "_metadata.row_index").collect():
+        positions[row.file_name].append(row.row_index)
+    place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(positions))
+
+
+def read(place: Place, root: str) -> list[list[Any]]:
+    """Return what Paimon's scan returns."""
+    version, _, _ = scan(place.jvm, root, cardinalities=True)
+    lines = place.folder / "rows.jsonl"
+    place.jvm.dvcodec.interop.PaimonTables.read(root, version, str(lines))
+    return listed(place.spark.read.schema(COLUMNS).json(str(lines)))
+
+
+def change(place: Place, root: str, entries: list[dict[str, Any]]) -> list[str]:
+    """Commit index files, in place of all that their partitions have; return the names of those.
+
+    Args:
+        place: where.
+        root: the table's folder; the index files lie in its folder ``index`` already.
+        entries: of vectors: ``index_file`` and ``deletion_vector_meta``.
+    """
+    jvm, paimon = place.jvm, place.jvm.org.apache.paimon
+    table = paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))
+    snapshot, handler = table.snapshotManager().latestSnapshot(), table.store().newIndexFileHandler()
+    partitions = {
+        file.fileName(): split.partition()
+        for split in table.newSnapshotReader().read().dataSplits()
+        for file in split.dataFiles()
+    }
+    vectors: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for entry in entries:
+        vectors[entry["index_file"]["file_name"]].append(entry)
+    messages, replaced = [], []
+    for name, found in vectors.items():
+        file = found[0]["index_file"]
+        ranges = jvm.java.util.LinkedHashMap()
+        for entry in found:
+            meta = entry["deletion_vector_meta"]
+            values = (meta["data_file"], meta["offset"], meta["length"], meta["cardinality"])
+            ranges.put(meta["data_file"], paimon.index.DeletionVectorMeta(*values))
+        about = (file["index_type"], name, file["file_size"], file["row_count"])
+        added = paimon.index.IndexFileMeta(*about, ranges, None, None)
+        partition, bucket = partitions[found[0]["deletion_vector_meta"]["data_file"]], file["bucket"]
+        removed = handler.scan(snapshot, file["index_type"], partition, bucket)
+        replaced += [meta.fileName() for meta in removed]
+        increment = paimon.io.DataIncrement(
+            _list(jvm, []), _list(jvm, []), _list(jvm, []), _list(jvm, [added]), _list(jvm, removed)
+        )
+        none = paimon.io.CompactIncrement.emptyIncrement()
+        messages.append(paimon.table.sink.CommitMessageImpl(partition, bucket, None, increment, none))
+    commit = paimon.table.sink.BatchWriteBuilderImpl(table).newCommit()
+    commit.commit(_list(jvm, messages))
+    commit.close()
+    return replaced
+
+
+def _list(jvm: Any, items: Any) -> Any:
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return found
+
+
+COMMANDS = {"create": create, "delete": delete, "read": read, "change": change}

@@ -1,0 +1,44 @@
+"""Commit deletion vectors that are there already, by the engines' own libraries, and read the tables.
+
+    commit_tables.py FOLDER
+
+Takes commands as lines of JSON, ``{"op": NAME, ...arguments}``, and answers each with a line of JSON; see the README
+beside this file. Nothing here writes a deletion vector: the engines do where they are asked to delete rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import commit_delta
+import commit_iceberg
+import commit_paimon
+from common import Place
+from make_tables import session
+
+ENGINES: dict[str, dict[str, Callable[..., Any]]] = {
+    "iceberg": commit_iceberg.COMMANDS,
+    "delta": commit_delta.COMMANDS,
+    "paimon": commit_paimon.COMMANDS,
+}
+
+
+def main(folder: Path) -> None:
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # what Spark says there is no answer
+        place = Place(session(folder), folder)
+        for line in sys.stdin:
+            command = json.loads(line)
+            engine, _, name = command.pop("op").partition("-")
+            answer = ENGINES[engine][name](place, **command)
+            print(json.dumps(answer), file=answers, flush=True)
+        place.spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

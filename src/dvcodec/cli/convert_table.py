@@ -1,0 +1,73 @@
+"""The command that says a table's deletes in another format: convert-table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dvcodec.cli.app import Json, app
+from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
+from dvcodec.cli.tables.shared import Kind, SnapshotId, TableName
+from dvcodec.core.errors import UsageError
+from dvcodec.io.paths import split
+from dvcodec.tables import convert, open_table
+
+_TO = f"What to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
+
+
+@app.command("convert-table")
+def convert_table(
+    target: TableName,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR", help="Where to write: a folder, which is made.")
+    ],
+    to: Annotated[str, typer.Option("--to", help=_TO)],
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    in_place: Annotated[
+        bool | None,
+        typer.Option("--in-place/--copy", help="Leave vectors where they are, if that can be; default: for Iceberg."),
+    ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option("--root", metavar="DIR", help="Folder of the table to commit to, if not this one (Delta)."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Vectors to show; the file has all.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Say a table's deletes in another format: files of vectors, and what a commit needs, one JSON line a vector.
+
+    Every vector is verified. What the format cannot say is an error, and nothing is written. The table stays as it is.
+    """
+    if to not in convert.TARGETS:
+        raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
+    table = open_table(target, kind=kind)
+    with counter("converting") as progress:
+        done = convert.convert_table(
+            table,
+            to,
+            output,
+            snapshot_id=snapshot,
+            reference_in_place=in_place,
+            root=root,
+            progress=progress,
+        )
+    if as_json:
+        print_json(done.to_dict())
+        return
+    shown = Table("data file", "how", "in", "offset", "size", "rows", right=("offset", "size", "rows"))
+    for vector in done.vectors[:limit]:
+        where = vector.location
+        values = (number(where.offset), number(where.size), number(where.cardinality))
+        shown.add(str(where.data_file), vector.how.value, split(where.path)[1], *values)
+    if done.vectors[:limit]:
+        shown.show()
+    if len(done.vectors) > limit:
+        print(f"... {counted(len(done.vectors) - limit, 'more vector')}")
+    told = [counted(len(done.vectors), "vector"), counted(done.rows, "deleted row")]
+    told += [f"{number(done.count(how))} {how.value}" for how in convert.How if done.count(how)]
+    told += [f"{counted(done.empty, 'vector')} without rows passed over"] if done.empty else []
+    print(f"snapshot {done.snapshot.id}: {', '.join(told)}")
+    for path in (*done.files, done.entries):
+        print(f"wrote {plain(path)}")

@@ -1,0 +1,93 @@
+"""The command that checks a table: audit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from dvcodec.cli.app import Json, app
+from dvcodec.cli.render import counted, counter, plain, print_json, say
+from dvcodec.cli.tables.shared import Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
+from dvcodec.core.errors import UsageError
+from dvcodec.tables import open_table
+from dvcodec.tables.audit import audit as audit_table
+from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.repair import repair_plan, write
+from dvcodec.tables.stats import totals
+
+_SIGNS = {
+    Severity.ERROR: ("ERROR", "bold red", "error"),
+    Severity.WARNING: ("WARN ", "yellow", "warning"),
+    Severity.INFO: ("note ", "dim", "note"),
+}
+_SHOWN = 20
+
+
+@app.command()
+def audit(
+    target: TableName,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    orphans: Orphans = True,
+    threads: Threads = 8,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"Show all findings, not the first {_SHOWN} of each kind.")
+    ] = False,
+    as_json: Json = False,
+    plan: Annotated[
+        bool, typer.Option("--repair-plan", help="Print what would mend the findings, as JSON, instead of them.")
+    ] = False,
+    folder: Annotated[
+        str | None,
+        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files there."),
+    ] = None,
+) -> None:
+    """Check all vectors of a table's snapshot, and against its metadata, data files and folder.
+
+    Exit code 1 if there is an error: rows are wrong, or cannot be read, in some engine. The table stays as it is.
+    """
+    if folder is not None and not plan:
+        raise UsageError("--write goes with --repair-plan")
+    table = open_table(target, kind=kind)
+    with counter("auditing") as progress:
+        found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
+    if plan:
+        repair = repair_plan(found, table)
+        told: dict[str, Any] = repair.to_dict()
+        if folder is not None:
+            told["written"] = [asdict(location) for location in write(repair, table, folder)]
+        print_json(told)
+    elif as_json:
+        print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})
+    else:
+        _show(found, every)
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def _show(found: Audit, every: bool) -> None:
+    say((found.table, "bold"), f"  {snapshot_text(found.kind, found.info)}")
+    groups = {
+        severity: [finding for finding in found.findings if finding.severity is severity] for severity in Severity
+    }
+    for severity, group in groups.items():
+        sign, style, word = _SIGNS[severity]
+        seen: dict[str, int] = {}
+        for finding in group:
+            seen[finding.check] = seen.get(finding.check, 0) + 1
+            if every or seen[finding.check] <= _SHOWN:
+                _line(finding, sign, style)
+        for check, count in seen.items():
+            if not every and count > _SHOWN:
+                say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
+    counts = found.counts
+    stored = "" if counts.stored_files is None else f", {counted(counts.stored_files, 'file')} in the folder"
+    looked = f"{counted(counts.data_files, 'data file')}, {counted(counts.vectors, 'vector')}"
+    looked += f" in {counted(counts.containers, 'file')}{stored}"
+    told = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
+    print(f"{looked}: {', '.join(told) or 'no findings'}")
+
+
+def _line(finding: Finding, sign: str, style: str) -> None:
+    say("  ", (sign, style), " ", (finding.check, "bold"), f" {plain(finding.message)}")

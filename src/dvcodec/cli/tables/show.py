@@ -1,0 +1,174 @@
+"""Commands that look at a table: table, log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dvcodec.cli.app import Json, app
+from dvcodec.cli.render import (
+    NOTHING,
+    Table,
+    bytes_text,
+    complain,
+    counted,
+    counter,
+    number,
+    print_json,
+    say,
+    share_text,
+    shares_strip,
+)
+from dvcodec.cli.tables.shared import Kind, SnapshotId, TableName, Threads, moment, snapshot_text
+from dvcodec.core.text import folder_of
+from dvcodec.tables import open_table
+from dvcodec.tables.findings import place
+from dvcodec.tables.history import SnapshotChange, history
+from dvcodec.tables.scan import FileDeletes, Scan
+from dvcodec.tables.scan import scan as scan_table
+from dvcodec.tables.stats import Totals, rewrite_candidates, totals
+
+_SLICE = 2
+"""Parts of a file's density that share a place of its strip."""
+
+
+@app.command()
+def table(
+    target: TableName,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
+    min_ratio: Annotated[
+        float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
+    ] = 0.3,
+    min_deleted: Annotated[int, typer.Option("--min-deleted", min=0, help="... and so many deleted rows.")] = 1,
+    small_file: Annotated[
+        int | None, typer.Option("--small-file", min=0, help="Also worth rewriting: files of fewer bytes.")
+    ] = None,
+    threads: Threads = 8,
+    as_json: Json = False,
+) -> None:
+    """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting."""
+    opened = open_table(target, kind=kind)
+    with counter("reading") as progress:
+        scan = scan_table(opened, snapshot, threads=threads, progress=progress)
+    sums = totals(scan)
+    candidates = rewrite_candidates(scan, min_ratio=min_ratio, min_deleted=min_deleted, small_file=small_file)
+    if as_json:
+        print_json(
+            {
+                "table": scan.table,
+                "kind": scan.kind.value,
+                "snapshot": scan.info.id,
+                "totals": sums.to_dict(),
+                "data_files": [_file_json(file) for file in scan.files],
+                "rewrite": [candidate.to_dict() for candidate in candidates],
+            }
+        )
+    else:
+        _show_totals(scan, sums, len(candidates))
+        if rewrite:
+            files = [candidate.file for candidate in candidates]
+        else:
+            files = [file for file in scan.files if file.vectors]
+            files.sort(key=lambda file: -(file.deleted_share or 0))
+        _show_files(files, limit)
+    if scan.lost:
+        complain(f"{scan.table}: {counted(len(scan.lost), 'vector')} could not be counted: see dvcodec audit")
+        raise typer.Exit(2)
+
+
+def _file_json(file: FileDeletes) -> dict[str, Any]:
+    data_file = file.data_file
+    return {
+        "path": data_file.path,
+        "partition": data_file.partition,
+        "rows": data_file.physical_rows,
+        "size": data_file.size,
+        "deleted": file.deleted,
+        "deleted_share": file.deleted_share,
+        "stored_bytes": file.stored_bytes,
+        "containers": file.containers._asdict(),
+        "density": [round(share, 6) for share in file.density.tolist()],
+        "vectors": [place(vector) for vector in file.vectors],
+        "errors": list(file.errors),
+    }
+
+
+def _show_totals(scan: Scan, sums: Totals, worth: int) -> None:
+    say((scan.table, "bold"), f"  {snapshot_text(scan.kind, scan.info)}")
+    print(
+        f"  {counted(sums.data_files, 'data file')}: {number(sums.with_deletes)} with deleted rows, "
+        f"{number(sums.fully_deleted)} fully deleted, {number(worth)} worth rewriting"
+    )
+    print(f"  {counted(sums.rows, 'row')}: {number(sums.deleted)} deleted, {share_text(sums.deleted_share)}")
+    each = "" if sums.bytes_per_row is None else f", {sums.bytes_per_row:.3g} B for each deleted row"
+    print(f"  {counted(sums.vectors, 'vector')}: {bytes_text(sums.stored_bytes)}{each}")
+
+
+def _show_files(files: list[FileDeletes], limit: int) -> None:
+    columns = ("data file", "rows", "deleted", "share", "stored", "where")
+    shown = Table(*columns, right=columns[1:-1])
+    folder = folder_of([file.data_file.path for file in files])
+    if folder and limit:
+        say(f"  data files in {folder}")
+    for file in files[:limit]:
+        parts = file.density.reshape(-1, _SLICE).mean(axis=1).tolist() if file.density.size else []
+        shown.add(
+            file.data_file.path[len(folder) :],
+            number(file.data_file.physical_rows),
+            NOTHING if file.errors else number(file.deleted),
+            NOTHING if file.errors else share_text(file.deleted_share),
+            bytes_text(file.stored_bytes),
+            "damaged" if file.errors else shares_strip(parts),
+        )
+    if files[:limit]:
+        shown.show()
+    if len(files) > limit:
+        print(f"... {counted(len(files) - limit, 'more data file')}")
+
+
+@app.command()
+def log(
+    target: TableName,
+    kind: Kind = None,
+    since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
+    until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
+    files: Annotated[bool, typer.Option("--files", help="Show the data files too.")] = False,
+    threads: Threads = 8,
+    as_json: Json = False,
+) -> None:
+    """Show what each snapshot of a table deleted and restored, oldest first."""
+    changes = history(open_table(target, kind=kind), since=since, until=until, threads=threads)
+    if as_json:
+        print_json([change.to_dict() for change in changes])
+    elif files:
+        for change in changes:
+            _show_change(change)
+    else:
+        columns = ("snapshot", "committed", "operation", "added", "removed", "deleted", "restored")
+        shown = Table(*columns, right=("snapshot", *columns[3:]))
+        for change in changes:
+            shown.add(
+                str(change.info.id),
+                moment(change.info) or NOTHING,
+                change.info.operation or NOTHING,
+                number(len(change.added)),
+                number(len(change.removed)),
+                number(change.deleted),
+                number(change.restored),
+            )
+        shown.show()
+
+
+def _show_change(change: SnapshotChange) -> None:
+    parts = (f"snapshot {change.info.id}", change.info.operation, moment(change.info))
+    counts = f"{number(change.deleted)} deleted, {number(change.restored)} restored"
+    say((", ".join(filter(None, parts)), "bold"), f"  {counts}")
+    for sign, paths in (("+", change.added), ("-", change.removed)):
+        for file in paths:
+            say(f"  {sign} {file.path}  {counted(file.physical_rows, 'row') if file.physical_rows is not None else ''}")
+    for changed in change.files:
+        say(f"    {changed.data_file.path}  {number(changed.deleted)} deleted, {number(changed.restored)} restored")

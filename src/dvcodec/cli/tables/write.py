@@ -1,0 +1,70 @@
+"""Commands that write what is in a table somewhere else: report, export-live."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from dvcodec import report as html
+from dvcodec.cli.app import STDOUT, Output, app, sink_of
+from dvcodec.cli.render import counted, counter, plain
+from dvcodec.cli.tables.shared import Kind, Orphans, SnapshotId, TableName, Threads
+from dvcodec.tables import open_table
+from dvcodec.tables.audit import audit as audit_table
+from dvcodec.tables.live import export_live as export
+
+
+@app.command()
+def report(
+    target: TableName,
+    output: Output,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    orphans: Orphans = True,
+    min_ratio: Annotated[
+        float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
+    ] = 0.3,
+    threads: Threads = 8,
+) -> None:
+    """Audit a table and write what was found as one HTML page, which needs nothing else."""
+    table = open_table(target, kind=kind)
+    with counter("auditing") as progress:
+        found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
+    html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio)
+    _tell(output, f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}")
+
+
+@app.command("export-live")
+def export_live(
+    target: TableName,
+    output: Output,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    data_file: Annotated[str | None, typer.Option("--data-file", help="Only the rows of this data file.")] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in the order wanted.")
+    ] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
+) -> None:
+    """Write the live rows of a table, or of one data file, to one Parquet file."""
+    table = open_table(target, kind=kind)
+    with counter("exporting") as progress:
+        rows = export(
+            table,
+            sink_of(output),
+            snapshot_id=snapshot,
+            data_file=data_file,
+            columns=columns or None,
+            deleted=deleted,
+            progress=progress,
+        )
+    _tell(output, counted(rows, "row"))
+
+
+def _tell(output: str, what: str) -> None:
+    with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
+        print(f"wrote {plain(output)}, {what}")

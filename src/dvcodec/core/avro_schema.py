@@ -1,0 +1,87 @@
+"""Whether a writer's Avro schema is one of those that are known.
+
+A container file brings its schema along, and a made-up one can have records without a byte, or without an end: what is
+checked here bounds what reading the records can take, and settles the type of every value that is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["differs"]
+
+_NUMBERS = ("int", "long")
+_PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
+
+
+def differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
+    """Say where a type is not the known one; None if it is.
+
+    Numbers may be int or long, what is nullable may lack its null, fields may stand in any order. Fields that are not
+    known may be there as long as reading them is bounded.
+
+    Args:
+        found: what the file says.
+        known: a record of primitives, records and arrays; fields with a default may be missing.
+        required: of the outermost record, only so many of the first fields must be there.
+    """
+    found, nullable = _unwrapped(found)
+    known, may_be_null = _unwrapped(known)
+    if nullable and not may_be_null:
+        return "nullable"
+    if isinstance(known, str):
+        same = found == known or (known in _NUMBERS and found in _NUMBERS)
+        return None if same else f"{found!r:.60} in place of {known}"
+    if not isinstance(found, dict) or found.get("type") != known["type"]:
+        return f"{found!r:.60} in place of a {known['type']}"
+    if known["type"] == "array":
+        return differs(found.get("items"), known["items"])
+    fields = _fields(found)
+    if fields is None:
+        return "a record without fields"
+    if len(set(fields)) < len(found["fields"]):
+        return "fields without names, or two of one name"
+    types = dict(fields)
+    for i, entry in enumerate(known["fields"]):
+        if entry["name"] not in types:
+            if "default" in entry or (required is not None and i >= required):
+                continue
+            return f"no field {entry['name']}"
+        problem = differs(types.pop(entry["name"]), entry["type"])
+        if problem:
+            return f"field {entry['name']}: {problem}"
+    strange = next((name for name, kind in types.items() if not _bounded(kind)), None)
+    return None if strange is None else f"field {strange} of type {types[strange]!r:.60}"
+
+
+def _unwrapped(kind: Any) -> tuple[Any, bool]:
+    """Return a type without the union that makes it nullable, and whether there was one; primitives by name alone."""
+    nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
+    if nullable:
+        kind = next((option for option in kind if option != "null"), "null")
+    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES and "logicalType" not in kind:
+        kind = kind["type"]
+    return kind, nullable
+
+
+def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a record, name to type; None if there are none, or some are no fields."""
+    fields = record.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
+        return None
+    return {entry["name"]: entry.get("type") for entry in fields if isinstance(entry.get("name"), str)}
+
+
+def _bounded(kind: Any, depth: int = 8) -> bool:
+    """Whether each value takes a byte at least, so that no count of them outgrows the file."""
+    kind, _ = _unwrapped(kind)
+    if not isinstance(kind, dict):
+        return kind in _PRIMITIVES
+    if kind.get("type") in _PRIMITIVES:  # with a logical type
+        return True
+    if not depth:
+        return False
+    if kind.get("type") == "array":
+        return _bounded(kind.get("items"), depth - 1)
+    fields = _fields(kind) if kind.get("type") == "record" else None
+    return bool(fields) and all(_bounded(field, depth - 1) for field in (fields or {}).values())

@@ -1,0 +1,57 @@
+"""Numbers and names for people: one spelling for the command line and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import commonprefix
+
+__all__ = ["NOTHING", "bytes_text", "counted", "folder_of", "number", "plain", "share_text"]
+
+NOTHING = "–"  # noqa: RUF001
+
+
+def plain(text: str) -> str:
+    """Return text on one line and without a word to the terminal: what does not print is shown as an escape.
+
+    File names and the paths inside of files may hold anything.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def number(value: int | None) -> str:
+    """1,234,567, or an en dash for nothing."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return the number of things: 1 file, 2 files, no files."""
+    return f"{f'{count:,}' if count else 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def share_text(value: float | None) -> str:
+    """Return a share as a percentage with three significant digits."""
+    return NOTHING if value is None else f"{100 * value:.3g} %"
+
+
+def bytes_text(value: float | None) -> str:
+    """Bytes with a unit, with three significant digits."""
+    if value is None:
+        return NOTHING
+    units = ["GiB", "MiB", "KiB", "B"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop()
+    return f"{value:.3g} {units[-1]}" if value < 999.5 else f"{value:.0f} {units[-1]}"
+
+
+def folder_of(paths: Sequence[str]) -> str:
+    """Return the deepest folder that all paths lie in, with its slash; empty if there is none.
+
+    >>> folder_of(["s3://lake/t/day=1/a.parquet", "s3://lake/t/day=2/a.parquet"])
+    's3://lake/t/'
+    """
+    prefix = commonprefix(list(paths))  # noqa: RUF071
+    folder = prefix[: prefix.rfind("/") + 1]
+    return "" if folder.endswith("://") else folder

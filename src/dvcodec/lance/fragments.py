@@ -1,0 +1,262 @@
+"""A fragment of a dataset as the manifest has it: its data files, sequences and deletion file.
+
+Specification: Lance's ``table.proto``, messages ``DataFragment``, ``DataFile`` and ``DeletionFile``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.rowset import RowSet
+from dvcodec.lance import wire
+from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
+from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
+from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
+
+__all__ = ["DataFile", "Fragment", "Stored", "decode_fragment"]
+
+_SPILL_COLUMNS = {
+    -3: "_rowid",
+    -4: "_row_created_at_version",
+    -5: "_row_last_updated_at_version",
+}
+"""Field ids by which a data file says that it holds a spilled sequence, and the hidden column's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a sequence of a fragment is.
+
+    Attributes:
+        inline: its bytes, if they are in the manifest.
+        offset: byte offset of `inline` in the manifest file.
+        elsewhere: in words, where it is otherwise: a hidden column of a data file, or a file of its own.
+    """
+
+    inline: bytes | None = None
+    offset: int = 0
+    elsewhere: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a fragment.
+
+    Attributes:
+        path: as recorded: below the folder ``data`` of the dataset, or of a base path.
+        size: bytes; 0 where the writer did not say.
+        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+    """
+
+    path: str
+    size: int = 0
+    base_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment of a dataset version.
+
+    Attributes:
+        id: of the fragment.
+        physical_rows: rows in its data files, deleted ones included; 0 where the writer did not say.
+        row_ids: where its row-id sequence is, None without stable row ids.
+        created_at: where its sequence of creating versions is, None without.
+        last_updated_at: where its sequence of updating versions is, None without.
+        deletion_file: its deletion file, None without deleted rows.
+        files: its data files; all have the same rows, each other columns.
+        overlays: files that overlay new values on some of them.
+        source: name of the manifest, for errors.
+    """
+
+    id: int
+    physical_rows: int
+    row_ids: Stored | None = None
+    created_at: Stored | None = None
+    last_updated_at: Stored | None = None
+    deletion_file: DeletionFile | None = None
+    files: tuple[DataFile, ...] = ()
+    overlays: tuple[DataFile, ...] = ()
+    source: str | None = None
+
+    def row_id_sequence(self) -> RowIdSequence:
+        """Decode the row ids: as many as there are physical rows.
+
+        Raises:
+            UsageError: the dataset has no stable row ids.
+            Unsupported: they are not in the manifest; the message says where they are.
+            DecodeError: the sequence is not sound, or not of `physical_rows` ids.
+        """
+        data, offset = self._bytes(self.row_ids, "row ids")
+        sequence = decode_row_ids(data, source=self.source, base=offset)
+        self._check_count(sequence.count, "row ids", offset)
+        return sequence
+
+    def created_at_versions(self) -> RowDatasetVersionSequence:
+        """Decode the versions in which the rows were created; errors as in `row_id_sequence`."""
+        return self._versions(self.created_at, "creating versions")
+
+    def last_updated_at_versions(self) -> RowDatasetVersionSequence:
+        """Decode the versions in which the rows were last updated; errors as in `row_id_sequence`."""
+        return self._versions(self.last_updated_at, "updating versions")
+
+    def deleted_rows(self, dataset: str, *, limits: Limits = DEFAULT_LIMITS) -> RowSet:
+        """Read the deletion file below the dataset's folder and hold it against the manifest.
+
+        Raises:
+            Unsupported: it lies under another base path.
+            DecodeError: it is not sound.
+        """
+        if self.deletion_file is None:
+            return RowSet()
+        if self.deletion_file.base_id is not None:
+            what = f"deletion file of fragment {self.id}"
+            raise Unsupported(what, source=self.source, actual=f"base path {self.deletion_file.base_id}")
+        return read_deletion_file(
+            self.deletion_file.path(dataset),
+            num_deleted_rows=self.deletion_file.num_deleted_rows,
+            physical_rows=self.physical_rows or None,
+            limits=limits,
+        )
+
+    def _versions(self, stored: Stored | None, what: str) -> RowDatasetVersionSequence:
+        data, offset = self._bytes(stored, what)
+        sequence = decode_versions(data, source=self.source, base=offset)
+        self._check_count(sequence.count, what, offset)
+        return sequence
+
+    def _bytes(self, stored: Stored | None, what: str) -> tuple[bytes, int]:
+        if stored is None:
+            raise UsageError(f"fragment {self.id} has no {what}")
+        if stored.inline is None:
+            what = f"{what} of fragment {self.id}"
+            raise Unsupported(what, source=self.source, expected="in the manifest", actual=stored.elsewhere)
+        return stored.inline, stored.offset
+
+    def _check_count(self, count: int, what: str, offset: int) -> None:
+        if self.physical_rows and count != self.physical_rows:
+            raise NotCanonical(
+                f"{what} of fragment {self.id}",
+                source=self.source,
+                offset=offset,
+                expected=f"{self.physical_rows} (physical rows)",
+                actual=count,
+            )
+
+
+_SEQUENCES = {
+    5: "row_ids", 6: "row_ids", 12: "row_ids",
+    7: "last_updated_at", 8: "last_updated_at", 13: "last_updated_at",
+    9: "created_at", 10: "created_at", 14: "created_at",
+}  # fmt: skip
+"""Fields of ``DataFragment`` that hold a sequence: inline, in a file of its own, or spilled to a hidden column."""
+_INLINE, _EXTERNAL = (5, 7, 9), (6, 8, 10)
+_COLUMN_OF = {12: -3, 13: -5, 14: -4}
+
+
+def decode_fragment(cursor: Cursor) -> Fragment:
+    """Read the message ``DataFragment`` that fills the window; sequences in it are cut out.
+
+    Raises:
+        DecodeError: it is not sound.
+    """
+    numbers = {1: 0, 4: 0}
+    sequences: dict[str, Stored] = {}
+    spilled: list[int] = []
+    columns: dict[int, str] = {}
+    files: list[DataFile] = []
+    overlays: list[DataFile] = []
+    deletion: list[Cursor] = []
+    for entry in wire.fields(cursor):
+        number = entry.number
+        if number in numbers:
+            numbers[number] = entry.integer(cursor, f"field {number} of a fragment")
+        elif number == 2:
+            file, hidden = _data_file(entry.window(cursor, "data file"))
+            files.append(file)
+            columns |= hidden
+        elif number == 3:
+            deletion.append(entry.window(cursor, "deletion file"))
+        elif number == 11:
+            overlays += _overlay(entry.window(cursor, "overlay"))
+        elif number in _INLINE:
+            window = entry.window(cursor, _SEQUENCES[number])
+            sequences[_SEQUENCES[number]] = Stored(bytes(window.view), window.base)
+        elif number in _EXTERNAL:
+            sequences[_SEQUENCES[number]] = Stored(elsewhere=_external(entry.window(cursor, _SEQUENCES[number])))
+        elif number in _COLUMN_OF:
+            entry.window(cursor, _SEQUENCES[number])
+            spilled.append(number)
+    for number in spilled:
+        field_id = _COLUMN_OF[number]
+        where = columns.get(field_id, "no data file names it")
+        elsewhere = f"spilled to the column {_SPILL_COLUMNS[field_id]} (field id {field_id}) of {where}"
+        sequences[_SEQUENCES[number]] = Stored(elsewhere=elsewhere)
+    return Fragment(
+        numbers[1],
+        numbers[4],
+        **sequences,
+        deletion_file=_deletion_file(deletion, numbers[1]) if deletion else None,
+        files=tuple(files),
+        overlays=tuple(overlays),
+        source=cursor.source,
+    )
+
+
+def _data_file(cursor: Cursor) -> tuple[DataFile, dict[int, str]]:
+    """Read a data file, and the hidden columns that it holds: field id -> path of the file."""
+    path, size, base_id = "", 0, None
+    ids: list[int] = []
+    for entry in wire.fields(cursor):
+        if entry.number == 1:
+            path = entry.text(cursor, "path of a data file")
+        elif entry.number == 2:
+            if isinstance(entry.value, int):
+                ids.append(entry.value)
+                continue
+            packed = entry.window(cursor, "fields of a data file")
+            while packed.remaining:
+                ids.append(packed.uvarint("field id"))
+        elif entry.number == 6:
+            size = entry.integer(cursor, "size of a data file")
+        elif entry.number == 7:
+            base_id = entry.integer(cursor, "base path of a data file")
+    # An int32 below zero is written as the 64-bit varint of the same value.
+    signed = (value - (1 << 64) if value >> 63 else value for value in ids)
+    hidden = {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
+    return DataFile(path, size, base_id), hidden
+
+
+def _overlay(cursor: Cursor) -> list[DataFile]:
+    """Read the data file of a ``DataOverlayFile``."""
+    return [_data_file(entry.window(cursor, "data file"))[0] for entry in wire.fields(cursor) if entry.number == 1]
+
+
+def _external(cursor: Cursor) -> str:
+    path, offset, size = "", 0, 0
+    for entry in wire.fields(cursor):
+        if entry.number == 1:
+            path = entry.text(cursor, "path of a sequence")
+        elif entry.number == 2:
+            offset = entry.integer(cursor, "offset of a sequence")
+        elif entry.number == 3:
+            size = entry.integer(cursor, "size of a sequence")
+    return f"in the file {path}, {size} bytes at byte {offset}"
+
+
+def _deletion_file(parts: list[Cursor], fragment: int) -> DeletionFile:
+    values = dict.fromkeys((1, 2, 3, 4, 7), 0)
+    base_id: int | None = None
+    for cursor in parts:
+        for entry in wire.fields(cursor):
+            if entry.number in values:
+                values[entry.number] = entry.integer(cursor, f"field {entry.number} of a deletion file")
+                base_id = values[7] if entry.number == 7 else base_id
+    if values[1] >= len(KINDS):
+        raise parts[0].error(
+            Unsupported, "kind of a deletion file", at=0, expected="0 (arrow) or 1 (bitmap)", actual=values[1]
+        )
+    return DeletionFile(KINDS[values[1]], fragment, values[2], values[3], values[4], base_id)

@@ -1,0 +1,49 @@
+"""What made a version of a dataset: the name of its operation, from its transaction.
+
+Specification: Lance's ``transaction.proto``, message ``Transaction``. It lies in a file of its own, or in the file of
+the manifest, behind its size (u32 LE); newer writers do both.
+"""
+
+from __future__ import annotations
+
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.io import SourceTarget, open_source, read_window
+from dvcodec.lance import wire
+
+__all__ = ["read_operation"]
+
+_OPERATIONS = (
+    "Append", "Delete", "Overwrite", "CreateIndex", "Rewrite", "Merge", "Restore", "ReserveFragments", "Update",
+    "Project", "UpdateConfig", "DataReplacement", "UpdateMemWalState", "Clone", "UpdateBases", "DataOverlay",
+    "AppendFragmentReuseTransitions",
+)  # fmt: skip
+"""Messages of the operations, by field number from 100 on."""
+_FIRST = 100
+
+
+def read_operation(source: SourceTarget, offset: int | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str | None:
+    """Return the name of a transaction's operation as ``transaction.proto`` has it, such as ``Delete``.
+
+    Args:
+        source: a transaction's own file, or a manifest.
+        offset: `Manifest.transaction_offset` if it is a manifest.
+        limits: what the bytes may ask for.
+
+    Returns:
+        The name, or None for an operation that is not known.
+
+    Raises:
+        DecodeError: there is no sound transaction.
+    """
+    with open_source(source) as opened:
+        start, size = 0, opened.size
+        if offset is not None:
+            start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")
+        cursor = read_window(opened, start, min(size, limits.max_manifest_bytes + 1))
+        limits.check("max_manifest_bytes", cursor.remaining, cursor, 0)
+        found = None
+        for entry in wire.fields(cursor):
+            if 0 <= entry.number - _FIRST < len(_OPERATIONS):
+                entry.window(cursor, "operation")
+                found = _OPERATIONS[entry.number - _FIRST]
+        return found

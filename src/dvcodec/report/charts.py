@@ -1,0 +1,151 @@
+"""Charts as inline SVG: bars of one hue, every one with its number in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dvcodec.core.text import counted, share_text
+from dvcodec.report.markup import Html, join, tag
+
+__all__ = ["Bar", "bars", "share_bar", "stack"]
+
+_WIDTH = 380
+_HEIGHT = 170
+_FLOOR = 20
+"""Height of the line of labels below the bars."""
+_HEAD = 18
+"""Height above the highest bar, for its count."""
+_GAP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a histogram.
+
+    Attributes:
+        label: what stands below its left edge, where its values begin; may be empty.
+        title: which values it counts, in words.
+        count: how many.
+    """
+
+    label: str
+    title: str
+    count: int
+
+
+def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
+    """Draw a histogram.
+
+    Args:
+        items: the bars from left to right.
+        unit: what is counted, in the singular.
+        what: the whole in words, for those who do not see it.
+        last: label below the right edge of the last bar.
+    """
+    top = max((bar.count for bar in items), default=0)
+    step = _WIDTH / len(items)
+    floor = _HEIGHT - _FLOOR
+    drawn: list[str] = []
+    for i, bar in enumerate(items):
+        left = i * step
+        height = (floor - _HEAD) * bar.count / top if top else 0
+        if bar.count:
+            height = max(height, 2)
+        words = f"{bar.title}: {counted(bar.count, unit)}"
+        column = [
+            tag("title", words),
+            # The whole column answers to the pointer, however low the bar.
+            tag("rect", class_="area", x=_at(left), y=0, width=_at(step), height=floor),
+            tag(
+                "rect",
+                class_="bar",
+                x=_at(left + _GAP / 2),
+                y=_at(floor - height),
+                width=_at(step - _GAP),
+                height=_at(height),
+                rx=2,
+            ),
+        ]
+        if bar.count:
+            middle = _at(left + step / 2)
+            column.append(
+                tag(
+                    "text", _short(bar.count), class_="count", x=middle, y=_at(floor - height - 5), text_anchor="middle"
+                )
+            )
+        drawn.append(tag("g", *column))
+        if bar.label:
+            anchor = "middle" if i else "start"
+            drawn.append(tag("text", bar.label, x=_at(left if i else _GAP / 2), y=_HEIGHT - 5, text_anchor=anchor))
+    if last:
+        drawn.append(tag("text", last, x=_WIDTH - _GAP // 2, y=_HEIGHT - 5, text_anchor="end"))
+    drawn.append(tag("line", class_="floor", x1=0, x2=_WIDTH, y1=floor, y2=floor))
+    told = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
+    return _svg(_WIDTH, _HEIGHT, f"{what}. {told}", drawn)
+
+
+def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
+    """Draw how a whole is made of parts, one bar from left to right, with a legend below that has the numbers.
+
+    Args:
+        parts: name and size of each; the shades go from light to dark.
+        what: the whole in words, for those who do not see it.
+    """
+    total = sum(size for _, size in parts)
+    drawn: list[str] = []
+    left = 0.0
+    for shade, (name, size) in enumerate(parts, 1):
+        width = _WIDTH * size / total if total else 0
+        if size:
+            words = f"{name}: {size:,}, {share_text(size / total)}"
+            box = tag("rect", class_=f"stack-{shade}", x=_at(left), y=0, width=_at(max(width - 1.5, 0.5)), height=28)
+            drawn.append(tag("g", tag("title", words), box))
+        left += width
+    if not total:
+        drawn.append(tag("rect", class_="track", x=0, y=0, width=_WIDTH, height=28))
+    told = "; ".join(f"{name}: {size:,}" for name, size in parts)
+    rows = [
+        tag(
+            "tr",
+            tag("th", tag("span", class_=f"swatch stack-{shade}"), name, scope="row"),
+            tag("td", f"{size:,}", class_="number"),
+            tag("td", share_text(size / total) if total else "", class_="number"),
+        )
+        for shade, (name, size) in enumerate(parts, 1)
+    ]
+    return join(
+        _svg(_WIDTH, 28, f"{what}. {told}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
+    )
+
+
+def share_bar(share: float | None, title: str) -> Html:
+    """Draw a share as a thin bar in a track; nothing of it if the share is not known."""
+    width = 0.0 if share is None else 100 * min(share, 1)
+    bar = tag("rect", class_="bar", x=0, y=0, width=_at(max(width, 0.5)), height=6) if width else None
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("rect", class_="track", x=0, y=0, width=100, height=6),
+        bar,
+        class_="share",
+        viewBox="0 0 100 6",
+        preserveAspectRatio="none",
+        role="img",
+    )
+
+
+def _svg(width: int, height: int, told: str, drawn: Sequence[str]) -> Html:
+    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=told)
+
+
+def _at(value: float) -> str:
+    """Spell a coordinate, to a hundredth."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _short(count: int) -> str:
+    """Spell a count that must fit above a bar: 9,999, then 10k."""
+    if count < 10_000:
+        return f"{count:,}"
+    return f"{count // 1000:,}k" if count < 1_000_000 else f"{count // 1_000_000:,}M"

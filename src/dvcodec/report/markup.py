@@ -1,0 +1,59 @@
+"""HTML made so that text cannot become markup: what is not `Html` is escaped."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from dvcodec.core.text import plain
+
+__all__ = ["Html", "embedded", "join", "tag"]
+
+_VOID = frozenset({"br", "col", "hr", "meta", "rect", "line", "path"})
+"""Elements without content, of HTML and (closed by a slash, which HTML allows there) of SVG."""
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: str | None, **attributes: object) -> Html:
+    """Make an element; children and attributes are escaped, and shown on one line without control characters.
+
+    Args:
+        name: of the element.
+        children: text, or `Html`; None is left out.
+        attributes: an underscore at the end is dropped and others become hyphens; True is an attribute without a
+            value, None and False are none.
+
+    >>> tag("p", "a < b", tag("b", "!"), class_="note", data_row=7, hidden=False)
+    '<p class="note" data-row="7">a &lt; b<b>!</b></p>'
+    """
+    shown = "".join(_attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    if name in _VOID:
+        return Html(f"<{name}{shown}/>")
+    return Html(f"<{name}{shown}>{join(*children)}</{name}>")
+
+
+def join(*parts: str | None) -> Html:
+    """Put parts side by side; those that are not `Html` are escaped."""
+    return Html("".join(part if isinstance(part, Html) else _text(part) for part in parts if part is not None))
+
+
+def _attribute(name: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    return f" {name}" if value is True else f' {name}="{_text(str(value))}"'
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))
+
+
+def embedded(value: Any) -> Html:
+    """Spell a value as JSON that can stand in a script element: in ASCII, and without a character of markup."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Html(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,82 @@
+"""Puts the page together from its templates, which are files of the package."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from datetime import datetime
+from importlib.resources import files
+from string import Template
+
+from dvcodec._version import __version__
+from dvcodec.core.text import folder_of
+from dvcodec.io import SinkTarget, open_sink
+from dvcodec.report.files import columns
+from dvcodec.report.markup import embedded, join, tag
+from dvcodec.report.pictures import pictures
+from dvcodec.report.sections import KINDS, findings, head, name_of, rewrite, summary
+from dvcodec.tables.findings import Audit
+from dvcodec.tables.stats import rewrite_candidates, totals
+
+__all__ = ["render", "write"]
+
+
+def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = 0.3) -> str:
+    """Return the page of an audited snapshot as HTML; of equal arguments, equal text.
+
+    Args:
+        audit: what was found.
+        made: when the report was asked for, which it then says.
+        min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
+
+    Raises:
+        UsageError: `min_ratio` is out of range.
+    """
+    scan = audit.scan
+    sums = totals(scan)
+    candidates = rewrite_candidates(scan, min_ratio=min_ratio)
+    folder = folder_of([file.data_file.path for file in scan.files])
+    style, script = _template("style.css"), _template("script.js")
+    return Template(_template("page.html")).substitute(
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        style=style,
+        script=script,
+        version=__version__,
+        title=join(f"{name_of(scan.table)}: deletion vectors"),
+        head=head(scan, made),
+        summary=summary(audit, sums),
+        findings=findings(audit),
+        charts=pictures(scan, sums),
+        rewrite=rewrite(candidates, folder),
+        lead=tag("p", "All in ", tag("span", folder, class_="path"), class_="note lead") if folder else "",
+        data=embedded(columns(scan, folder, (candidate.file.data_file.path for candidate in candidates))),
+        foot=join(f"dvcodec {__version__}, {KINDS[scan.kind]} {scan.table}"),
+    )
+
+
+def write(sink: SinkTarget, audit: Audit, *, made: datetime | None = None, min_ratio: float = 0.3) -> None:
+    """Write the page, whole or not at all; see `render`.
+
+    Args:
+        sink: path, URL or open binary file.
+        audit: what was found.
+        made: when the report was asked for.
+        min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
+
+    Raises:
+        UsageError: `min_ratio` is out of range.
+        OSError: it cannot be written.
+    """
+    page = render(audit, made=made, min_ratio=min_ratio).encode()
+    with open_sink(sink) as file:
+        file.write(page)
+
+
+def _template(name: str) -> str:
+    return files("dvcodec.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what the page's content security policy allows: this very text, and nothing that was slipped in."""
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,94 @@
+"""The charts of a table: how much is deleted of its files, how large its vectors are, how they are encoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dvcodec.core.text import bytes_text, counted
+from dvcodec.report.charts import Bar, bars, stack
+from dvcodec.report.markup import Html, tag
+from dvcodec.tables.scan import Scan
+from dvcodec.tables.stats import Totals
+
+__all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]
+
+_SHARE_BARS = 10
+_FEWEST_SIZE_BARS = 6
+"""So that a table whose vectors are all of one size has a bar, not a wall."""
+
+
+def pictures(scan: Scan, sums: Totals) -> Html:
+    """Draw the charts."""
+    untouched = counted(sum(not (file.deleted or file.errors) for file in scan.files), "file")
+    containers = sums.containers
+    parts = (("array", containers.arrays), ("bitset", containers.bitsets), ("run", containers.runs))
+    figures = (
+        _figure(
+            "Deleted share of data files",
+            f"Files by the share of their rows that is deleted; {untouched} without deleted rows left out.",
+            bars(share_bars(scan), unit="file", what="Data files by deleted share", last="100 %"),
+        ),
+        _figure(
+            "Size of vectors",
+            "Vectors by their bytes as stored; from bar to bar, sizes grow fourfold.",
+            bars(size_bars(vector_sizes(scan)), unit="vector", what="Vectors by bytes"),
+        ),
+        _figure(
+            "Containers",
+            f"How {counted(sum(containers), 'roaring container')} keep their rows.",
+            stack(parts, what="Containers of the vectors"),
+        ),
+    )
+    return tag(
+        "section",
+        tag("h2", "Distribution", id="charts-title"),
+        tag("div", *figures, class_="charts"),
+        id="charts",
+        aria_labelledby="charts-title",
+    )
+
+
+def _figure(title: str, told: str, chart: Html) -> Html:
+    return tag("figure", tag("figcaption", tag("h3", title), tag("p", told, class_="note")), chart, class_="panel")
+
+
+def share_bars(scan: Scan) -> list[Bar]:
+    """Count the data files with deleted rows by tenths of their deleted share."""
+    shares = (file.deleted_share for file in scan.files if file.deleted)
+    counts = Counter(min(int(share * _SHARE_BARS), _SHARE_BARS - 1) for share in shares if share is not None)
+    step = 100 // _SHARE_BARS
+    return [
+        Bar(f"{i * step} %" if i % 2 == 0 else "", f"{i * step} to {(i + 1) * step} %", counts[i])
+        for i in range(_SHARE_BARS)
+    ]
+
+
+def vector_sizes(scan: Scan) -> list[int]:
+    """Return the bytes of each vector that is stored by itself or has a recorded size; each counts once."""
+    sizes: dict[int, int] = {}
+    for file in scan.files:
+        for vector in file.vectors:
+            size = vector.size
+            if size is None and len(file.vectors) == 1:
+                size = file.stored_bytes
+            if size:
+                sizes[id(vector)] = size  # position deletes of a partition are one vector of many files
+    return list(sizes.values())
+
+
+def size_bars(sizes: list[int]) -> list[Bar]:
+    """Count sizes by powers of four bytes."""
+    counts = Counter((size.bit_length() - 1) // 2 for size in sizes)
+    low, high = min(counts, default=2), max(counts, default=2)
+    missing = max(_FEWEST_SIZE_BARS - (high - low + 1), 0)
+    low = max(low - missing // 2, 0)
+    high = max(high, low + _FEWEST_SIZE_BARS - 1)
+    spread = 1 if high - low < 8 else 2
+    return [
+        Bar(
+            bytes_text(4**power) if (power - low) % spread == 0 else "",
+            f"{bytes_text(4**power)} to {bytes_text(4 ** (power + 1))}",
+            counts[power],
+        )
+        for power in range(low, high + 1)
+    ]

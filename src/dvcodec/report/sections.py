@@ -1,0 +1,238 @@
+"""The parts of the page that need no script: head, summary, findings, files worth rewriting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+
+from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
+from dvcodec.report.charts import share_bar
+from dvcodec.report.markup import Html, join, tag
+from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.model import TableKind
+from dvcodec.tables.scan import Scan
+from dvcodec.tables.stats import RewriteCandidate, Totals
+
+__all__ = ["KINDS", "findings", "head", "name_of", "rewrite", "summary"]
+
+FINDINGS_SHOWN = 200
+"""Findings of one severity that are listed; `dvcodec audit --json` has them all."""
+CANDIDATES_SHOWN = 20
+
+KINDS = {
+    TableKind.ICEBERG: "Iceberg table",
+    TableKind.DELTA: "Delta Lake table",
+    TableKind.PAIMON: "Paimon table",
+    TableKind.LANCE: "Lance dataset",
+    TableKind.SCORCH: "scorch index",
+}
+_SEVERITIES = {
+    Severity.ERROR: ("error", "rows are wrong, or cannot be read, in some engine"),
+    Severity.WARNING: ("warning", "rows are right, but something is not as the metadata says"),
+    Severity.INFO: ("note", "nothing is wrong; space could be freed"),
+}
+
+
+def name_of(location: str) -> str:
+    """Return the table's own name: the last part of its location.
+
+    >>> name_of("s3://lake/orders/"), name_of("/")
+    ('orders', '/')
+    """
+    return location.rstrip("/").rpartition("/")[2] or location
+
+
+def head(scan: Scan, made: datetime | None) -> Html:
+    """Name the table, the snapshot, and when."""
+    info = scan.info
+    facts = {
+        "Snapshot": str(info.id),
+        "Operation": info.operation,
+        "Committed": None if info.timestamp_ms is None else _committed(info.timestamp_ms),
+        "Report of": None if made is None else _moment(made),
+    }
+    listed = (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items() if value is not None)
+    return tag(
+        "div",
+        tag("p", f"Deletion vectors of {_article(KINDS[scan.kind])}", class_="over"),
+        tag("h1", name_of(scan.table)),
+        tag("p", scan.table, class_="path"),
+        tag("dl", *listed, class_="facts"),
+    )
+
+
+def _article(what: str) -> str:
+    return f"{'an' if what[0] in 'AEIOU' else 'a'} {what}"
+
+
+def _committed(timestamp_ms: int) -> str:
+    try:
+        return _moment(datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc))
+    except (OverflowError, OSError, ValueError):  # metadata may say any number
+        return f"{timestamp_ms} ms"
+
+
+def _moment(time: datetime) -> str:
+    return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def summary(audit: Audit, sums: Totals) -> Html:
+    """Say whether the table is sound, and its numbers on cards."""
+    share = sums.deleted_share
+    told = NOTHING if share is None else f"{share_text(share)} of all rows"
+    per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
+    unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
+    rows = f"{number(sums.rows - sums.deleted)} live"
+    if unknown:
+        rows = f"not told of {counted(unknown, 'file')}"
+    cards = (
+        _card(
+            "Data files",
+            number(sums.data_files),
+            f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted",
+        ),
+        _card("Rows", number(sums.rows), rows),
+        _card("Deleted rows", number(sums.deleted), told, picture=share_bar(share, told)),
+        _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
+        _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
+    )
+    return tag("section", _verdict(audit), tag("div", *cards, class_="cards"), id="summary", aria_label="Summary")
+
+
+def _card(heading: str, figure: str, more: str, *, title: str | None = None, picture: Html | None = None) -> Html:
+    return tag(
+        "div",
+        tag("h3", heading),
+        tag("p", figure, class_="figure", title=title),
+        tag("p", more, class_="more"),
+        picture,
+        class_="panel",
+    )
+
+
+def _verdict(audit: Audit) -> Html:
+    looked = f"{counted(audit.counts.vectors, 'vector')} read and checked."
+    counts = _by_severity(audit.findings)
+    if not counts:
+        return tag("p", tag("b", "Sound."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
+    worst = next(iter(counts))
+    listed = ", ".join(counted(len(found), _SEVERITIES[severity][0]) for severity, found in counts.items())
+    word = "Not sound." if worst is Severity.ERROR else "Sound."
+    look = "fine" if worst is Severity.INFO else worst.value
+    link = tag("span", tag("a", listed, href="#findings"), ".")
+    return tag("p", tag("b", word), link, tag("span", looked), class_=f"verdict {look}")
+
+
+def _by_severity(found: Iterable[Finding]) -> dict[Severity, list[Finding]]:
+    """Group findings, the worst first; severities without any are left out."""
+    groups: dict[Severity, list[Finding]] = {severity: [] for severity in Severity}
+    for finding in found:
+        groups[finding.severity].append(finding)
+    return {severity: group for severity, group in groups.items() if group}
+
+
+def findings(audit: Audit) -> Html:
+    """List what is wrong by severity, the worst first; nothing if nothing is."""
+    groups = _by_severity(audit.findings)
+    if not groups:
+        return Html()
+    lists = (_group(severity, group) for severity, group in groups.items())
+    return tag(
+        "section", tag("h2", "Findings", id="findings-title"), *lists, id="findings", aria_labelledby="findings-title"
+    )
+
+
+def _group(severity: Severity, group: Sequence[Finding]) -> Html:
+    word, meaning = _SEVERITIES[severity]
+    checks = ", ".join(f"{check} ({number(count)})" for check, count in Counter(f.check for f in group).most_common())
+    left = len(group) - FINDINGS_SHOWN
+    more = None
+    if left > 0:
+        more = tag("li", f"{counted(left, 'more finding')}: dvcodec audit --json lists them all.", class_="soft")
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("h3", counted(len(group), word).capitalize()),
+            tag("span", f": {meaning}", class_="soft"),
+            tag("div", checks, class_="soft note"),
+        ),
+        tag("ul", *map(_finding, group[:FINDINGS_SHOWN]), more, class_="findings"),
+        class_=f"panel group {severity.value}",
+        open=severity is not Severity.INFO,
+    )
+
+
+def _finding(finding: Finding) -> Html:
+    pairs: dict[str, str | None] = {}
+    vectors = [vector.where for vector in finding.vectors]
+    if any(vector not in finding.message for vector in vectors):
+        pairs["Vectors"] = join(*(tag("div", vector, class_="path") for vector in vectors))
+    if finding.path is not None and (finding.offset is not None or finding.path not in finding.message):
+        place = "" if finding.offset is None else f", byte {number(finding.offset)}"
+        pairs["File"] = join(tag("span", finding.path, class_="path"), place)
+    pairs |= {"Expected": finding.expected, "Found": finding.actual}
+    listed = [join(tag("dt", name), tag("dd", value)) for name, value in pairs.items() if value is not None]
+    return tag(
+        "li",
+        tag("p", finding.check, class_="check"),
+        tag("p", finding.message, class_="message"),
+        tag("dl", *listed, class_="pairs") if listed else None,
+    )
+
+
+_REASONS = {
+    "fully-deleted": "no row lives: to be dropped, not rewritten",
+    "deleted-ratio": "many rows are deleted",
+    "bytes-per-row": "its vectors are large for their rows",
+    "small-vector": "its vectors are small",
+    "small-file": "it is small",
+}
+
+
+def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
+    """List the data files worth rewriting, highest gain first; nothing if there are none. All lie in `folder`."""
+    if not candidates:
+        return Html()
+    gain = sum(candidate.gain or 0 for candidate in candidates)
+    told = f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    if len(candidates) > CANDIDATES_SHOWN:
+        told += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
+    columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
+    return tag(
+        "section",
+        tag("h2", "Worth rewriting", id="rewrite-title"),
+        tag("p", told, class_="note lead"),
+        tag(
+            "div",
+            tag(
+                "table",
+                tag("thead", tag("tr", *(tag("th", name, scope="col", class_=_kind(name)) for name in columns))),
+                tag("tbody", *(_candidate(one, folder) for one in candidates[:CANDIDATES_SHOWN])),
+                class_="list",
+                aria_labelledby="rewrite-title",
+            ),
+            class_="panel scroll",
+        ),
+        id="rewrite",
+        aria_labelledby="rewrite-title",
+    )
+
+
+def _kind(column: str) -> str | None:
+    return None if column in ("Data file", "Why") else "number"
+
+
+def _candidate(candidate: RewriteCandidate, folder: str) -> Html:
+    file = candidate.file
+    path, share = file.data_file.path, share_text(file.deleted_share)
+    cells = {
+        "Deleted share": tag("div", share_bar(file.deleted_share, share), tag("span", share), class_="amount"),
+        "Deleted": number(file.deleted),
+        "Live rows": number(candidate.live_rows),
+        "Gain": bytes_text(candidate.gain),
+        "Why": "; ".join(map(_REASONS.__getitem__, candidate.reasons[:1] if file.fully_deleted else candidate.reasons)),
+    }
+    values = (tag("td", text, class_=_kind(name), data_label=name) for name, text in cells.items())
+    return tag("tr", tag("th", path.removeprefix(folder), scope="row", class_="path", title=path), *values)

@@ -1,0 +1,162 @@
+"""Reads and verifies what is planned, and keeps account of what became of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, cast
+
+from dvcodec.core import vector as core_vector
+from dvcodec.core.cursor import BytesLike
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.frame import StoredFrame
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.io import Source, open_source, read_window
+from dvcodec.ops.convert import encode_frame, frame_for
+from dvcodec.tables.convert.plan import FRAMED, Planned
+from dvcodec.tables.convert.record import Speller, absolute, partition_values
+from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table
+
+__all__ = ["ConvertedVector", "How", "Reader"]
+
+
+class How(str, Enum):
+    """What became of a vector."""
+
+    IN_PLACE = "in-place"
+    """It stays where it is, and is pointed at there."""
+    COPIED = "copied"
+    """Its frame was copied byte for byte."""
+    ENCODED = "encoded"
+    """Its rows were written anew: it was inline, of another layout, or of position deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedVector:
+    """A vector of the target.
+
+    Attributes:
+        data_file: whose rows are deleted, as the source has it.
+        how: what was done.
+        location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
+        sources: what it stands for: one vector, or the position delete files that it replaces.
+        record: what a commit has to say, by the target's own field names.
+    """
+
+    data_file: DataFile
+    how: How
+    location: DvLocation
+    sources: tuple[DeletionVector, ...]
+    record: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a line of the file of entries."""
+        return {
+            "data_file": self.location.data_file,
+            "data_file_location": absolute(self.data_file.location),
+            "data_file_size": self.data_file.size,
+            "physical_rows": self.data_file.physical_rows,
+            "partition": self.data_file.partition,
+            "partition_values": partition_values(self.data_file),
+            "cardinality": self.location.cardinality,
+            "how": self.how.value,
+            "path": self.location.path,
+            "offset": self.location.offset,
+            "size": self.location.size,
+            "sources": [
+                {"format": source.format, "path": source.path, "offset": source.offset, "size": source.size}
+                for source in self.sources
+            ],
+        } | self.record
+
+
+class Reader:
+    """Reads what is planned; vectors that do not stay in place are handed on as frames, to be written.
+
+    Attributes:
+        speller: of the target.
+        converted: what is done.
+        empty: vectors without rows, which are passed over.
+    """
+
+    def __init__(
+        self, table: Table, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]
+    ) -> None:
+        self._table, self._snapshot, self.speller = table, snapshot, speller
+        self._in_place, self._advance = in_place, advance
+        self._handed: list[tuple[Planned, How]] = []
+        self.converted: list[ConvertedVector] = []
+        self.empty = 0
+
+    def frames(self, group: Iterable[Planned]) -> Generator[StoredFrame, None, None]:
+        """Read vectors, and yield what is to be written."""
+        for location, items in itertools.groupby(group, key=_container):
+            if location is None:
+                for item in items:
+                    yield from self._encoded(item)
+            else:
+                with open_source(location) as source:
+                    for item in items:
+                        yield from self._stored(item, source)
+
+    def written(self, locations: Sequence[DvLocation]) -> None:
+        """Take note of where the frames went that were handed on last."""
+        for location in locations:
+            item, how = self._handed.pop(0)
+            self._convert(item, how, location, len(locations))
+
+    def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
+        (vector,) = item.sources
+        offset, size = cast("int", vector.offset), cast("int", vector.size)
+        found = core_vector.read(
+            read_window(source, offset, size), allowed=FRAMED[vector.format], exact=True, cardinality=vector.cardinality
+        )
+        self._check(item, found.view.max)
+        data = frame_for(found, self.speller.layout, item.data_file.path)
+        self._advance()
+        if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
+            place = DvLocation(vector.format, vector.path, offset, size, found.cardinality, None, source.size)
+            self._convert(item, How.IN_PLACE, self.speller.in_place(place, vector.location, item.data_file), 1)
+        else:
+            same = found.frame is not None and data is found.frame.data
+            yield from self._hand_on(item, How.COPIED if same else How.ENCODED, found.cardinality, data)
+
+    def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
+        rows = item.rows
+        if rows is None:
+            rows = RowSet.union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
+            self._advance()
+        self._check(item, rows.max)
+        data = encode_frame(rows, self.speller.layout, item.data_file.path)
+        yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
+
+    def _hand_on(self, item: Planned, how: How, cardinality: int, data: BytesLike) -> Iterator[StoredFrame]:
+        if not cardinality:
+            self.empty += 1
+            return
+        self._handed.append((item, how))
+        yield StoredFrame(self.speller.data_file(item.data_file), cardinality, data)
+
+    def _check(self, item: Planned, highest: int | None) -> None:
+        rows = item.data_file.physical_rows
+        if rows is not None and highest is not None and highest >= rows:
+            raise NotCanonical(
+                f"highest deleted row of {item.data_file.path}",
+                source=item.sources[0].where,
+                expected=f"below {rows} (rows of the data file)",
+                actual=highest,
+            )
+
+    def _convert(self, item: Planned, how: How, location: DvLocation, in_file: int) -> None:
+        record = self.speller.record(location, item.data_file, in_file)
+        self.converted.append(ConvertedVector(item.data_file, how, location, item.sources, record))
+
+
+def _container(item: Planned) -> str | None:
+    """Return the file that holds the frame of a vector; None if its rows are read in another way."""
+    vector = item.sources[0]
+    framed = item.rows is None and vector.location and vector.offset is not None and vector.size is not None
+    return vector.location if framed else None

@@ -1,0 +1,164 @@
+"""What a commit has to say of a vector: Iceberg's manifest entry, Delta's actions, Paimon's index file and metadata."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+from urllib.parse import quote
+
+from dvcodec import delta, iceberg, paimon
+from dvcodec.core.errors import UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.location import DvLocation
+from dvcodec.io.paths import same_key, split
+from dvcodec.io.target import local_path
+from dvcodec.ops import convert as frames
+from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
+
+__all__ = ["TARGETS", "Speller", "Target", "absolute", "partition_values"]
+
+Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+_LEGAL = "/_-!.~'()*,;$&+=@"
+"""ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might make
+a scheme of what stands before it. Delta knows a data file by this very text."""
+_MAX_OFFSET = 2**31 - 1
+"""Delta's offsets are signed 32-bit values."""
+_ASCII_OR_BLANK = re.compile(r"[\x00-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Speller:
+    """Spells data files and vectors as a target's metadata has them.
+
+    Attributes:
+        to: the target.
+        kind: of the table that is converted.
+        root: where the target's table is, absolute: Delta spells what lies below it from there.
+        info: the snapshot that is converted.
+    """
+
+    to: Target
+    kind: TableKind
+    root: str
+    info: SnapshotInfo
+
+    def data_file(self, data_file: DataFile) -> str:
+        """Return the name of a data file: a path (Iceberg), a URI (Delta), a bare name (Paimon)."""
+        if self.to == "iceberg":
+            return data_file.path if self.kind is TableKind.ICEBERG else absolute(data_file.location)
+        if self.to == "delta":
+            return _uri(absolute(data_file.location), self.root)
+        return split(data_file.location)[1]
+
+    @property
+    def layout(self) -> frames.Target:
+        """What files of vectors hold."""
+        return "puffin" if self.to == "iceberg" else self.to
+
+    def may_stay(self, magic: Magic, offset: int) -> bool:
+        """Whether the target can point at a vector where it is."""
+        return magic is Magic.PORTABLE64 and (self.to == "iceberg" or (self.to == "delta" and offset <= _MAX_OFFSET))
+
+    def in_place(self, place: DvLocation, location: str, data_file: DataFile) -> DvLocation:
+        """Return the place of a vector that stays where it is.
+
+        Args:
+            place: as the source's metadata has it.
+            location: where its file can be opened.
+            data_file: whose rows it deletes.
+        """
+        path = place.path if self.to == self.kind.value else absolute(location)
+        return replace(place, format=self.to, path=path, data_file=self.data_file(data_file))
+
+    def record(self, location: DvLocation, data_file: DataFile, in_file: int) -> dict[str, Any]:
+        """Return what a commit has to say of a vector, by the format's own field names.
+
+        Args:
+            location: where the vector is.
+            data_file: whose rows it deletes.
+            in_file: number of vectors in that file.
+
+        Raises:
+            UsageError: something is not known that the format asks for.
+        """
+        if self.to == "iceberg":
+            return {"manifest_entry": iceberg.manifest_entry(location)}
+        if self.to == "delta":
+            return self._actions(location, data_file)
+        return {
+            "index_file": {
+                "index_type": paimon.DELETION_VECTORS,
+                "file_name": split(location.path)[1],
+                "file_size": location.file_size,
+                "row_count": in_file,
+                "bucket": data_file.record.get("_BUCKET", 0),
+            },
+            "deletion_vector_meta": asdict(paimon.DeletionVectorMeta.from_location(location)),
+        }
+
+    def _actions(self, location: DvLocation, data_file: DataFile) -> dict[str, Any]:
+        """Return the log's two actions: what takes the data file without a vector out, and what puts it in with one."""
+        if _file_format(data_file) != "parquet":
+            raise UsageError(f"{data_file.path}: it is {_file_format(data_file)}, and Delta's data files are Parquet")
+        known = {
+            "rows": data_file.physical_rows,
+            "bytes": data_file.size,
+            "partition values": partition_values(data_file),
+        }
+        unknown = next((name for name, value in known.items() if value is None), None)
+        if unknown:
+            raise UsageError(f"{data_file.path}: its {unknown} are not known, and Delta records them")
+        path, when = self.data_file(data_file), self.info.timestamp_ms or 0
+        # Bounds of columns are left out, and would be no longer tight: some of the rows are gone.
+        stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
+        add = {
+            "path": path,
+            "partitionValues": known["partition values"],
+            "size": data_file.size,
+            "modificationTime": when,
+            "dataChange": True,
+            "stats": stats,
+            "deletionVector": json.loads(delta.Descriptor.from_location(location, self.root).to_json()),
+        }
+        return {"remove": {"path": path, "deletionTimestamp": when, "dataChange": True}, "add": add}
+
+
+def absolute(location: str) -> str:
+    """Return a location as tables record it: a whole path, or a URL that is no ``file:`` URL."""
+    local = local_path(location)
+    return location if local is None else local.absolute().as_posix()
+
+
+def _file_format(data_file: DataFile) -> str:
+    """Return the format of a data file: as recorded, or as its name ends, where that says one."""
+    recorded = data_file.record.get("file_format")
+    ending = recorded if isinstance(recorded, str) else data_file.path.rpartition(".")[2]
+    return ending.lower() if recorded or ending in ("orc", "avro") else "parquet"
+
+
+def partition_values(data_file: DataFile) -> Mapping[str, str | None] | None:
+    """Return the texts of a data file's partition values by name, as Delta writes them; None if they are not known."""
+    if data_file.partition is None:
+        return {}
+    found = data_file.record.get("partitionValues", data_file.record.get("partition"))
+    return dict(found) if isinstance(found, Mapping) else None
+
+
+def _uri(path: str, root: str) -> str:
+    """Spell a path as Delta does: from the table's folder if it lies there, percent-encoded."""
+    below = same_key(root).rstrip("/") + "/"
+    if same_key(path).startswith(below):
+        return _quoted(same_key(path)[len(below) :])
+    if path.startswith("/"):
+        return f"file://{_quoted(path)}"
+    scheme, _, rest = path.partition("://")
+    authority, slash, name = rest.partition("/")
+    return f"{scheme}://{authority}{slash}{_quoted(name)}"
+
+
+def _quoted(path: str) -> str:
+    return _ASCII_OR_BLANK.sub(lambda found: quote(found[0], safe=_LEGAL, errors="surrogateescape"), path)

@@ -1,0 +1,220 @@
+"""Writes what another format needs to delete the same rows: files of vectors, and commit values."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec import delta, iceberg, paimon
+from dvcodec.core.cursor import as_view
+from dvcodec.core.errors import UsageError
+from dvcodec.core.frame import StoredFrame
+from dvcodec.io import list_names, open_sink, remove
+from dvcodec.io.paths import join
+from dvcodec.io.target import local_path
+from dvcodec.tables.convert.plan import Planned, check_deletes, plan
+from dvcodec.tables.convert.read import ConvertedVector, How, Reader
+from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
+from dvcodec.tables.model import SnapshotInfo, Table
+from dvcodec.tables.reading import Progress
+
+__all__ = ["ENTRIES", "Conversion", "convert_table"]
+
+ENTRIES = "entries.jsonl"
+"""Name of the file of commit values: one JSON object a line, one line a vector."""
+FILE_BYTES = 64 << 20
+"""A Puffin or Delta vector file is closed by the vector that takes it past this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What came of `convert_table`.
+
+    Attributes:
+        to: the target.
+        snapshot: what was converted.
+        vectors: all vectors of the target, as in the file of entries.
+        files: the files of vectors that were written.
+        entries: the file of commit values.
+        empty: vectors without rows, which need no counterpart.
+    """
+
+    to: Target
+    snapshot: SnapshotInfo
+    vectors: tuple[ConvertedVector, ...]
+    files: tuple[str, ...]
+    entries: str
+    empty: int
+
+    @property
+    def rows(self) -> int:
+        """Number of deleted rows."""
+        return sum(converted.location.cardinality for converted in self.vectors)
+
+    def count(self, how: How) -> int:
+        """Return how many vectors became the target's in this way."""
+        return sum(converted.how is how for converted in self.vectors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "to": self.to,
+            "snapshot": self.snapshot.id,
+            "vectors": len(self.vectors),
+            "rows": self.rows,
+            **{how.value.replace("-", "_"): self.count(how) for how in How},
+            "empty": self.empty,
+            "files": list(self.files),
+            "entries": self.entries,
+        }
+
+
+def convert_table(
+    table: Table,
+    to: Target,
+    folder: str,
+    *,
+    snapshot_id: int | None = None,
+    reference_in_place: bool | None = None,
+    root: str | None = None,
+    progress: Progress | None = None,
+) -> Conversion:
+    """Write what another format needs to delete the same rows of the same data files: data, ready to be committed.
+
+    Every vector is verified: length, CRC, magic, structure, cardinality as recorded, highest position against the
+    data file's rows. Frames are copied byte for byte where the formats share them. Position deletes become one vector
+    for each data file. Nothing is left out but vectors without rows, which are counted.
+
+    `folder` gets files of vectors, and `ENTRIES`: one line for each vector with what a commit has to say of it:
+
+    ============  ====================================================================================================
+    target        members of a line, besides those of `ConvertedVector.to_dict`
+    ============  ====================================================================================================
+    ``iceberg``   ``manifest_entry``: the ``data_file`` struct of a v3 delete manifest, partition aside
+    ``delta``     ``add``, an action with the vector; ``remove``, for a log that has the data file without one
+    ``paimon*``   ``index_file`` and ``deletion_vector_meta``: of an index manifest entry; one file or more for each
+                  partition and bucket
+    ============  ====================================================================================================
+
+    Not done here: the commit, and the data files' own metadata where the target does not have them yet.
+
+    Args:
+        table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
+        to: the target; of Paimon with the width of its vectors.
+        folder: path or URL; made if it is not there. Nothing in it is replaced.
+        snapshot_id: which state; None = the current one.
+        reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
+            asks for. None: for Iceberg yes, for Delta no, as delta-kernel-rs reads vectors from Delta's own files
+            alone. Paimon's cannot.
+        root: folder of the target's table (Delta records paths from there); None = the source table's.
+        progress: called with the number of vectors read and of all, after each.
+
+    Raises:
+        UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold.
+        DecodeError: the metadata or a vector is not sound; two vectors hold for one data file, or one for a data file
+            that is gone.
+        Unsupported: rows are deleted by something else than positions, such as equality deletes.
+        OSError: something cannot be read or written. In every case no file is left behind.
+    """
+    if to not in TARGETS:
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+    if reference_in_place and to.startswith("paimon"):
+        raise UsageError("Paimon's vectors are in index files of its own: they cannot be referenced in place")
+    if to == table.kind.value == "delta":
+        raise UsageError(f"{table.location}: the vectors of a Delta table are Delta's already")
+    in_place = to == "iceberg" if reference_in_place is None else reference_in_place
+    snapshot = table.snapshot(snapshot_id)
+    if not to.startswith(table.kind.value):  # within a format whatever else there is still holds
+        check_deletes(table, snapshot)
+    speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
+    target = absolute(folder)
+    advance = _counter(len(snapshot.vectors), progress)
+    planned = plan(table, snapshot, advance)
+    with _folder(target) as written:
+        reader = Reader(table, snapshot, speller, in_place, advance)
+        for group in _groups(planned, speller):
+            _write(reader, group, target, written)
+        files = tuple(written)
+        with open_sink(join(target, ENTRIES)) as out:
+            for converted in reader.converted:
+                out.write(json.dumps(converted.to_dict()).encode() + b"\n")
+    return Conversion(to, snapshot.info, tuple(reader.converted), files, join(target, ENTRIES), reader.empty)
+
+
+def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
+    count = itertools.count(1)
+
+    def advance() -> None:
+        if progress is not None:
+            progress(next(count), total)
+
+    return advance
+
+
+@contextmanager
+def _folder(folder: str) -> Iterator[list[str]]:
+    """Make the folder, and yield a list: the files that it names are removed if the block fails."""
+    local = local_path(folder)
+    made = local is not None and not local.exists()
+    if local is not None:
+        local.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        if ENTRIES in list_names(folder):
+            raise UsageError(f"{folder}: there is a conversion in this folder ({ENTRIES}): name another")
+    written: list[str] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            remove(path)
+        if local is not None and made:
+            with suppress(OSError):
+                local.rmdir()
+        raise
+
+
+def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]:
+    """Part what must not share a file of vectors: Paimon has files of its own for each partition and bucket."""
+    if not speller.to.startswith("paimon"):
+        return [planned]
+    groups: dict[object, dict[str, Planned]] = {}
+    for item in planned:
+        data_file = item.data_file
+        group = groups.setdefault((data_file.partition, data_file.record.get("_BUCKET", 0)), {})
+        other = group.setdefault(speller.data_file(data_file), item)
+        if other is not item:
+            both = f"{data_file.path} and {other.data_file.path}"
+            raise UsageError(f"{both}: Paimon cannot tell files of one name in one bucket apart")
+    return [list(group.values()) for group in groups.values()]
+
+
+def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]) -> None:
+    """Write as many files as a group needs."""
+    to = reader.speller.to
+    full = paimon.TARGET_SIZE if to.startswith("paimon") else FILE_BYTES
+    with closing(reader.frames(group)) as frames:
+        for first in frames:
+            several = itertools.chain([first], _until(frames, full - len(as_view(first.data))))
+            if to == "iceberg":
+                path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
+                locations = iceberg.write_stored_vectors(path, several)
+            elif to == "delta":
+                path = delta.new_file(folder)
+                locations = delta.write_stored_vectors(path, several)
+            else:
+                path = join(folder, f"index-{uuid.uuid4()}-{len(written)}")
+                locations = paimon.write_stored_vectors(path, several)
+            written.append(path)
+            reader.written(locations)
+
+
+def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:
+    """Yield frames until they have so many bytes."""
+    while size > 0 and (stored := next(frames, None)) is not None:
+        yield stored
+        size -= len(as_view(stored.data))

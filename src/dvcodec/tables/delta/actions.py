@@ -1,0 +1,276 @@
+"""The actions of a log, checked: what a line of a commit, or a row of a checkpoint, says.
+
+Specification: Delta's PROTOCOL.md, "Actions". Actions and members that are not known are ignored, as it demands: what
+must not be ignored is announced as a reader feature.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.delta import Descriptor
+from dvcodec.io.paths import same_key
+from dvcodec.io.target import local_path
+from dvcodec.tables.members import Members, is_path
+
+__all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
+
+FileKey: TypeAlias = tuple[str, str | None]
+"""Identity of a logical file: its path, spelled in one way, and the unique id of its vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a reader has to know.
+
+    Attributes:
+        reader_version: ``minReaderVersion``.
+        reader_features: names; none below reader version 3.
+        source: file and line.
+    """
+
+    reader_version: int
+    reader_features: tuple[str, ...]
+    source: str
+
+    @classmethod
+    def parse(cls, action: Members) -> Protocol:
+        """Read a ``protocol`` action.
+
+        Raises:
+            NotCanonical: a member is missing or of the wrong type.
+        """
+        version = action.integer("minReaderVersion", least=0)
+        return cls(version, _texts(action, "readerFeatures") if version >= 3 else (), action.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What the columns are.
+
+    Attributes:
+        schema: JSON text.
+        partition_columns: names.
+        configuration: the table's properties.
+        provider: format of the data files.
+        source: file and line.
+    """
+
+    schema: str
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str | None]
+    provider: str
+    source: str
+
+    @classmethod
+    def parse(cls, action: Members) -> Metadata:
+        """Read a ``metaData`` action.
+
+        Raises:
+            NotCanonical: a member is missing or of the wrong type.
+        """
+        return cls(
+            action.text("schemaString"),
+            _texts(action, "partitionColumns"),
+            _text_map(action, "configuration") if "configuration" in action else {},
+            action.object("format").text("provider"),
+            action.source,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedVector:
+    """The vector of a logical file.
+
+    Attributes:
+        descriptor: what the log says of it.
+        path: of its file in plain text, from the table's folder on or whole; empty if it stands in the log itself.
+    """
+
+    descriptor: Descriptor
+    path: str
+
+    @classmethod
+    def parse(cls, action: Members) -> LoggedVector | None:
+        """Read the member ``deletionVector``; in checkpoints an absent one may be a struct of nulls.
+
+        Raises:
+            NotCanonical: it is no descriptor, or its path leaves the table.
+        """
+        if "deletionVector" not in action:
+            return None
+        members = action.object("deletionVector").values
+        if all(value is None for value in members.values()):
+            return None
+        try:
+            descriptor = Descriptor.from_json(members)
+            path = _vector_path(descriptor.storage_type, descriptor.path_or_inline_dv)
+        except DecodeError as err:
+            action.fail("deletionVector", err.expected, err.actual)
+        if path and not _is_place(path):
+            action.fail("deletionVector", "a path", repr(path)[:80])
+        return cls(descriptor, path)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """A logical file that is gone: a tombstone.
+
+    Attributes:
+        path: of the data file, in plain text.
+        vector: that held for it.
+    """
+
+    path: str
+    vector: LoggedVector | None
+
+    @property
+    def key(self) -> FileKey:
+        """Identity of the logical file."""
+        return _key(self.path, self.vector)
+
+    @classmethod
+    def parse(cls, action: Members) -> RemoveFile:
+        """Read a ``remove`` action.
+
+        Raises:
+            NotCanonical: a member is missing or of the wrong type.
+        """
+        return cls(plain_path(action), LoggedVector.parse(action))
+
+
+@dataclass(frozen=True, slots=True)
+class AddFile:
+    """A logical file: a data file, and the vector that holds for it.
+
+    Attributes:
+        path: of the data file, in plain text.
+        vector: None if no rows are deleted.
+        size: bytes of the data file.
+        rows: physical rows; None without statistics.
+        partition_values: physical name of a partition column -> serialized value.
+        record: the action.
+    """
+
+    path: str
+    vector: LoggedVector | None
+    size: int
+    rows: int | None
+    partition_values: Mapping[str, str | None]
+    record: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def key(self) -> FileKey:
+        """Identity of the logical file."""
+        return _key(self.path, self.vector)
+
+    @classmethod
+    def parse(cls, action: Members) -> AddFile:
+        """Read an ``add`` action.
+
+        Raises:
+            NotCanonical: a member is missing or of the wrong type.
+        """
+        values = _text_map(action, "partitionValues")
+        size = action.integer("size", least=0)
+        return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, action.values)
+
+
+def plain_path(action: Members) -> str:
+    """Return the member ``path``, a percent-encoded URI, in plain text.
+
+    Raises:
+        NotCanonical: it is not there, or no path.
+    """
+    text = action.text("path")
+    try:
+        path = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        action.fail("path", "UTF-8", repr(text)[:80])
+    if not _is_place(path):
+        action.fail("path", "a path", repr(text)[:80])
+    return path
+
+
+def parse_lines(data: bytes, source: str) -> Iterator[Members]:
+    """Take the actions from lines of JSON; actions that are no objects are passed over.
+
+    Args:
+        data: a commit, or a checkpoint in JSON.
+        source: name of the file, for errors.
+
+    Raises:
+        NotCanonical: a line is no JSON object.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as err:
+        raise NotCanonical("JSON", source=source, offset=err.start, expected="UTF-8", actual=err.reason) from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line or line.isspace():
+            continue
+        where = f"{source}, line {number}"
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as err:
+            raise NotCanonical("JSON", source=where, expected="an object", actual=str(err)[:80]) from None
+        for name, value in Members.of(entry, where, "JSON").values.items():
+            if name in _ACTIONS and value is not None:
+                yield Members.of(value, where, name)
+
+
+_ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata"})
+
+
+def _key(path: str, vector: LoggedVector | None) -> FileKey:
+    return same_key(path), None if vector is None else vector.descriptor.unique_id
+
+
+def _is_place(path: str) -> bool:
+    """Whether there can be a file of that path at all."""
+    try:
+        local_path(path)
+    except UsageError:  # a file URL of another host
+        return False
+    return is_path(path)
+
+
+@lru_cache(maxsize=4096)
+def _vector_path(storage_type: str, text: str) -> str:
+    """Return the path of a vector's file; many vectors share one."""
+    if storage_type == "i":
+        return ""
+    return Descriptor(storage_type, text, 0, 0).path(".").removeprefix("./")
+
+
+def _rows(action: Members) -> int | None:
+    """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct."""
+    if text := action.text_or_none("stats"):
+        try:
+            stats = json.loads(text)
+        except (ValueError, RecursionError):
+            action.fail("stats", "JSON", repr(text)[:80])
+        return Members.of(stats, action.source, action.path_to("stats")).integer_or_none("numRecords", least=0)
+    if "stats_parsed" in action:
+        return action.object("stats_parsed").integer_or_none("numRecords", least=0)
+    return None
+
+
+def _texts(action: Members, name: str) -> tuple[str, ...]:
+    values = action.array(name)
+    if not all(isinstance(value, str) for value in values):
+        action.fail(name, "an array of strings", repr(values)[:80])
+    return tuple(values)
+
+
+def _text_map(action: Members, name: str) -> Mapping[str, str | None]:
+    values = action.object(name).values
+    if not all(value is None or isinstance(value, str) for value in values.values()):
+        action.fail(name, "an object of strings", repr(values)[:80])
+    return values

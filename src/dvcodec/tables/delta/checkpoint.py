@@ -1,0 +1,138 @@
+"""Checkpoints: all actions of a version in a few files, mostly Parquet.
+
+Specification: Delta's PROTOCOL.md, "Checkpoint Specs" and "Checkpoint Schema". A column for each kind of action, a
+struct that is null in the rows of all others. A V2 checkpoint may be JSON, and may leave ``add`` and ``remove`` to
+*sidecars*, Parquet files in ``_sidecars`` that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.delta.actions import parse_lines, plain_path
+from dvcodec.tables.delta.log import LOG, SIDECARS
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.members import Members
+from dvcodec.tables.parquet import open_parquet, physical_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_checkpoint", "read_sidecars"]
+
+_FILE = (
+    *("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector"),
+    *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+)
+_MEMBERS = {
+    "add": (*_FILE, "stats_parsed.numRecords"),
+    "remove": (*_FILE, "deletionTimestamp", "extendedFileMetadata"),
+    "metaData": ("format", "schemaString", "partitionColumns", "configuration"),
+    "protocol": ("minReaderVersion", "readerFeatures"),
+    "sidecar": ("path",),
+    "checkpointMetadata": ("version",),
+}
+"""What is read, by action. The statistics of columns would be most of a checkpoint."""
+
+
+def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[Members]:
+    """Yield the actions of a checkpoint, those in its sidecars too.
+
+    Args:
+        folder: the table's.
+        names: of its files in the log.
+        version: of which it has to be.
+
+    Raises:
+        DecodeError: a file is not sound.
+        OSError: a file cannot be read.
+    """
+    for name in names:
+        for action in _top(folder, name):
+            if action.where == "sidecar":
+                yield from _actions(_sidecar(folder, action), ("add", "remove"))
+            elif action.where == "checkpointMetadata" and action.integer("version") != version:
+                action.fail("version", version, action.integer("version"))
+            yield action
+
+
+def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
+    """Yield the locations of the sidecars that a file of a checkpoint names.
+
+    Raises:
+        DecodeError: it is not sound.
+        OSError: it cannot be read.
+    """
+    for action in _top(folder, name, ("sidecar",)):
+        if action.where == "sidecar":
+            yield _sidecar(folder, action)
+
+
+def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) -> Iterator[Members]:
+    location = folder.join(f"{LOG}/{name}")
+    if name.endswith(".json"):
+        return parse_lines(folder.read(f"{LOG}/{name}"), location)
+    return _actions(location, kinds)
+
+
+def _sidecar(folder: Folder, action: Members) -> str:
+    """Return where a sidecar is: in the log's own folder, be it recorded by its bare name or whole."""
+    path = plain_path(action)
+    above, _, name = path.rpartition("/")
+    if name in ("", ".", "..") or (above and not f"/{above}".endswith(f"/{SIDECARS}")):
+        action.fail("path", f"a file in {SIDECARS}", repr(path)[:80])
+    return folder.join(f"{SIDECARS}/{name}")
+
+
+def _actions(location: str, kinds: tuple[str, ...]) -> Iterator[Members]:
+    """Yield the actions of a Parquet file, kind by kind of each row group."""
+    with open_parquet(location) as file:
+        columns = _columns(file.schema_arrow, kinds, location)
+        for start, batch in physical_batches(file, columns):
+            for name in batch.schema.names:
+                yield from _rows(batch.column(name), name, start, location)
+
+
+def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[str]:
+    """Choose what is there of `_MEMBERS`."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    found = []
+    for name in kinds:
+        if schema.get_field_index(name) < 0:
+            continue
+        kind = schema.field(name).type
+        if not pa.types.is_struct(kind):
+            raise NotCanonical(f"column {name}", source=location, expected="a struct", actual=kind)
+        there = {field.name for field in kind}
+        found += [f"{name}.{member}" for member in _MEMBERS[name] if member.partition(".")[0] in there]
+    return found
+
+
+def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[Members]:
+    """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    there = column.is_valid()
+    numbers = np.flatnonzero(there) + start
+    column = column.filter(there)
+    try:
+        values = {field.name: _values(column.field(field.name)) for field in column.type}
+    except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is no UTF-8, a date that is none
+        told = str(err)[:80]
+        raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=told) from None
+    for number, members in zip(numbers.tolist(), zip(*values.values(), strict=True), strict=True):
+        record = {key: value for key, value in zip(values, members, strict=True) if value is not None}
+        yield Members(record, f"{location}, row {number}", name)
+
+
+def _values(array: pa.Array) -> list[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    values: list[Any] = array.to_pylist()
+    if pa.types.is_map(array.type):
+        return [None if entries is None else dict(entries) for entries in values]
+    return values

@@ -1,0 +1,93 @@
+"""Which tables can be read: Delta's reader versions and features.
+
+Specification: Delta's PROTOCOL.md, "Table Features" and "Valid Feature Names in Table Features".
+"""
+
+from __future__ import annotations
+
+from dvcodec.core.errors import Unsupported
+from dvcodec.tables.delta.actions import Metadata, Protocol
+
+__all__ = ["check_protocol", "mapping_mode"]
+
+READER_VERSION = 3
+KNOWN = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Reader features that are read here."""
+OF_COLUMNS = frozenset(
+    {
+        "geospatial",
+        "geospatial-dev",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Reader features that bring types of columns: files and vectors are as ever, the columns are refused by their type."""
+OF_WRITERS = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "domainMetadata",
+        "generatedColumns",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "icebergCompatV3",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "materializePartitionColumns",
+        "rowTracking",
+    }
+)
+"""Features that ask nothing of readers, should they stand among the readers' features all the same."""
+MODES = ("none", "name", "id")
+
+
+def check_protocol(protocol: Protocol) -> None:
+    """Check that all is known that a reader has to know.
+
+    Raises:
+        Unsupported: it is not. Of tables that a catalog manages the newest commits may not be in the log.
+    """
+    if protocol.reader_version > READER_VERSION:
+        expected = f"at most {READER_VERSION}"
+        raise Unsupported(
+            "protocol.minReaderVersion", source=protocol.source, expected=expected, actual=protocol.reader_version
+        )
+    unknown = sorted(set(protocol.reader_features) - KNOWN - OF_COLUMNS - OF_WRITERS)
+    if unknown:
+        known = ", ".join(sorted(KNOWN))
+        raise Unsupported(
+            "protocol.readerFeatures", source=protocol.source, expected=f"of {known}", actual=", ".join(unknown)[:200]
+        )
+
+
+def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
+    """Return how columns are found in data files: by ``name`` (physical), by ``id``, or as they are called (``none``).
+
+    Raises:
+        Unsupported: another mode.
+    """
+    if protocol.reader_version != 2 and "columnMapping" not in protocol.reader_features:
+        return "none"
+    mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
+    if mode not in MODES:
+        raise Unsupported(
+            "delta.columnMapping.mode", source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60]
+        )
+    return mode

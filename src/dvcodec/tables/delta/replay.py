@@ -1,0 +1,137 @@
+"""The state of a version: the actions of a checkpoint and of the commits after it, replayed.
+
+Specification: Delta's PROTOCOL.md, "Action Reconciliation": the newest ``protocol`` and ``metaData`` hold, and of each
+logical file, known by the data file's path and the vector's id, the newest ``add`` or ``remove``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
+from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.delta.log import LOG, Log
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.members import Members
+from dvcodec.tables.model import SnapshotInfo
+
+__all__ = ["State", "commit_info", "read_commit", "rebuild"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a table is at a version.
+
+    Attributes:
+        version: which.
+        protocol: that holds.
+        metadata: that holds.
+        files: the live logical files, in the order in which the log names them.
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    files: Mapping[FileKey, AddFile]
+
+
+def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
+    """Rebuild the state of a version that `Log.check` has found to be there.
+
+    Args:
+        folder: the table's.
+        log: its log.
+        version: which.
+        known: a state at or before that version, to go on from if no checkpoint is nearer.
+
+    Raises:
+        DecodeError: the log is not sound.
+        OSError: it cannot be read.
+    """
+    base = log.base(version)
+    replay = _Replay()
+    if known is not None and known.version >= (-1 if base is None else base):
+        replay.protocol, replay.metadata, replay.files = known.protocol, known.metadata, dict(known.files)
+        start = known.version + 1
+    elif base is not None:
+        location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
+        replay.apply(read_checkpoint(folder, log.checkpoints[base], base))
+        replay.state(base, location)
+        start = base + 1
+    else:
+        start = 0
+    for commit in range(start, version + 1):
+        replay.apply(read_commit(folder, log, commit))
+    return replay.state(version, log.location)
+
+
+def read_commit(folder: Folder, log: Log, version: int) -> Iterable[Members]:
+    """Return the actions of a commit.
+
+    Raises:
+        DecodeError: it is not sound.
+        OSError: it cannot be read.
+    """
+    name = f"{LOG}/{log.commits[version]}"
+    return parse_lines(folder.read(name), folder.join(name))
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self.protocol: Protocol | None = None
+        self.metadata: Metadata | None = None
+        self.files: dict[FileKey, AddFile] = {}
+
+    def apply(self, actions: Iterable[Members]) -> None:
+        """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most."""
+        seen = set()
+        for action in actions:
+            if action.where == "add":
+                added = AddFile.parse(action)
+                key = added.key
+                self.files.pop(key, None)  # the newest stands last
+                self.files[key] = added
+            elif action.where == "remove":
+                self.files.pop(RemoveFile.parse(action).key, None)
+            elif action.where in ("protocol", "metaData"):
+                if action.where in seen:
+                    what = f"second {action.where}"
+                    raise NotCanonical(what, source=action.source, expected="one in a version", actual="another")
+                seen.add(action.where)
+                if action.where == "protocol":
+                    self.protocol = Protocol.parse(action)
+                else:
+                    self.metadata = Metadata.parse(action)
+
+    def state(self, version: int, source: str) -> State:
+        if self.protocol is None or self.metadata is None:
+            what = "protocol" if self.protocol is None else "metaData"
+            raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
+        return State(version, self.protocol, self.metadata, self.files)
+
+
+def commit_info(folder: Folder, log: Log, version: int) -> SnapshotInfo:
+    """Return what a commit says of itself; nothing of it is required.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    parent = version - 1 if version else None
+    name = log.commits.get(version)
+    found: dict[str, Any] = {}
+    for line in folder.read(f"{LOG}/{name}").split(b"\n") if name else ():
+        if b'"commitInfo"' in line:  # the other lines are most of a log
+            try:
+                info = json.loads(line)["commitInfo"]
+            except (ValueError, RecursionError, KeyError, TypeError):
+                continue
+            found = info if isinstance(info, dict) else {}
+            break
+    times = [found.get("inCommitTimestamp"), found.get("timestamp")]
+    timestamp = next((time for time in times if type(time) is int and 0 <= time < 2**63), None)
+    operation = found.get("operation")
+    return SnapshotInfo(version, timestamp, operation if isinstance(operation, str) else None, parent)

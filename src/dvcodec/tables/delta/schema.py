@@ -1,0 +1,216 @@
+"""The columns of a table: its ``schemaString`` as Arrow types, and by what each is found in data files.
+
+Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.delta.actions import Metadata
+from dvcodec.tables.members import Members
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Column", "TableSchema", "parse_schema"]
+
+MAX_DEPTH = 64
+"""Types within types; Arrow recurses on them."""
+_ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
+_MAX_PRECISION = 38
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column, a field of a struct, or the element, key or value of an array or map.
+
+    Attributes:
+        name: what it is called.
+        physical_name: what it is called in data files and in ``partitionValues``.
+        id: its field id in data files; None where it is found by name.
+        nullable: whether it may be null.
+        type: Arrow's.
+        children: of a struct its fields, of an array the element, of a map key and value.
+    """
+
+    name: str
+    physical_name: str
+    id: int | None
+    nullable: bool
+    type: pa.DataType
+    children: tuple[Column, ...] = ()
+
+    @property
+    def field(self) -> pa.Field:
+        """The column as Arrow has it."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.field(self.name, self.type, self.nullable)
+
+
+class TableSchema:
+    """The columns of a table in order; the type of each is looked at when it is asked for.
+
+    Args:
+        fields: name -> the field's JSON.
+        mode: of column mapping: ``none``, ``name`` or ``id``.
+    """
+
+    def __init__(self, fields: Mapping[str, Members], mode: str) -> None:
+        self.mode = mode
+        self._fields = fields
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._fields)
+
+    def column(self, name: str) -> Column:
+        """Return a column.
+
+        Raises:
+            DecodeError: its type is not sound, or not known.
+        """
+        if name not in self._columns:
+            self._columns[name] = _field(self._fields[name], self.mode, 0)
+        return self._columns[name]
+
+    def physical_name(self, name: str) -> str:
+        """Return what a column is called in ``partitionValues``.
+
+        Raises:
+            NotCanonical: it is not recorded.
+        """
+        return _physical(self._fields[name], self.mode)[0]
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """All columns as Arrow has them.
+
+        Raises:
+            DecodeError: a type is not sound, or not known.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.schema([self.column(name).field for name in self._fields])
+
+
+def parse_schema(metadata: Metadata, mode: str) -> TableSchema:
+    """Read a table's columns, not yet their types.
+
+    Args:
+        metadata: of the table.
+        mode: of column mapping.
+
+    Raises:
+        NotCanonical: the schema is no JSON of a struct, or two columns have one name.
+    """
+    try:
+        value = json.loads(metadata.schema)
+    except (ValueError, RecursionError) as err:
+        raise NotCanonical("schemaString", source=metadata.source, expected="JSON", actual=str(err)[:80]) from None
+    struct = Members.of(value, metadata.source, "schemaString")
+    fields = struct.objects("fields")
+    named = {field.text("name"): field for field in fields}
+    _unique(fields, metadata.source)
+    for name in metadata.partition_columns:
+        if name not in named:
+            raise NotCanonical("partitionColumns", source=metadata.source, expected="columns", actual=repr(name)[:80])
+    return TableSchema(named, mode)
+
+
+def _unique(fields: list[Members], source: str) -> None:
+    seen = set()
+    for field in fields:
+        name = field.text("name")
+        if name.lower() in seen:
+            raise NotCanonical(field.where, source=source, expected="one column of a name", actual=repr(name)[:80])
+        seen.add(name.lower())
+
+
+def _physical(field: Members, mode: str) -> tuple[str, int | None]:
+    """Return physical name and field id."""
+    if mode == "none":
+        return field.text("name"), None
+    metadata = field.object("metadata")
+    return metadata.text(_PHYSICAL_NAME), metadata.integer(_ID) if mode == "id" else None
+
+
+def _field(field: Members, mode: str, depth: int) -> Column:
+    physical_name, number = _physical(field, mode)
+    kind, children = _type(field, "type", mode, depth)
+    return Column(field.text("name"), physical_name, number, _flag(field, "nullable"), kind, children)
+
+
+def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    value: Any = parent.values.get(name)
+    if isinstance(value, str):
+        return _primitive(value, parent, name), ()
+    if depth == MAX_DEPTH:
+        parent.fail(name, f"at most {MAX_DEPTH} types within each other", "more")
+    node = parent.object(name)
+    kind = node.text("type")
+    if kind == "struct":
+        fields = node.objects("fields")
+        _unique(fields, node.source)
+        children = tuple(_field(field, mode, depth + 1) for field in fields)
+        return pa.struct([child.field for child in children]), children
+    if kind == "array":
+        element = _part(node, "element", "elementType", "containsNull", mode, depth)
+        return pa.list_(element.field), (element,)
+    if kind == "map":
+        key = _part(node, "key", "keyType", None, mode, depth)
+        value = _part(node, "value", "valueType", "valueContainsNull", mode, depth)
+        return pa.map_(key.field, value.field), (key, value)
+    raise Unsupported(parent.path_to(name), source=parent.source, expected="a known type", actual=repr(kind)[:60])
+
+
+def _part(node: Members, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
+    arrow, children = _type(node, kind, mode, depth + 1)
+    return Column(name, name, None, nullable is not None and _flag(node, nullable), arrow, children)
+
+
+def _flag(node: Members, name: str) -> bool:
+    value = node.values.get(name)
+    if not isinstance(value, bool):
+        node.fail(name, "true or false")
+    return value
+
+
+def _primitive(name: str, parent: Members, member: str) -> pa.DataType:
+    import pyarrow as pa  # noqa: PLC0415
+
+    simple: dict[str, pa.DataType] = {
+        "string": pa.string(),
+        "long": pa.int64(),
+        "integer": pa.int32(),
+        "short": pa.int16(),
+        "byte": pa.int8(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "void": pa.null(),
+    }
+    if name in simple:
+        return simple[name]
+    match = _DECIMAL.fullmatch(name)
+    if match:
+        precision, scale = (int(match[1]), int(match[2])) if match[1] else (10, 0)
+        if 1 <= precision <= _MAX_PRECISION and scale <= precision:
+            return pa.decimal128(precision, scale)
+    raise Unsupported(parent.path_to(member), source=parent.source, expected="a known type", actual=repr(name)[:60])

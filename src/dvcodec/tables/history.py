@@ -1,0 +1,183 @@
+"""What each snapshot deleted and restored: vectors against those of the snapshot before."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.ops.algebra import diff
+from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo, Table, TableKind
+from dvcodec.tables.reading import read_vectors
+
+__all__ = ["FileChange", "SnapshotChange", "history"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What a snapshot changed of a data file's deleted rows.
+
+    Attributes:
+        data_file: which, a data file of the snapshot.
+        deleted: rows deleted since the snapshot before; of an added file, those that it came with.
+        restored: rows that live again.
+        deleted_rows: which were deleted; None where rows were not to be kept.
+        restored_rows: which live again; None where rows were not to be kept.
+    """
+
+    data_file: DataFile
+    deleted: int
+    restored: int
+    deleted_rows: RowSet | None = None
+    restored_rows: RowSet | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
+        told: dict[str, Any] = {"data_file": self.data_file.path, "deleted": self.deleted, "restored": self.restored}
+        for name, rows in (("deleted_ranges", self.deleted_rows), ("restored_ranges", self.restored_rows)):
+            if rows is not None:
+                told[name] = rows.ranges().tolist()
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChange:
+    """A snapshot against the one before.
+
+    Attributes:
+        info: which snapshot.
+        previous: the one before; None for the first, and where its metadata is gone: all then counts as added.
+        added: data files that came.
+        removed: data files that went, and their deleted rows with them.
+        files: data files whose deleted rows changed, in the snapshot's order.
+    """
+
+    info: SnapshotInfo
+    previous: SnapshotInfo | None
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    files: tuple[FileChange, ...]
+
+    @property
+    def deleted(self) -> int:
+        """Rows deleted in all data files."""
+        return sum(file.deleted for file in self.files)
+
+    @property
+    def restored(self) -> int:
+        """Rows that live again, in all data files."""
+        return sum(file.restored for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "snapshot": asdict(self.info),
+            "previous": None if self.previous is None else self.previous.id,
+            "added": [file.path for file in self.added],
+            "removed": [file.path for file in self.removed],
+            "deleted": self.deleted,
+            "restored": self.restored,
+            "files": [file.to_dict() for file in self.files],
+        }
+
+
+def history(
+    table: Table,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    keep_rows: bool = False,
+    threads: int = 8,
+) -> Iterator[SnapshotChange]:
+    """Tell what each snapshot changed, oldest first.
+
+    A snapshot is held against its parent, or, where the metadata names none, against the one before it in the list.
+    Vectors that both have (same file, offset and size) are not read.
+
+    Args:
+        table: see `open_table`.
+        since: id of the first snapshot to tell of; None = the oldest.
+        until: id of the last; None = the current one.
+        keep_rows: True keeps which rows were deleted and restored.
+        threads: how many read at a time.
+
+    Raises:
+        UsageError: there is no such snapshot, or `until` comes before `since`.
+        DecodeError: the metadata, or a vector that has to be read, is not sound.
+        OSError: it cannot be read.
+    """
+    infos = table.snapshots()
+    places = {info.id: place for place, info in enumerate(infos)}
+    for asked in (since, until):
+        if asked is not None and asked not in places:
+            raise UsageError(f"{table.location}: no snapshot {asked}")
+    first = 0 if since is None else places[since]
+    last = len(infos) - 1 if until is None else places[until]
+    if first > last and infos:
+        raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
+    seen: Snapshot | None = None
+    for place in range(first, last + 1):
+        info = infos[place]
+        before = infos[place - 1] if place else None
+        if info.parent is not None:
+            before = infos[places[info.parent]] if info.parent in places else None
+        if before is None:
+            old = None
+        else:
+            old = seen if seen is not None and seen.info.id == before.id else table.snapshot(before.id)
+        seen = table.snapshot(info.id)
+        yield _change(table, old, seen, keep_rows=keep_rows, threads=threads)
+
+
+def _change(table: Table, old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int) -> SnapshotChange:
+    before = {file.path: file for file in old.data_files} if old is not None else {}
+    after = {file.path: file for file in new.data_files}
+    then = _identified(table, old) if old is not None else {}
+    now = _identified(table, new)
+    changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
+    # Position deletes of a partition name no data file: where they change, any data file may.
+    touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
+
+    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> dict[str, RowSet]:
+        wanted = [vector for vector in vectors.values() if vector.data_file is None or vector.data_file in touched]
+        return _rows(table, snapshot, wanted if touched else [], threads)
+
+    old_rows = rows_of(old, then) if old is not None else {}
+    new_rows = rows_of(new, now)
+    files = []
+    for path, file in after.items():
+        if path in touched:
+            found = diff(old_rows.get(path, RowSet()) if path in before else RowSet(), new_rows.get(path, RowSet()))
+            if found.added or found.restored:
+                kept = found if keep_rows else (None, None)
+                files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
+    return SnapshotChange(
+        new.info,
+        None if old is None else old.info,
+        tuple(file for path, file in after.items() if path not in before),
+        tuple(file for path, file in before.items() if path not in after),
+        tuple(files),
+    )
+
+
+def _identified(table: Table, snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
+    """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
+    keys: dict[Hashable, DeletionVector] = {}
+    for index, vector in enumerate(snapshot.vectors):
+        key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
+        # Inline vectors have no place, and the pages of an index's root file are written again.
+        lasting = vector.path and table.kind is not TableKind.SCORCH
+        keys[key if lasting else (*key, snapshot.info.id, index)] = vector
+    return keys
+
+
+def _rows(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int) -> dict[str, RowSet]:
+    rows: dict[str, RowSet] = {}
+    for read in read_vectors(table, snapshot, vectors, threads=threads):
+        if read.error is not None:
+            raise read.error
+        for found in read.found:
+            rows[found.data_file] = rows.get(found.data_file, RowSet()) | found.rows
+    return rows

@@ -1,0 +1,217 @@
+"""The Avro schemas of manifests: what is read of them, found by field id, and that reading has an end.
+
+Specification: Iceberg table spec, appendix A, "Avro": fields have the attribute ``field-id``; maps with keys other than
+strings are arrays of records. A file brings its schema along, and a made-up one can have records of no byte in arrays
+of any length: so the schema is looked at before it is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, NoReturn
+
+from dvcodec.core import avro
+from dvcodec.core.avro import AvroFile
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import open_source, read_window
+
+__all__ = ["Column", "Found", "Logical", "open_avro", "partition_names", "select"]
+
+_LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""Bytes that a value of each primitive type takes at least."""
+_MAX_DEPTH = 16
+_MAX_FIXED = 2**31 - 1
+_MAX_SCALE = 38
+
+
+class Column(NamedTuple):
+    """A field that is read.
+
+    Attributes:
+        name: in the specification; what a file calls it may differ.
+        field_id: what it is found by.
+        types: Avro types that its values may have; ``record``, ``array`` and ``map`` among them.
+        required: whether every record has it.
+    """
+
+    name: str
+    field_id: int
+    types: tuple[str, ...]
+    required: bool = False
+
+
+class Logical(NamedTuple):
+    """The logical type of a field: what the bytes or the number stand for."""
+
+    name: str
+    scale: int
+    utc: bool
+
+
+class Found(NamedTuple):
+    """A field that a file has.
+
+    Attributes:
+        name: in the file.
+        type: of the schema, without the union that makes it nullable.
+    """
+
+    name: str
+    type: Any
+
+
+@contextmanager
+def open_avro(location: str) -> Iterator[tuple[AvroFile, Cursor]]:
+    """Open a container file, and a cursor for errors about it.
+
+    Numbers and bytes come as they are stored, whatever their logical types: dates of any year, timestamps without a
+    zone to guess. See `partition_names` for what they stand for.
+
+    Raises:
+        DecodeError: no Avro file, or a schema that no writer of Iceberg's has.
+        OSError: it cannot be read.
+    """
+    with open_source(location) as source:
+        cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
+        file = avro.decode(cursor)
+        schema, _ = _Cleaner(cursor).clean(file.schema)
+        yield replace(file, schema=schema), cursor
+
+
+def select(schema: Any, columns: tuple[Column, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+    """Find fields of a record type by their ids; by name, where a field has no id.
+
+    Returns:
+        Name in the specification -> the field, of those that the file has.
+
+    Raises:
+        NotCanonical: a required field is not there, or one is of another type.
+    """
+    fields = _fields(schema, what, cursor)
+    by_id = {field["field-id"]: field for field in fields if isinstance(field.get("field-id"), int)}
+    by_name = {field["name"]: field for field in fields if "field-id" not in field}
+    found: dict[str, Found] = {}
+    for column in columns:
+        field = by_id.get(column.field_id, by_name.get(column.name))
+        if field is None:
+            if column.required:
+                _fail(cursor, f"field {column.name} ({column.field_id}) of {what}", "a field", "nothing")
+            continue
+        kind = not_null(field["type"])
+        if _type_name(kind) not in column.types:
+            _fail(cursor, f"field {column.name} of {what}", " or ".join(column.types), _type_name(kind))
+        found[column.name] = Found(field["name"], kind)
+    return found
+
+
+def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical | None]]:
+    """Return the fields of a partition struct: field id -> name in the file, logical type."""
+    found = {}
+    for field in _fields(schema, "partition", cursor):
+        if not isinstance(field.get("field-id"), int):
+            _fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
+        if _type_name(not_null(field["type"])) not in (*_LEAST, "fixed"):
+            _fail(cursor, f"field {field['name']!r:.60} of partition", "a primitive type", "another")
+        found[field["field-id"]] = (field["name"], field["logical"])
+    return found
+
+
+def not_null(kind: Any) -> Any:
+    """Return a type without the union that makes it nullable."""
+    if isinstance(kind, list):
+        others = [option for option in kind if option != "null"]
+        return others[0] if len(others) == 1 else kind
+    return kind
+
+
+def _fields(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
+    """Return the fields of a record type, of a schema that has been cleaned."""
+    schema = not_null(schema)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        _fail(cursor, what, "a record", _type_name(schema))
+    fields: list[dict[str, Any]] = schema["fields"]
+    return fields
+
+
+def _type_name(kind: Any) -> str:
+    if isinstance(kind, dict):
+        kind = kind.get("type")
+    return kind if isinstance(kind, str) else "a union"
+
+
+def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
+    raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)
+
+
+class _Cleaner:
+    """Spells a schema again without logical types, defaults, docs and given names.
+
+    A name may stand for a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
+    every writer, and have to be: records that name each other could be of any size.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._fixed: dict[str, dict[str, Any]] = {}
+        self._count = itertools.count()
+
+    def clean(self, kind: Any, depth: int = 0) -> tuple[Any, int]:
+        """Return a type, and the bytes that a value of it takes at least."""
+        if depth > _MAX_DEPTH:
+            _fail(self._cursor, "Avro schema", f"at most {_MAX_DEPTH} levels", "more")
+        if isinstance(kind, list):
+            return [self.clean(option, depth + 1)[0] for option in kind], 1
+        if isinstance(kind, str):
+            return (kind, _LEAST[kind]) if kind in _LEAST else self._fixed_type(self._fixed.get(kind, {}), kind)
+        if not isinstance(kind, dict):
+            _fail(self._cursor, "Avro schema", "a type", f"{kind!r:.60}")
+        name = kind.get("type")
+        if name == "record":
+            return self._record(kind, depth)
+        if name in ("array", "map"):
+            member = "items" if name == "array" else "values"
+            inner, least = self.clean(kind.get(member), depth + 1)
+            if name == "array" and not least:
+                _fail(self._cursor, "Avro schema", "items of at least one byte", "an array of nothing")
+            return {"type": name, member: inner}, 1
+        if name == "fixed":
+            for known in (kind.get("name"), f"{kind.get('namespace')}.{kind.get('name')}"):
+                self._fixed[str(known)] = kind
+            return self._fixed_type(kind, name)
+        return self.clean(name, depth + 1)
+
+    def _fixed_type(self, kind: dict[str, Any], name: str) -> tuple[Any, int]:
+        size = kind.get("size")
+        if not isinstance(size, int) or not 0 < size <= _MAX_FIXED:
+            told = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
+            raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=told)
+        return {"type": "fixed", "name": f"type_{next(self._count)}", "size": size}, size
+
+    def _record(self, kind: dict[str, Any], depth: int) -> tuple[Any, int]:
+        items = kind.get("fields")
+        fields, total = [], 0
+        for item in items if isinstance(items, list) else [None]:
+            if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                _fail(self._cursor, "Avro schema", "fields with names", f"{item!r:.60}")
+            inner, least = self.clean(item.get("type"), depth + 1)
+            known = {"name": item["name"], "type": inner, "logical": self._logical(item["type"])}
+            fields.append(known | {"field-id": item["field-id"]} if "field-id" in item else known)
+            total += least
+        if len({field["name"] for field in fields}) < len(fields):
+            _fail(self._cursor, "Avro schema", "fields of distinct names", "two of one name")
+        return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields}, total
+
+    def _logical(self, kind: Any) -> Logical | None:
+        kind = not_null(kind)
+        if isinstance(kind, str):
+            kind = self._fixed.get(kind)
+        if not isinstance(kind, dict) or not isinstance(kind.get("logicalType"), str):
+            return None
+        scale = kind.get("scale", 0)
+        scale = scale if isinstance(scale, int) and 0 <= scale <= _MAX_SCALE else 0
+        return Logical(kind["logicalType"], scale, kind.get("adjust-to-utc") is True)

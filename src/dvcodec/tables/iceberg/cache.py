@@ -1,0 +1,45 @@
+"""What was read and may be asked for again, as much of it as is worth keeping."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["Cache"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """Values by key, those used last; safe to use from several threads.
+
+    Args:
+        most: how much is kept, in the unit of `cost`.
+        cost: how much a value is. One that is more than all may be is not kept.
+    """
+
+    def __init__(self, most: int, cost: Callable[[V], int]) -> None:
+        self._most = most
+        self._cost = cost
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._total = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key; `make` reads it if it is not kept. Nothing is kept of an error."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        value = make()  # two threads may both read it: better than one that waits for another's file
+        cost = self._cost(value)
+        with self._lock:
+            if key not in self._kept and cost <= self._most:
+                self._kept[key] = value, cost
+                self._total += cost
+                while self._total > self._most:
+                    self._total -= self._kept.popitem(last=False)[1][1]
+        return value

@@ -1,0 +1,130 @@
+"""Files of v2 position deletes, in any of the three formats that Iceberg has.
+
+Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
+(2147483545). The names are fixed by the specification, as the ids are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, vectors_from_arrow
+from dvcodec.io import RandomAccess, open_source
+from dvcodec.tables.iceberg.avro_fields import Column, open_avro, select
+from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
+from dvcodec.tables.parquet import open_parquet, physical_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["PositionDeletes", "read_deletes"]
+
+POS_ID = 2147483545
+_BATCH_ROWS = 1 << 20
+_AVRO = (
+    Column(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
+    Column(POS, POS_ID, ("long", "int"), required=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionDeletes:
+    """What a file of position deletes holds.
+
+    Attributes:
+        rows: deleted rows by data file, as spelled in the file.
+        count: rows of the file; one may come twice.
+    """
+
+    rows: Mapping[str, RowSet]
+    count: int
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that this takes, roughly: two for a scattered row, more for a data file."""
+        return 2 * self.count + 512 * len(self.rows)
+
+
+def read_deletes(location: str, file_format: str, count: int) -> PositionDeletes:
+    """Read a file of position deletes; memory is bounded by a batch and the row sets.
+
+    Args:
+        location: path or URL.
+        file_format: ``parquet``, ``avro`` or ``orc``.
+        count: rows as recorded.
+
+    Raises:
+        NotCanonical: no such file, or without the two columns, or with a null or a negative position in them.
+        CardinalityMismatch: it has other rows than recorded.
+        Unsupported: another format.
+        OSError: it cannot be read.
+    """
+    if file_format not in _READERS:
+        known = ", ".join(_READERS)
+        raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
+    counted = _Counted(_READERS[file_format](location))
+    try:
+        rows = vectors_from_arrow(counted)
+    except UsageError as err:  # the data is not the caller's
+        raise NotCanonical(
+            "position deletes", source=location, expected="a path and a position in every row", actual=str(err)
+        ) from None
+    if counted.rows != count:
+        raise CardinalityMismatch(
+            "record_count", source=location, expected=f"{count} (manifest)", actual=f"{counted.rows} rows"
+        )
+    return PositionDeletes(rows, counted.rows)
+
+
+class _Counted:
+    """Record batches, counted as they go by."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.rows = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def _parquet(location: str) -> Iterator[pa.RecordBatch]:
+    with open_parquet(location) as file:
+        check_columns(file.schema_arrow, FILE_PATH, POS)
+        for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=_BATCH_ROWS):
+            yield batch
+
+
+def _orc(location: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+    from pyarrow import orc  # noqa: PLC0415
+
+    with open_source(location) as source:
+        try:
+            file = orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
+            check_columns(file.schema, FILE_PATH, POS)
+            for stripe in range(file.nstripes):
+                yield file.read_stripe(stripe, columns=[FILE_PATH, POS])
+        except (pa.ArrowException, OSError) as err:  # pyarrow calls damage in an ORC file an OSError
+            told = str(err).partition("\n")[0]
+            raise NotCanonical("ORC file", source=location, expected="sound stripes", actual=told) from None
+
+
+def _avro(location: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+    with open_avro(location) as (file, cursor):
+        names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
+        records = file.records()
+        while chunk := list(islice(records, _BATCH_ROWS)):
+            columns = [pa.array([record[name] for record in chunk]) for name in names]
+            yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {"parquet": _parquet, "avro": _avro, "orc": _orc}

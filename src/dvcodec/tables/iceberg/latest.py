@@ -1,0 +1,73 @@
+"""Finding the latest metadata file of an Iceberg table without a catalog.
+
+Names and version hint are those that Java's ``HadoopTableOperations`` and ``BaseMetastoreTableOperations`` write:
+``v3.metadata.json`` with a hint, or ``00003-<uuid>.metadata.json`` without; compressed ones have ``.gz`` in front of
+``.metadata.json``, older ones behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.io import open_source
+from dvcodec.tables.folder import Folder
+
+__all__ = ["METADATA", "VERSION_HINT", "find_metadata"]
+
+METADATA = "metadata"
+"""Folder of metadata files in a table's folder."""
+VERSION_HINT = "version-hint.text"
+"""Names the current version in tables without a catalog."""
+
+_NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.*?)(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
+_HINT_BYTES = 4096
+
+
+def find_metadata(folder: Folder) -> str:
+    """Return the location of the latest metadata file.
+
+    The version hint is followed, and on to every next version that is there, as Java does; without a hint it is the
+    file of the highest number. Not known here: what a catalog holds to be current.
+
+    Raises:
+        UsageError: there is none, or two of the highest number: which one holds is only known to a catalog.
+        NotCanonical: the hint names a version that is not there.
+    """
+    names = folder.names(METADATA)
+    numbered: dict[int, list[str]] = {}
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match:
+            numbered.setdefault(int(match[1] or match[2]), []).append(name)
+    if not numbered:
+        raise UsageError(f"{folder.location}: no *.metadata.json below {METADATA}")
+    version = max(numbered)
+    if VERSION_HINT in names:
+        hint = _read_hint(folder)
+        if not hint.isdecimal():
+            found = [name for name in names if name in (hint, f"{hint}.metadata.json")]
+            if not found:
+                raise _bad_hint(folder, hint)
+            return folder.join(f"{METADATA}/{found[0]}")
+        version = int(hint)
+        if version not in numbered:
+            raise _bad_hint(folder, hint)
+        while version + 1 in numbered:
+            version += 1
+    if len(numbered[version]) > 1:
+        told = " and ".join(sorted(numbered[version]))
+        raise UsageError(
+            f"{folder.location}: {told} are both version {version}: open the one that is meant by its path"
+        )
+    return folder.join(f"{METADATA}/{numbered[version][0]}")
+
+
+def _read_hint(folder: Folder) -> str:
+    with open_source(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
+        return bytes(source.read(0, min(source.size, _HINT_BYTES))).decode("utf-8", "replace").strip()
+
+
+def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
+    source = folder.join(f"{METADATA}/{VERSION_HINT}")
+    return NotCanonical("version hint", source=source, expected="a version that is there", actual=repr(hint)[:60])

@@ -1,0 +1,331 @@
+"""Manifest lists and manifests: which data files and delete files a snapshot has.
+
+Specification: Iceberg table spec, "Manifests" and "Snapshots" (manifest lists), of versions 1 to 3. Sequence numbers
+and snapshot ids that a commit could not know yet are null, and are those of the manifest ("Sequence Number
+Inheritance"). Column statistics are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.iceberg.avro_fields import Column, Found, open_avro, partition_names, select
+from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
+from dvcodec.tables.members import is_path
+from dvcodec.tables.model import DataFile, DeletionVector
+
+__all__ = ["DATA", "DELETES", "EQUALITY_DELETES", "POSITION_DELETES", "Entry", "Manifest", "read_list", "read_manifest"]
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+"""Content of a file; a manifest holds `DATA` or `DELETES`."""
+DELETES = 1
+ADDED, DELETED = 1, 2
+"""Status of an entry; 0 is existing."""
+PUFFIN = "puffin"
+FILE_PATH_ID = 2147483546
+"""Field id of the column of position deletes that names the data file."""
+
+_INT = ("int", "long")
+_LIST = (
+    Column("manifest_path", 500, ("string",), required=True),
+    Column("partition_spec_id", 502, _INT, required=True),
+    Column("content", 517, _INT),
+    Column("sequence_number", 515, _INT),
+    Column("added_snapshot_id", 503, _INT),
+    Column("key_metadata", 519, ("bytes",)),
+)
+_ENTRY = (
+    Column("status", 0, _INT, required=True),
+    Column("snapshot_id", 1, _INT),
+    Column("sequence_number", 3, _INT),
+    Column("file_sequence_number", 4, _INT),
+    Column("data_file", 2, ("record",), required=True),
+)
+_FILE = (
+    Column("content", 134, _INT),
+    Column("file_path", 100, ("string",), required=True),
+    Column("file_format", 101, ("string",), required=True),
+    Column("partition", 102, ("record",), required=True),
+    Column("record_count", 103, _INT, required=True),
+    Column("file_size_in_bytes", 104, _INT, required=True),
+    Column("lower_bounds", 125, ("array",)),
+    Column("upper_bounds", 128, ("array",)),
+    Column("key_metadata", 131, ("bytes",)),
+    Column("equality_ids", 135, ("array",)),
+    Column("sort_order_id", 140, _INT),
+    Column("first_row_id", 142, _INT),
+    Column("referenced_data_file", 143, ("string",)),
+    Column("content_offset", 144, _INT),
+    Column("content_size_in_bytes", 145, _INT),
+)
+_RECORDED = (
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "equality_ids",
+    "sort_order_id",
+    "first_row_id",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+)
+"""Fields of a file that are handed on as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a manifest list says of a manifest.
+
+    Attributes:
+        path: as recorded.
+        location: where it can be opened.
+        spec_id: partition spec of its files.
+        content: `DATA` or `DELETES`.
+        sequence_number: what its added entries inherit; 0 in version 1.
+        snapshot_id: what its entries inherit; None if the list does not say.
+        encrypted: whether a key is needed.
+    """
+
+    path: str
+    location: str
+    spec_id: int
+    content: int
+    sequence_number: int
+    snapshot_id: int | None
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A live file of a manifest.
+
+    Attributes:
+        content: `DATA`, `POSITION_DELETES` or `EQUALITY_DELETES`.
+        path: of the file, as recorded.
+        location: where it can be opened.
+        file: of the model; None for equality deletes.
+        format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
+        partition: of the file.
+        sequence_number: data sequence number: deletes hold for data files up to their own.
+    """
+
+    content: int
+    path: str
+    location: str
+    file: DataFile | DeletionVector | None
+    format: str
+    partition: Partition
+    sequence_number: int
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether this is a deletion vector of version 3."""
+        return self.content == POSITION_DELETES and self.format == PUFFIN
+
+
+def read_list(location: str, locate: Callable[[str], str]) -> list[Manifest]:
+    """Read a manifest list.
+
+    Args:
+        location: where it can be opened.
+        locate: tells where a recorded path can be opened.
+
+    Raises:
+        DecodeError: the file is not sound, or names a manifest twice.
+        OSError: it cannot be read.
+    """
+    manifests: dict[str, Manifest] = {}
+    with open_avro(location) as (file, cursor):
+        names = _names(select(file.schema, _LIST, "manifest list", cursor))
+        for i, record in enumerate(file.records()):
+            manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
+            if manifest.path in manifests:
+                _fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
+            manifests[manifest.path] = manifest
+    return list(manifests.values())
+
+
+def _manifest(
+    record: Mapping[Any, Any], names: Mapping[str, str], where: str, locate: Callable[[str], str], cursor: Cursor
+) -> Manifest:
+    found = {name: record[spelled] for name, spelled in names.items()}
+    path = found["manifest_path"]
+    if path is None or not is_path(path):
+        _fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
+    if found["partition_spec_id"] is None:
+        _fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
+    content = found.get("content") or DATA
+    if content not in (DATA, DELETES):
+        raise cursor.error(Unsupported, f"content of {where}", at=0, expected="0 (data), 1 (deletes)", actual=content)
+    return Manifest(
+        path,
+        locate(path),
+        found["partition_spec_id"],
+        content,
+        found.get("sequence_number") or 0,
+        found.get("added_snapshot_id"),
+        found.get("key_metadata") is not None,
+    )
+
+
+def read_manifest(
+    manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str]
+) -> tuple[Entry, ...]:
+    """Read the live entries of a manifest: those of status deleted are what the commit took away.
+
+    Args:
+        manifest: from the list.
+        fields: of its partition spec.
+        locate: tells where a recorded path can be opened.
+
+    Raises:
+        DecodeError: the file is not sound.
+        Unsupported: it is encrypted.
+        OSError: it cannot be read.
+    """
+    if manifest.encrypted:
+        raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
+    with open_avro(manifest.location) as (file, cursor):
+        reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
+        entries = [reader.read(record, i) for i, record in enumerate(file.records())]
+    return tuple(entry for entry in entries if entry is not None)
+
+
+class _EntryReader:
+    """Reads the entries of one manifest."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        fields: tuple[PartitionField, ...],
+        schema: Any,
+        locate: Callable[[str], str],
+        cursor: Cursor,
+    ) -> None:
+        self._manifest = manifest
+        self._cursor = cursor
+        self._locate = locate
+        entry = select(schema, _ENTRY, "manifest entry", cursor)
+        columns = select(entry["data_file"].type, _FILE, "data_file", cursor)
+        self._entry = _names(entry)
+        self._columns = _names(columns)
+        self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
+
+    def read(self, record: Mapping[Any, Any], number: int) -> Entry | None:
+        """Return an entry, None if it is of status deleted."""
+        entry = {name: record[spelled] for name, spelled in self._entry.items()}
+        status, stored = entry["status"], entry["data_file"]
+        if status == DELETED:
+            return None
+        if status not in (0, ADDED) or stored is None:
+            self._fail("status", f"entry {number}", "0 (existing), 1 (added), 2 (deleted)", status)
+        found = {name: stored[spelled] for name, spelled in self._columns.items()}
+        path = found["file_path"]
+        if path is None or not is_path(path):
+            self._fail("file_path", f"entry {number}", "a path", repr(path)[:80])
+        for name in ("file_format", "partition", "record_count", "file_size_in_bytes"):
+            if found[name] is None:
+                self._fail(name, path, "a value", "nothing")
+        content = found.get("content") or DATA
+        if content not in ((DATA,) if self._manifest.content == DATA else (POSITION_DELETES, EQUALITY_DELETES)):
+            kind = "data files" if self._manifest.content == DATA else "delete files"
+            self._fail("content", path, f"a manifest of {kind}", content)
+        sequence_number = self._sequence_number(entry, path)
+        partition = self._partitions.read(found["partition"])
+        recorded = {
+            "manifest": self._manifest.path,
+            "status": status,
+            "snapshot_id": self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own,
+            "sequence_number": sequence_number,
+            "content": content,
+            "spec_id": self._manifest.spec_id,
+            "partition": partition.texts,
+        }
+        recorded |= {name: value for name in _RECORDED if (value := found.get(name)) is not None}
+        if (key := found.get("key_metadata")) is not None:
+            recorded["key_metadata"] = key.hex()
+        location = self._locate(path)
+        return Entry(
+            content,
+            path,
+            location,
+            self._file(content, path, location, found, partition, recorded),
+            found["file_format"].lower(),
+            partition,
+            sequence_number,
+        )
+
+    def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:
+        number: int | None = entry.get("sequence_number")
+        if number is None:
+            if entry["status"] != ADDED and self._manifest.sequence_number:
+                self._fail("sequence_number", path, "a number, for an entry that is not new", "nothing")
+            return self._manifest.sequence_number
+        return number
+
+    def _file(
+        self,
+        content: int,
+        path: str,
+        location: str,
+        found: Mapping[str, Any],
+        partition: Partition,
+        recorded: Mapping[str, Any],
+    ) -> DataFile | DeletionVector | None:
+        rows, size = found["record_count"], found["file_size_in_bytes"]
+        size = size if size >= 0 else None  # Paimon's Iceberg metadata does not know it
+        if content == EQUALITY_DELETES:
+            return None
+        if content == POSITION_DELETES:
+            vector = found["file_format"].lower() == PUFFIN
+            return DeletionVector(
+                "iceberg" if vector else "position-deletes",
+                found.get("referenced_data_file") if vector else _only_data_file(found),
+                path,
+                location,
+                found.get("content_offset") if vector else None,
+                found.get("content_size_in_bytes") if vector else size,
+                rows,
+                size,
+                recorded,
+            )
+        if rows < 0:
+            self._fail("record_count", path, "0 or more", rows)
+        return DataFile(path, location, rows, size, partition.label, recorded)
+
+    def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
+        _fail(self._cursor, f"{name} of {where}", expected, actual)
+
+
+def _names(found: Mapping[str, Found]) -> dict[str, str]:
+    return {name: field.name for name, field in found.items()}
+
+
+def _only_data_file(found: Mapping[str, Any]) -> str | None:
+    """Return the data file that all position deletes of a file are for, None if they may be for several."""
+    named: str | None = found.get("referenced_data_file")
+    if named is not None:
+        return named
+    lower, upper = (_bound(found.get(name)) for name in ("lower_bounds", "upper_bounds"))
+    if lower is None or lower != upper:
+        return None
+    try:
+        return lower.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _bound(bounds: Any) -> bytes | None:
+    for pair in bounds or ():
+        if isinstance(pair, dict) and pair.get("key") == FILE_PATH_ID and isinstance(pair.get("value"), bytes):
+            return bytes(pair["value"])
+    return None
+
+
+def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
+    raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)

@@ -1,0 +1,242 @@
+"""What the metadata file of an Iceberg table says.
+
+Specification: Iceberg table spec, "Table Metadata and Snapshots". Schemas are kept as JSON: a type that is not known
+here does not stand in the way of listing files.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, replace
+
+from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import open_source
+from dvcodec.tables.members import Members
+from dvcodec.tables.model import SnapshotInfo
+
+__all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_metadata"]
+
+VERSIONS = (1, 2, 3)
+NAME_MAPPING = "schema.name-mapping.default"
+"""Table property: field ids for data files that have none."""
+
+_GZIP = b"\x1f\x8b"
+_FREE_STRUCTURE = 1 << 16
+"""Brackets and commas that a file may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
+_NO_SNAPSHOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A field of a partition spec.
+
+    Attributes:
+        field_id: of the partition field.
+        source_id: of the column; None if it is made from several.
+        name: of the partition field.
+        transform: as the spec spells it: ``identity``, ``day``, ``bucket[16]``.
+    """
+
+    field_id: int
+    source_id: int | None
+    name: str
+    transform: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """What the metadata says of a snapshot.
+
+    Attributes:
+        info: as in the model.
+        sequence_number: 0 in tables of version 1.
+        schema_id: its columns; None if the metadata does not say.
+        manifest_list: path as recorded; None if the snapshot names manifests by itself, as version 1 may.
+        encrypted: whether a key is needed for its manifest list.
+    """
+
+    info: SnapshotInfo
+    sequence_number: int
+    schema_id: int | None
+    manifest_list: str | None
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableMetadata:
+    """One metadata file.
+
+    Attributes:
+        source: the file.
+        location: the table's folder as recorded.
+        snapshots: by id, oldest first, the current one last.
+        current: its id, None if the table has no current snapshot.
+        schemas: by schema id.
+        current_schema_id: of new snapshots.
+        specs: partition specs by id.
+        metadata_log: paths of earlier metadata files.
+        statistics: paths of statistics and partition statistics files.
+        name_mapping: the table property, as it is.
+    """
+
+    source: str
+    location: str
+    snapshots: dict[int, SnapshotRecord]
+    current: int | None
+    schemas: dict[int, Members]
+    current_schema_id: int
+    specs: dict[int, tuple[PartitionField, ...]]
+    metadata_log: tuple[str, ...]
+    statistics: tuple[str, ...]
+    name_mapping: str | None
+
+
+def read_metadata(location: str) -> TableMetadata:
+    """Read a metadata file, gzip-compressed or not.
+
+    Checked: the types of all members that are used here, that the current snapshot is there, that no snapshot comes
+    twice, and that parents have an end.
+
+    Raises:
+        DecodeError: the file is not sound.
+        Unsupported: another format version.
+        OSError: it cannot be read.
+    """
+    members = Members.of(_parse(_read_text(location), location), location)
+    version = members.integer("format-version")
+    if version not in VERSIONS:
+        known = ", ".join(map(str, VERSIONS))
+        raise Unsupported("format-version", source=location, expected=known, actual=version)
+    schemas, current_schema = _schemas(members)
+    snapshots, current = _snapshots(members)
+    files = members.objects_if_any("statistics") + members.objects_if_any("partition-statistics")
+    properties = members.object("properties") if "properties" in members else None
+    return TableMetadata(
+        source=location,
+        location=members.path("location").rstrip("/") or "/",
+        snapshots=snapshots,
+        current=current,
+        schemas=schemas,
+        current_schema_id=current_schema,
+        specs=_specs(members),
+        metadata_log=tuple(item.path("metadata-file") for item in members.objects_if_any("metadata-log")),
+        statistics=tuple(item.path("statistics-path") for item in files),
+        name_mapping=None if properties is None else properties.text_or_none(NAME_MAPPING),
+    )
+
+
+def _read_text(location: str) -> bytes:
+    most = DEFAULT_LIMITS.max_manifest_bytes
+    with open_source(location) as source:
+        data = bytes(source.read(0, min(source.size, most + 1)))
+    if data.startswith(_GZIP):
+        inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            data = inflater.decompress(data, most + 1)
+        except zlib.error as err:
+            raise NotCanonical("gzip", source=location, expected="a sound stream", actual=str(err)) from None
+        if len(data) <= most and not inflater.eof:
+            raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
+    if len(data) > most:
+        raise LimitExceeded(
+            "Limits.max_manifest_bytes", source=location, expected=f"at most {most} bytes", actual="more"
+        )
+    return data
+
+
+def _parse(data: bytes, location: str) -> object:
+    structure = sum(data.count(mark) for mark in (b"[", b"{", b","))
+    most = _FREE_STRUCTURE + len(data) // 8
+    if structure > most:
+        raise LimitExceeded("values in the metadata", source=location, expected=f"at most {most}", actual=structure)
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as err:
+        told = " ".join(str(err).split())[:120]
+        raise NotCanonical(
+            "table metadata", source=location, expected="JSON in UTF-8", actual=f"{type(err).__name__}: {told}"
+        ) from None
+
+
+def _schemas(members: Members) -> tuple[dict[int, Members], int]:
+    if "schemas" not in members:  # version 1 has one
+        schema = members.object("schema")
+        number = schema.integer_or_none("schema-id") or 0
+        return {number: schema}, number
+    schemas = {schema.integer("schema-id"): schema for schema in members.objects("schemas")}
+    current = members.integer("current-schema-id")
+    if current not in schemas:
+        members.fail("current-schema-id", "one of schemas", current)
+    return schemas, current
+
+
+def _specs(members: Members) -> dict[int, tuple[PartitionField, ...]]:
+    if "partition-specs" not in members:  # version 1 has one
+        return {0: _partition_fields(members, "partition-spec")}
+    return {spec.integer("spec-id"): _partition_fields(spec, "fields") for spec in members.objects("partition-specs")}
+
+
+def _partition_fields(spec: Members, name: str) -> tuple[PartitionField, ...]:
+    return tuple(
+        PartitionField(
+            1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
+            item.integer_or_none("source-id"),
+            item.text("name"),
+            item.text("transform"),
+        )
+        for i, item in enumerate(spec.objects(name))
+    )
+
+
+def _snapshots(members: Members) -> tuple[dict[int, SnapshotRecord], int | None]:
+    found: dict[int, SnapshotRecord] = {}
+    for item in members.objects_if_any("snapshots"):
+        record = _snapshot(item)
+        if record.info.id in found:
+            item.fail("snapshot-id", "each snapshot once", f"{record.info.id} twice")
+        found[record.info.id] = record
+    _check_parents(found, members)
+    current = members.integer_or_none("current-snapshot-id")
+    if current == _NO_SNAPSHOT:
+        current = None
+    if current is not None and current not in found:
+        members.fail("current-snapshot-id", "one of snapshots", current)
+    ordered = sorted(
+        found.values(), key=lambda one: (one.info.id == current, one.sequence_number, one.info.timestamp_ms)
+    )
+    return {record.info.id: record for record in ordered}, current
+
+
+def _snapshot(item: Members) -> SnapshotRecord:
+    summary = item.object("summary") if "summary" in item else None
+    info = SnapshotInfo(
+        item.integer("snapshot-id"),
+        item.integer("timestamp-ms"),
+        None if summary is None else summary.text_or_none("operation"),
+        item.integer_or_none("parent-snapshot-id"),
+    )
+    if "manifest-list" not in item and "manifests" not in item:
+        item.fail("manifest-list", "a path")
+    return SnapshotRecord(
+        info if info.parent != _NO_SNAPSHOT else replace(info, parent=None),
+        item.integer_or_none("sequence-number", least=0) or 0,
+        item.integer_or_none("schema-id"),
+        item.path("manifest-list") if "manifest-list" in item else None,
+        "key-id" in item,
+    )
+
+
+def _check_parents(snapshots: dict[int, SnapshotRecord], members: Members) -> None:
+    """Check that parents lead to an end, so that whoever follows them comes to one."""
+    ended: set[int] = set()
+    for start in snapshots:
+        way: dict[int, None] = {}
+        at: int | None = start
+        while at in snapshots and at not in ended:
+            if at in way:
+                members.fail("snapshots", "parents that lead to a first snapshot", f"{at} is its own ancestor")
+            way[at] = None
+            at = snapshots[at].info.parent
+        ended.update(way)

@@ -1,0 +1,101 @@
+"""Which deletes hold for which data file of a snapshot.
+
+Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as they
+are spelled: so engines do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, Entry
+from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo
+
+__all__ = ["Plan"]
+
+_Key = tuple[int, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A snapshot, and what its lists say beyond the model.
+
+    Attributes:
+        snapshot: data files and vectors.
+        data: entries of data files by path.
+        with_vector: data files that have a deletion vector: position deletes do not hold for them.
+        equality: the newest equality deletes by partition; those of unpartitioned specs, which hold for all data
+            files, are under None.
+        by_partition: position deletes that may be for several data files, by path.
+    """
+
+    snapshot: Snapshot
+    data: Mapping[str, Entry]
+    with_vector: frozenset[str]
+    equality: Mapping[_Key | None, Entry]
+    by_partition: Mapping[str, Entry]
+
+    @classmethod
+    def of(
+        cls,
+        info: SnapshotInfo,
+        entries: Iterable[Entry],
+        specs: Mapping[int, tuple[PartitionField, ...]],
+        source: str,
+    ) -> Plan:
+        """Sort the entries of a snapshot.
+
+        Raises:
+            NotCanonical: a data file comes twice.
+        """
+        data: dict[str, Entry] = {}
+        data_files: list[DataFile] = []
+        vectors: list[DeletionVector] = []
+        with_vector: set[str] = set()
+        equality: dict[_Key | None, Entry] = {}
+        by_partition: dict[str, Entry] = {}
+        for entry in entries:
+            if isinstance(entry.file, DataFile):
+                if entry.path in data:
+                    raise NotCanonical(
+                        "manifests", source=source, expected="each data file once", actual=f"{entry.path} twice"
+                    )
+                data[entry.path] = entry
+                data_files.append(entry.file)
+            elif entry.file is not None:
+                vectors.append(entry.file)
+                if entry.file.data_file is None:
+                    by_partition[entry.path] = entry
+                elif entry.is_vector:
+                    with_vector.add(entry.file.data_file)
+            elif entry.content == EQUALITY_DELETES:
+                partitioned = any(field.transform != "void" for field in specs[entry.partition.spec_id])
+                key = entry.partition.key if partitioned else None
+                newest = equality.get(key)
+                if newest is None or newest.sequence_number < entry.sequence_number:
+                    equality[key] = entry
+        snapshot = Snapshot(info, tuple(data_files), tuple(vectors))
+        return cls(snapshot, data, frozenset(with_vector), equality, by_partition)
+
+    def equality_deletes(self, data: Entry) -> Entry | None:
+        """Return equality deletes that hold for a data file; None if there are none.
+
+        Bounds of their values are not looked at, by which engines leave out more of them.
+        """
+        for key in (None, data.partition.key):
+            found = self.equality.get(key)
+            if found is not None and data.sequence_number < found.sequence_number:
+                return found
+        return None
+
+    def holds(self, deletes: DeletionVector, data: Entry) -> bool:
+        """Whether position deletes hold for a data file whose path they name."""
+        if data.path in self.with_vector or data.sequence_number > deletes.record["sequence_number"]:
+            return False
+        if deletes.data_file is not None:  # then engines do not look at the partition
+            return deletes.data_file == data.path
+        return self.by_partition[deletes.path].partition.key == data.partition.key

@@ -1,0 +1,307 @@
+"""An Iceberg table as the model has it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core import vector as vectors_
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.core.report import Check
+from dvcodec.io import open_source, read_window
+from dvcodec.io.paths import split
+from dvcodec.ops.stats import describe
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.cache import Cache
+from dvcodec.tables.iceberg.container import check_vectors
+from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
+from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, find_metadata
+from dvcodec.tables.iceberg.manifests import Entry, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
+from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.schema import Field, read_fields
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    PhysicalRows,
+    Snapshot,
+    SnapshotInfo,
+    Table,
+    TableKind,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["IcebergTable", "open"]
+
+_KEPT_PLANS = 8
+"""Snapshots that are kept; they share most of their entries."""
+_KEPT_ENTRIES = 50_000
+"""Entries of manifests that are kept, about 3 KB each: snapshots share most of their manifests."""
+_KEPT_DELETES = 64 << 20
+"""Bytes of position deletes that are kept."""
+
+
+def open(location: str | os.PathLike[str]) -> IcebergTable:  # noqa: A001
+    """Open a table by its folder, or by one of its ``*.metadata.json`` files.
+
+    Raises:
+        UsageError: there is no metadata file, or it takes a catalog to tell which one holds.
+        DecodeError: the metadata is not sound.
+        Unsupported: another format version.
+        OSError: it cannot be read.
+    """
+    spelled = os.fspath(location)
+    if not spelled.endswith((".metadata.json", ".metadata.json.gz")):
+        spelled = find_metadata(Folder(spelled.rstrip("/") or "/"))
+    metadata = read_metadata(spelled)
+    above, name = split(split(spelled)[0])
+    folder = above if name == METADATA else metadata.location
+    return IcebergTable(Folder(folder, recorded=metadata.location), metadata)
+
+
+class IcebergTable(Table):
+    """An Iceberg table as one metadata file describes it.
+
+    A snapshot has the columns of the schema that it was made with: what was changed since is not seen.
+
+    Attributes:
+        metadata: the metadata file.
+    """
+
+    kind = TableKind.ICEBERG
+
+    def __init__(self, folder: Folder, metadata: TableMetadata) -> None:
+        self.folder = folder
+        self.metadata = metadata
+        self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
+        self._entries: Cache[str, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
+        self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the snapshots of the metadata by sequence number, the current one last, whatever branch it is on."""
+        return tuple(record.info for record in self.metadata.snapshots.values())
+
+    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+        """Return a snapshot; None = the current one, that of the main branch.
+
+        Vectors are deletion vectors and files of position deletes. Equality deletes are none: they are met when rows
+        of a data file are read for which they hold.
+        """
+        if id is None:
+            id = self.metadata.current  # noqa: A001
+            if id is None:
+                raise UsageError(f"{self.location}: the table has no snapshot yet")
+        if id not in self.metadata.snapshots:
+            raise UsageError(f"{self.location}: no snapshot {id}")
+        return self._plan(id).snapshot
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
+
+        Position deletes do not hold for data files that are newer, or have a deletion vector.
+
+        Raises:
+            UsageError: position deletes of another snapshot.
+            DecodeError: they are not sound, or do not say where they are, or for what.
+            OSError: the file cannot be read.
+        """
+        plan = self._plan(snapshot.info.id)
+        _refuse_encrypted(vector.record, vector.where)
+        if vector.format == "iceberg":
+            return (_read_vector(vector, plan),)
+        if vector.data_file is None and vector.path not in plan.by_partition:
+            raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
+        file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
+        deletes = self._deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count))
+        if vector.data_file is not None and deletes.rows.keys() - {vector.data_file}:
+            other = min(deletes.rows.keys() - {vector.data_file})
+            raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=other)
+        found = []
+        for path, rows in deletes.rows.items():
+            data = plan.data.get(path)
+            if data is not None and plan.holds(vector, data):
+                found.append(DeletedRows(path, rows))
+        return tuple(found)
+
+    def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:
+        """Name the newest equality deletes that hold for a data file; None if there are none."""
+        plan = self._plan(snapshot.info.id)
+        data = plan.data.get(data_file.path)
+        deletes = None if data is None else plan.equality_deletes(data)
+        return None if deletes is None else f"equality deletes ({deletes.path})"
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
+        """Check a file of vectors; see `container.check_vectors` for the names of the checks."""
+        return check_vectors(location, vectors)
+
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots."""
+        metadata = self.metadata
+        found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
+        found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
+        for record in metadata.snapshots.values():
+            found.add(self._manifest_list(record))
+            for manifest in read_list(self._manifest_list(record), self._locate):
+                if manifest.location not in found:
+                    found.add(manifest.location)
+                    found.update(entry.location for entry in self._read_manifest(manifest))
+        return frozenset(found)
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """Return the columns of the schema that the snapshot was made with."""
+        fields = self._fields(snapshot)
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        return pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
+
+    def physical_rows(
+        self,
+        data_file: DataFile,
+        snapshot: Snapshot,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+    ) -> Iterator[PhysicalRows]:
+        """Read a Parquet data file in the columns of the snapshot; see `rows.read_rows`.
+
+        Raises:
+            UsageError: no such column or data file.
+            Unsupported: equality deletes hold for the file, which are not applied; or another format than Parquet, or
+                an encrypted file.
+        """
+        plan = self._plan(snapshot.info.id)
+        entry = plan.data.get(data_file.path)
+        if entry is None:
+            raise UsageError(f"{data_file.path}: no data file of snapshot {snapshot.info.id}")
+        fields = {field.name: field for field in self._fields(snapshot)}
+        if columns is not None:
+            missing = [name for name in columns if name not in fields]
+            if missing:
+                raise UsageError(f"{self.location}: no column {missing[0]!r}, but {', '.join(fields)}")
+            fields = {name: fields[name] for name in columns}
+        _refuse_encrypted(data_file.record, entry.path)
+        deletes = plan.equality_deletes(entry)
+        if deletes is not None:
+            raise Unsupported(
+                "equality deletes",
+                source=data_file.path,
+                expected="data files without",
+                actual=f"{deletes.path} holds for this one",
+            )
+        if entry.format != "parquet":
+            raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.format)
+        mapping = self.metadata.name_mapping
+        return read_rows(
+            data_file.location,
+            tuple(fields.values()),
+            partition=self._identity_values(entry),
+            names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
+            rows=data_file.physical_rows,
+            batch_rows=batch_rows,
+        )
+
+    def _plan(self, number: int) -> Plan:
+        return self._plans.get(number, lambda: self._read_plan(number))
+
+    def _read_plan(self, number: int) -> Plan:
+        if number not in self.metadata.snapshots:
+            raise UsageError(f"{self.location}: no snapshot {number}")
+        record = self.metadata.snapshots[number]
+        location = self._manifest_list(record)
+        entries = [entry for manifest in read_list(location, self._locate) for entry in self._read_manifest(manifest)]
+        return Plan.of(record.info, entries, self.metadata.specs, location)
+
+    def _manifest_list(self, record: SnapshotRecord) -> str:
+        where = f"snapshot {record.info.id}"
+        if record.manifest_list is None:
+            raise Unsupported(where, source=self.metadata.source, expected="a manifest-list", actual="manifests")
+        if record.encrypted:
+            raise Unsupported(where, source=self.metadata.source, expected="no encryption", actual="a key-id")
+        return self._locate(record.manifest_list)
+
+    def _read_manifest(self, manifest: Manifest) -> tuple[Entry, ...]:
+        fields = self.metadata.specs.get(manifest.spec_id)
+        if fields is None:
+            raise NotCanonical(
+                f"partition_spec_id of {manifest.path}",
+                source=self.metadata.source,
+                expected="one of partition-specs",
+                actual=manifest.spec_id,
+            )
+        return self._entries.get(manifest.path, lambda: read_manifest(manifest, fields, self._locate))
+
+    def _locate(self, path: str) -> str:
+        root = self.metadata.location
+        if path.startswith(f"{root}/") and "//" not in path[len(root) :]:  # as most of many thousands are
+            return self.folder.join(path[len(root) + 1 :])
+        try:
+            return self.folder.locate(path)
+        except UsageError as err:  # a file URL of another host
+            raise NotCanonical("path", source=self.metadata.source, expected="a path", actual=str(err)) from None
+
+    def _fields(self, snapshot: Snapshot) -> tuple[Field, ...]:
+        number = self.metadata.snapshots[snapshot.info.id].schema_id
+        schema = self.metadata.schemas.get(self.metadata.current_schema_id if number is None else number)
+        if schema is None:
+            raise NotCanonical(
+                f"schema-id of snapshot {snapshot.info.id}",
+                source=self.metadata.source,
+                expected="one of schemas",
+                actual=number,
+            )
+        return read_fields(schema)
+
+    def _identity_values(self, entry: Entry) -> Mapping[int, Any]:
+        spec = self.metadata.specs[entry.partition.spec_id]
+        return {
+            field.source_id: value
+            for field, value in zip(spec, entry.partition.values, strict=True)
+            if field.transform == "identity" and field.source_id is not None
+        }
+
+
+def _read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
+    """Read a deletion vector by its byte range, whatever file it lies in.
+
+    Raises:
+        NotCanonical: the manifest does not say where it is or for what, or its data file is newer than it is.
+    """
+    if vector.data_file is None or vector.offset is None or vector.size is None:
+        missing = [
+            name
+            for name in ("referenced_data_file", "content_offset", "content_size_in_bytes")
+            if name not in vector.record
+        ]
+        raise NotCanonical(
+            "manifest entry of a vector", source=vector.path, expected="range and data file", actual=f"no {missing[0]}"
+        )
+    data = plan.data.get(vector.data_file)
+    written = vector.record["sequence_number"]
+    if data is not None and written < data.sequence_number:
+        raise NotCanonical(
+            f"sequence_number of the vector of {vector.data_file}",
+            source=vector.path,
+            offset=vector.offset,
+            expected=f"at least {data.sequence_number}, that of the data file",
+            actual=written,
+        )
+    with open_source(vector.location) as source:
+        found = vectors_.read(
+            read_window(source, vector.offset, vector.size),
+            allowed=(Magic.PORTABLE64,),
+            exact=True,
+            cardinality=vector.cardinality,
+        )
+    physical = data.file.physical_rows if data is not None and isinstance(data.file, DataFile) else None
+    return DeletedRows(vector.data_file, found.load(), describe(found, row_count=physical))
+
+
+def _refuse_encrypted(record: Mapping[str, Any], path: str) -> None:
+    if "key_metadata" in record:
+        raise Unsupported("file", source=path, expected="no encryption", actual="key_metadata")

@@ -1,0 +1,252 @@
+"""Lance datasets: versions, fragments and their deletion files, from the manifests in ``_versions``.
+
+A version is a snapshot and a fragment is a data file, whose `DataFile.path` is that of the first of the fragment's
+files: columns that were added later lie in further ones, which ``record["files"]`` names. A fragment's deletion file is
+a vector, a whole file. Detached versions are not listed (nothing leads to them but their number), but their files are
+referenced, as are those of branches; a branch is opened by its own folder, ``tree/<branch>``. Files of other base paths
+(what a shallow clone or a branch stands on) are where the manifest says, wherever the dataset was moved.
+
+Rows are read by Lance's own library (extra ``lance``), which has to understand the location itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.report import Check
+from dvcodec.io import open_source
+from dvcodec.io.paths import split
+from dvcodec.lance import Fragment, Manifest, manifest_version, read_deletion_file, read_manifest, read_operation
+from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
+from dvcodec.ops.sniff import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.stats import describe
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.lance import rows
+from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    PhysicalRows,
+    Snapshot,
+    SnapshotInfo,
+    Table,
+    TableKind,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LanceTable", "open"]
+
+_KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
+"""Features of a reader: deletion files, stable row ids, the v2 format, table config, base paths, no transaction files,
+overlays, covering indices, spilled row ids. The last five of them say nothing about which rows are deleted."""
+
+
+def open(location: str) -> LanceTable:  # noqa: A001  (every kind of table has one)
+    """Open a dataset by its folder, or a branch by its own.
+
+    Raises:
+        UsageError: there is no version.
+        OSError: the folder cannot be read.
+    """
+    table = LanceTable(Folder(location))
+    table.manifests()
+    return table
+
+
+class LanceTable(Table):
+    """A Lance dataset; see `Table`."""
+
+    kind = TableKind.LANCE
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def manifests(self) -> Mapping[int, str]:
+        """Return the locations of the manifests by version, ascending; detached versions are left out.
+
+        Raises:
+            UsageError: there is none.
+        """
+        named = {manifest_version(name): name for name in self.folder.names(VERSIONS)}
+        found = {version: self.folder.join(f"{VERSIONS}/{name}") for version, name in named.items() if version}
+        if not found:
+            raise UsageError(f"{self.location}: no version of a Lance dataset in {VERSIONS}")
+        return dict(sorted(found.items()))
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the versions, oldest first. The parent is the version before, if it is still there."""
+        manifests = self.manifests()
+        return tuple(
+            self._info(_read(location, version), location, manifests) for version, location in manifests.items()
+        )
+
+    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+        """Return a version; see `Table.snapshot`.
+
+        A data file's ``record`` holds the fragment's id and the paths of all its files; a vector's holds the fields of
+        the deletion file, the version and the rows of the fragment.
+        """
+        manifests = self.manifests()
+        version = max(manifests) if id is None else id
+        if version not in manifests:
+            raise UsageError(f"{self.location}: no version {version}")
+        location = manifests[version]
+        manifest = _read(location, version)
+        data_files = [_data_file(self.folder, fragment, manifest, location) for fragment in manifest.fragments]
+        _refuse_twins([str(fragment.id) for fragment in manifest.fragments], "fragments of one id", location)
+        _refuse_twins([file.path for file in data_files], "fragments of one data file", location)
+        vectors = (
+            _vector(self.folder, fragment, data_file, manifest, location)
+            for fragment, data_file in zip(manifest.fragments, data_files, strict=True)
+        )
+        info = self._info(manifest, location, manifests)
+        return Snapshot(info, tuple(data_files), tuple(vector for vector in vectors if vector is not None))
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+        """Read a deletion file and hold it against the manifest: deleted rows, and rows of the fragment."""
+        physical_rows = vector.record["physical_rows"]
+        with open_source(vector.location) as source:
+            found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
+            kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
+            stats = describe(
+                read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
+            )
+        return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
+        """Check a deletion file by its name and its first bytes.
+
+        Checks, for each record: ``name`` (it says fragment, read version and id), ``read-version`` (the delete started
+        from a version before the snapshot) and ``kind`` (the first bytes are those of an Arrow file, or are not).
+        """
+        with open_source(location) as source:
+            head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
+        kind = "arrow" if head == ARROW_MAGIC else "bin"
+        for vector in vectors:
+            record, where = vector.record, vector.where
+            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
+            yield _check("name", where, "name of the deletion file", name, split(location)[1])
+            started, version = record["read_version"], record["version"]
+            before = started if started < version else f"a version before {version}"
+            yield _check("read-version", where, "version that the delete started from", before, started)
+            yield _check("kind", where, "kind of the deletion file", record["kind"], kind)
+
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of all files that a version, a detached version or a branch needs.
+
+        Data files, deletion files and transactions are those that manifests name. Everything else below the folder
+        (manifests, tags and branches, indices, write-ahead logs) is referenced as it lies there: what of it is still
+        needed is not looked into.
+        """
+        return needed(self.folder, self.stored_files())
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """Return the columns of a version, as Lance's library has them.
+
+        Raises:
+            MissingExtra: it is not installed.
+            NotCanonical: it cannot open the version.
+        """
+        return rows.open_version(self.location, snapshot.info.id).schema
+
+    def physical_rows(
+        self,
+        data_file: DataFile,
+        snapshot: Snapshot,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+    ) -> Iterator[PhysicalRows]:
+        """Read a fragment, deleted rows included; see `Table.physical_rows`. Of blob columns the bytes are read.
+
+        That rows come in physical order is held against the row addresses that Lance gives with the live ones.
+
+        Raises:
+            MissingExtra: Lance's library is not installed.
+            NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
+        """
+        dataset = rows.open_version(self.location, snapshot.info.id)
+        yield from rows.physical_rows(dataset, data_file, columns, batch_rows)
+
+    def _info(self, manifest: Manifest, location: str, manifests: Mapping[int, str]) -> SnapshotInfo:
+        operation = None
+        if manifest.transaction_offset is not None:
+            operation = read_operation(location, manifest.transaction_offset)
+        elif manifest.transaction_file:
+            try:
+                operation = read_operation(self.folder.join(f"{TRANSACTIONS}/{manifest.transaction_file}"))
+            except FileNotFoundError:
+                operation = None  # no version needs it once it is there
+        before = manifest.version - 1
+        return SnapshotInfo(manifest.version, manifest.timestamp_ms, operation, before if before in manifests else None)
+
+
+def _read(location: str, version: int) -> Manifest:
+    """Read the manifest of a version.
+
+    Raises:
+        Unsupported: it uses what is not known here.
+        NotCanonical: it is of another version than its name says.
+    """
+    manifest = read_manifest(location)
+    if manifest.version != version:
+        raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
+    if manifest.reader_flags & ~_KNOWN_FLAGS:
+        raise Unsupported(
+            "features that a reader has to know",
+            source=location,
+            expected=f"no others than those of {_KNOWN_FLAGS:#x}",
+            actual=f"{manifest.reader_flags:#x}",
+        )
+    return manifest
+
+
+def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: str) -> DataFile:
+    files = (*fragment.files, *fragment.overlays)
+    if not fragment.files:
+        raise NotCanonical(f"fragment {fragment.id}", source=source, expected="a data file", actual="none")
+    places = [data_file_place(folder, file, manifest, source) for file in files]
+    return DataFile(
+        *places[0],
+        physical_rows=fragment.physical_rows or None,
+        size=sum(file.size for file in files) if all(file.size for file in files) else None,
+        record={"fragment": fragment.id, "files": [place.path for place in places]},
+    )
+
+
+def _vector(
+    folder: Folder, fragment: Fragment, data_file: DataFile, manifest: Manifest, source: str
+) -> DeletionVector | None:
+    file = fragment.deletion_file
+    if file is None:
+        return None
+    place: Place = deletion_file_place(folder, file, manifest, source)
+    return DeletionVector(
+        "lance",
+        data_file.path,
+        *place,
+        cardinality=file.num_deleted_rows or None,
+        record={
+            "fragment": file.fragment,
+            "read_version": file.read_version,
+            "id": file.id,
+            "kind": file.kind,
+            "version": manifest.version,
+            "physical_rows": data_file.physical_rows,
+        },
+    )
+
+
+def _refuse_twins(names: Sequence[str], what: str, source: str) -> None:
+    if len(set(names)) != len(names):
+        twin = next(name for name in names if names.count(name) > 1)
+        raise NotCanonical(what, source=source, expected="one", actual=f"{names.count(twin)} of {twin}")
+
+
+def _check(name: str, where: str, what: str, expected: object, actual: object) -> Check:
+    return Check.passed(name, where) if expected == actual else Check.failed(name, where, None, what, expected, actual)

@@ -1,0 +1,121 @@
+"""Where the files of a Lance dataset lie, and which of them are needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import is_url
+from dvcodec.io.paths import join, split
+from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
+from dvcodec.tables.folder import Folder, StoredFile
+
+__all__ = ["TRANSACTIONS", "VERSIONS", "Place", "data_file_place", "deletion_file_place", "needed"]
+
+VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
+_BRANCH_NAMES = "_refs/branches"
+_LISTED = frozenset({DATA, DELETIONS, TRANSACTIONS})
+"""Folders whose files manifests name one by one."""
+_DETACHED = re.compile(r"d[0-9]{1,20}\.manifest")
+_DATA_SUFFIX = ".lance"
+
+
+class Place(NamedTuple):
+    """A file of a dataset: its path from the dataset's folder, or whole if it lies elsewhere; and where to open it."""
+
+    path: str
+    location: str
+
+
+def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: str) -> Place:
+    """Return where a data file lies.
+
+    Raises:
+        NotCanonical: its path is none, or its base path is not in the manifest.
+        Unsupported: its base path is not absolute.
+    """
+    if not file.path or file.path.startswith("/") or is_url(file.path) or ".." in file.path.split("/"):
+        raise NotCanonical("path of a data file", source=source, expected="a relative path", actual=repr(file.path))
+    base = _base(file.base_id, manifest, source)
+    if base is None:
+        return Place(f"{DATA}/{file.path}", folder.join(f"{DATA}/{file.path}"))
+    path = join(base.path, f"{DATA}/{file.path}" if base.is_dataset_root else file.path)
+    return Place(path, folder.locate(path))
+
+
+def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> Place:
+    """Return where a deletion file lies; errors as in `data_file_place`."""
+    base = _base(file.base_id, manifest, source)
+    if base is None:
+        path = file.path("").lstrip("/")
+        return Place(path, folder.join(path))
+    if not base.is_dataset_root:
+        what = f"base path of the deletion file of fragment {file.fragment}"
+        raise NotCanonical(what, source=source, expected="the folder of a dataset", actual=base.path)
+    path = file.path(base.path)
+    return Place(path, folder.locate(path))
+
+
+def _base(base_id: int | None, manifest: Manifest, source: str) -> BasePath | None:
+    if base_id is None:
+        return None
+    base = manifest.base_paths.get(base_id)
+    if base is None:
+        known = ", ".join(map(str, manifest.base_paths)) or "none"
+        raise NotCanonical("base path", source=source, expected=f"one of the manifest's: {known}", actual=base_id)
+    if not is_url(base.path) and not base.path.startswith("/"):
+        raise Unsupported("base path", source=source, expected="an absolute path or a URL", actual=repr(base.path))
+    return base
+
+
+def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
+    """Return the locations of the files that a dataset needs; see `LanceTable.referenced`.
+
+    Raises:
+        DecodeError: a manifest is not sound.
+    """
+    branches = [unquote(name.removesuffix(".json")) for name in folder.names(_BRANCH_NAMES)]
+    prefixes = [f"{BRANCHES}/{branch}/" for branch in sorted(branches, key=len, reverse=True)]
+    found = set(_named(folder))
+    for prefix in prefixes:
+        for location in _named(Folder(folder.join(prefix.rstrip("/")))):
+            found.add(location)
+            found.update(folder.join(below) for below in _belows(location))
+    # Blobs that are too large for a data file lie in a folder of its name.
+    blob_folders = {location.removesuffix(_DATA_SUFFIX) for location in found if location.endswith(_DATA_SUFFIX)}
+    for file in stored:
+        below = file.location[len(folder.location) :].lstrip("/")
+        prefix = next((prefix for prefix in prefixes if below.startswith(prefix)), "")
+        if below[len(prefix) :].partition("/")[0] not in _LISTED or split(file.location)[0] in blob_folders:
+            found.add(file.location)
+    return frozenset(found)
+
+
+def _named(folder: Folder) -> Iterator[str]:
+    """Return the files that the manifests of a dataset, or of a branch, name."""
+    for name in folder.names(VERSIONS):
+        if manifest_version(name) is None and not _DETACHED.fullmatch(name):
+            continue
+        source = folder.join(f"{VERSIONS}/{name}")
+        manifest = read_manifest(source)
+        if manifest.transaction_file:
+            yield folder.join(f"{TRANSACTIONS}/{manifest.transaction_file}")
+        for fragment in manifest.fragments:
+            for file in (*fragment.files, *fragment.overlays):
+                yield data_file_place(folder, file, manifest, source).location
+            if fragment.deletion_file is not None:
+                yield deletion_file_place(folder, fragment.deletion_file, manifest, source).location
+
+
+def _belows(location: str) -> Iterator[str]:
+    """Return what a location may be from its dataset's folder on.
+
+    Branches record the dataset's folder, and go on recording it when the dataset is moved.
+    """
+    for part in (DATA, DELETIONS, BRANCHES):
+        at = location.rfind(f"/{part}/")
+        if at >= 0:
+            yield location[at + 1 :]

@@ -1,0 +1,98 @@
+"""Rows of Lance's data files, as Lance's own library reads them (extra ``lance``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical, UsageError
+from dvcodec.tables.model import DataFile, PhysicalRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance import LanceDataset
+
+__all__ = ["open_version", "physical_rows"]
+
+_FRAGMENT_BITS = 32
+"""A row address is the fragment's id, shifted by these, and the row's physical position."""
+
+
+def open_version(location: str, version: int) -> LanceDataset:
+    """Open a version of a dataset.
+
+    Raises:
+        MissingExtra: Lance's library is not installed.
+        NotCanonical: it refuses the dataset.
+    """
+    try:
+        from lance import LanceDataset  # noqa: PLC0415  (extra "lance")
+    except ImportError:
+        raise MissingExtra("pylance", "lance") from None
+    with _refusals(location, f"version {version}"):
+        return LanceDataset(location, version=version)
+
+
+def physical_rows(
+    dataset: LanceDataset, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int
+) -> Iterator[PhysicalRows]:
+    """Read a fragment, deleted rows included; see `LanceTable.physical_rows`."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    known: list[str] = dataset.schema.names
+    names = known if columns is None else list(columns)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{dataset.uri} has no column {name!r}: it has {', '.join(known)}")
+    schema = pa.schema([dataset.schema.field(name) for name in names])
+    number = data_file.record["fragment"]
+    start = 0
+    with _refusals(data_file.location, f"fragment {number}"):
+        fragment = dataset.get_fragment(number)
+        if fragment is None:
+            raise UsageError(f"{dataset.uri}: version {dataset.version} has no fragment {number}")
+        scanner = fragment.scanner(
+            columns=names,
+            batch_size=batch_rows,
+            with_row_id=True,
+            with_row_address=True,
+            include_deleted_rows=True,
+            blob_handling="all_binary",
+        )
+        for batch in scanner.to_batches():
+            _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
+            whole = batch.select(names)
+            for at in range(0, batch.num_rows, batch_rows):
+                part = whole.slice(at, batch_rows)
+                yield PhysicalRows(start + at, part.cast(schema) if names else part)
+            start += batch.num_rows
+    if data_file.physical_rows not in (None, start):
+        raise NotCanonical(
+            f"rows of fragment {number}", source=data_file.location, expected=data_file.physical_rows, actual=start
+        )
+
+
+def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
+    """Check that rows stand where they are: Lance gives the addresses of the live ones, and null for the deleted."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    expected = pa.array(np.arange(first, first + len(addresses), dtype=np.uint64))
+    if pc.all(pc.equal(addresses, expected)).as_py() is False:
+        raise NotCanonical("order of the rows", source=source, expected=f"ascending addresses from {first}")
+
+
+@contextmanager
+def _refusals(source: str, what: str) -> Iterator[None]:
+    """Turn what Lance's library says of data that it cannot read into an error of ours."""
+    try:
+        yield
+    except DvcodecError:
+        raise
+    except (ValueError, RuntimeError) as error:
+        told = str(error).partition("\n")[0]
+        raise NotCanonical(what, source=source, expected="what Lance can read", actual=told) from None

@@ -1,0 +1,124 @@
+"""Data files by format: Parquet and ORC, with rows by their physical position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.io import RandomAccess, open_source
+from dvcodec.tables.parquet import open_parquet, physical_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["OpenFile", "open_data_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A data file that is open.
+
+    Attributes:
+        columns: top-level names.
+        rows: in all.
+        read: takes names and a number of rows, and yields batches of at most so many with the physical position of
+            their first.
+    """
+
+    columns: frozenset[str]
+    rows: int
+    read: Callable[[Sequence[str], int], Iterator[tuple[int, pa.RecordBatch]]]
+
+
+@contextmanager
+def open_data_file(location: str) -> Iterator[OpenFile]:
+    """Open a data file; its extension says what it is.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        NotCanonical: it is damaged.
+        Unsupported: of another format.
+        OSError: it cannot be read.
+    """
+    name = location.rpartition("/")[2]
+    extension = name.rpartition(".")[2].lower()
+    if extension == "parquet":
+        with open_parquet(location, int96_unit="ns") as file:
+            columns = frozenset(file.schema_arrow.names)
+            yield OpenFile(columns, file.metadata.num_rows, lambda *wanted: _parquet_batches(file, location, *wanted))
+    elif extension == "orc":
+        with _open_orc(location) as orc:
+            yield OpenFile(frozenset(orc.schema.names), orc.nrows, lambda *wanted: _orc_batches(orc, *wanted))
+    else:
+        raise Unsupported(f"format of {name}", source=location, expected="parquet or orc", actual=extension)
+
+
+def _parquet_batches(
+    file: pq.ParquetFile, location: str, names: Sequence[str], batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches; times of 96 bits are nanoseconds, and those that are too far away for that are refused."""
+    leaves = (file.schema.column(i) for i in range(len(file.schema)))
+    wide = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    times = [name for name in names if name in wide]
+    batches = physical_batches(file, names, batch_rows=batch_rows)
+    if not times:
+        yield from batches
+        return
+    with open_parquet(location) as coarse:
+        others = physical_batches(coarse, times, batch_rows=batch_rows)
+        for (start, batch), (_, other) in zip(batches, others, strict=True):
+            for name in times:
+                _check_times(other.column(name), batch.column(name).type, location, name)
+            yield start, batch
+
+
+def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str, name: str) -> None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        microseconds.cast(nanoseconds)
+    except pa.ArrowInvalid as err:
+        told = str(err).partition("\n")[0]
+        expected = "times of the years 1678 to 2261"
+        raise Unsupported(f"column {name}", source=location, expected=expected, actual=told) from None
+
+
+@contextmanager
+def _open_orc(location: str) -> Iterator[Any]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+        from pyarrow import orc  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("pyarrow with ORC", "tables") from None
+    with open_source(location) as source, _orc_damage(location):
+        yield orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
+
+
+@contextmanager
+def _orc_damage(location: str) -> Iterator[None]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as err:
+        # Damage is an OSError too, one that no system call and no store has caused.
+        if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
+            raise
+        told = str(err).partition("\n")[0]
+        raise NotCanonical("ORC file", source=location, expected="a readable file", actual=told) from None
+
+
+def _orc_batches(file: Any, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches with the position of their first row, counted from what the stripes hold."""
+    start = 0
+    for stripe in range(file.nstripes):
+        batch = file.read_stripe(stripe, columns=list(names) or None)
+        for at in range(0, batch.num_rows, batch_rows):
+            yield start + at, batch.slice(at, batch_rows)
+        start += batch.num_rows
+    if start != file.nrows:
+        raise NotCanonical("ORC file", expected=f"{file.nrows} rows", actual=f"{start} rows in stripes")

@@ -1,0 +1,106 @@
+"""Where the files of a table are: data files and index files, with the paths that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.io import is_url
+from dvcodec.io.paths import split
+from dvcodec.paimon import IndexManifestEntry
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.paimon.fields import bare_name
+from dvcodec.tables.paimon.manifests import ManifestEntry
+from dvcodec.tables.paimon.metadata import TableSchema
+from dvcodec.tables.paimon.partition import PartitionSpec
+
+if TYPE_CHECKING:
+    from dvcodec.tables.paimon.partition import Partition
+
+__all__ = ["Layout"]
+
+
+class Layout:
+    """Paths of a table's files, as a schema's options lay them out.
+
+    Paths are relative to the table's folder, except those that the metadata spells whole (``_EXTERNAL_PATH``).
+    """
+
+    def __init__(self, folder: Folder, schema: TableSchema) -> None:
+        """Take the options.
+
+        Raises:
+            DecodeError: see `PartitionSpec`.
+        """
+        self._folder = folder
+        self._index_beside_data = schema.is_true("index-file-in-data-file-dir")
+        self.spec = PartitionSpec(schema, folder.join(schema.name))
+
+    def data_folder(self, partition: bytes, bucket: int, source: str) -> tuple[Partition, str]:
+        """Return a partition, and the folder of a bucket of it.
+
+        Raises:
+            DecodeError: the partition is not sound.
+        """
+        decoded = self.spec.decode(partition, source=source)
+        return decoded, self.spec.bucket_folder(decoded, bucket)
+
+    def data_file(self, entry: ManifestEntry) -> DataFile:
+        """Return a data file as all formats have it.
+
+        Raises:
+            DecodeError: its partition or path is not sound.
+        """
+        partition, folder = self.data_folder(entry.partition, entry.bucket, entry.manifest)
+        file = entry.file
+        path = external_path(file.get("_EXTERNAL_PATH"), entry.manifest) or f"{folder}/{file['_FILE_NAME']}"
+        return DataFile(
+            path,
+            self._folder.locate(path),
+            file["_ROW_COUNT"],
+            file["_FILE_SIZE"],
+            partition.text,
+            {"_PARTITION": entry.partition, "_BUCKET": entry.bucket, **file, "partition": partition.texts},
+        )
+
+    def files(self, entry: ManifestEntry) -> Iterator[str]:
+        """Yield the paths of a data file and of the files that lie beside it.
+
+        Raises:
+            DecodeError: its partition or path is not sound.
+        """
+        path = self.data_file(entry).path
+        yield path
+        for extra in entry.file["_EXTRA_FILES"]:
+            yield f"{split(path)[0]}/{extra}"
+
+    def index_file(self, entry: IndexManifestEntry, source: str) -> str:
+        """Return the path of an index file.
+
+        Args:
+            entry: of the index manifest.
+            source: the index manifest, for errors.
+
+        Raises:
+            DecodeError: its partition or path is not sound.
+        """
+        path = external_path(entry.external_path, source)
+        if path is not None:
+            return path
+        name = bare_name(entry.file_name, "_FILE_NAME", source)
+        if self._index_beside_data and entry.global_index is None:
+            return f"{self.data_folder(entry.partition, entry.bucket, source)[1]}/{name}"
+        return f"index/{name}"
+
+
+def external_path(path: str | None, source: str) -> str | None:
+    """Return a path that is recorded whole.
+
+    Raises:
+        NotCanonical: it is relative, or leads out of the folder that it names.
+    """
+    if path is not None and (not (is_url(path) or path.startswith("/")) or ".." in path.split("/") or "\0" in path):
+        raise NotCanonical("_EXTERNAL_PATH", source=source, expected="a whole path", actual=f"{path!r:.80}")
+    return path

@@ -1,0 +1,179 @@
+"""Snapshots and schemas of a Paimon table: JSON files.
+
+Specification: Paimon's "Snapshot" and "Schema": ``snapshot/snapshot-N``, ``tag/tag-NAME``, ``schema/schema-N``; Java
+classes ``Snapshot``, ``Tag``, ``Changelog`` and ``TableSchema``.
+A tag and a changelog are snapshots with some fields more, kept when the snapshot itself has expired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import SnapshotInfo
+from dvcodec.tables.paimon.fields import Fields, bare_name, parse_json
+
+__all__ = ["PaimonSnapshot", "SchemaField", "TableSchema", "numbered", "read_schema", "read_snapshot"]
+
+SNAPSHOT_VERSION = 3
+SCHEMA_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonSnapshot:
+    """A state as its file describes it.
+
+    Attributes:
+        name: of the file below the table's folder, for errors.
+        id: number of the snapshot, from 1.
+        schema_id: the schema it was committed with.
+        base_manifest_list, delta_manifest_list: bare names; together they are the state.
+        changelog_manifest_list: bare name, None without changelog.
+        index_manifest: bare name, None without index files.
+        statistics: bare name, None without statistics.
+        commit_kind: ``APPEND``, ``COMPACT``, ``OVERWRITE`` or ``ANALYZE``.
+        time_ms: milliseconds since 1970 UTC.
+    """
+
+    name: str
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    changelog_manifest_list: str | None
+    index_manifest: str | None
+    statistics: str | None
+    commit_kind: str
+    time_ms: int
+
+    @property
+    def info(self) -> SnapshotInfo:
+        """The state as all formats have it. Snapshots follow one another without gaps."""
+        return SnapshotInfo(self.id, self.time_ms, self.commit_kind, self.id - 1 if self.id > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A column: `id` stays through renames, `type` is as the JSON has it (see `types.parse_type`)."""
+
+    id: int
+    name: str
+    type: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A version of a table's schema.
+
+    Attributes:
+        name: of the file below the table's folder, for errors.
+        id: of the version, from 0.
+        fields: columns, in order.
+        partition_keys, primary_keys: names of columns.
+        options: the table's options, as text.
+    """
+
+    name: str
+    id: int
+    fields: tuple[SchemaField, ...]
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+
+    def field(self, name: str) -> SchemaField:
+        """Return a column that is known to be there."""
+        return next(field for field in self.fields if field.name == name)
+
+    def is_true(self, option: str, *, default: bool = False) -> bool:
+        """Whether a boolean option is on."""
+        return self.options.get(option, str(default)).strip().lower() == "true"
+
+
+def numbered(names: Iterable[str], prefix: str) -> list[int]:
+    """Return the numbers of the files called ``<prefix>-<number>``, ascending.
+
+    >>> numbered(["snapshot-10", "LATEST", "snapshot-9", "snapshot-x"], "snapshot")
+    [9, 10]
+    """
+    found = (re.fullmatch(rf"{prefix}-(0|[1-9][0-9]{{0,18}})", name) for name in names)
+    return sorted(int(match[1]) for match in found if match)
+
+
+def read_snapshot(folder: Folder, name: str) -> PaimonSnapshot:
+    """Read a snapshot, a tag or a changelog by its name below the table's folder.
+
+    Raises:
+        NotCanonical: the file is not sound.
+        Unsupported: of a version that is not known here.
+        OSError: it cannot be read.
+    """
+    fields = _read(folder, name)
+    version = fields.find("version", int)
+    if version is not None and version > SNAPSHOT_VERSION:
+        raise fields.unsupported("version", f"at most {SNAPSHOT_VERSION}", version)
+
+    def bare(field: str) -> str:
+        return bare_name(fields.get(field, str), field, fields.source)
+
+    def bare_or_none(field: str) -> str | None:
+        found = fields.find(field, str)
+        return found if found is None else bare_name(found, field, fields.source)
+
+    return PaimonSnapshot(
+        name,
+        fields.get("id", int),
+        fields.get("schemaId", int),
+        bare("baseManifestList"),
+        bare("deltaManifestList"),
+        bare_or_none("changelogManifestList"),
+        bare_or_none("indexManifest"),
+        bare_or_none("statistics"),
+        fields.get("commitKind", str),
+        fields.get("timeMillis", int),
+    )
+
+
+def read_schema(folder: Folder, number: int) -> TableSchema:
+    """Read ``schema/schema-<number>``.
+
+    Raises:
+        NotCanonical: the file is not sound.
+        Unsupported: of a version that is not known here.
+        OSError: it cannot be read.
+    """
+    name = f"schema/schema-{number}"
+    fields = _read(folder, name)
+    version = fields.find("version", int)
+    if version is not None and version > SCHEMA_VERSION:
+        raise fields.unsupported("version", f"at most {SCHEMA_VERSION}", version)
+    if fields.get("id", int) != number:
+        raise fields.wrong("id", number, fields.values["id"])
+    columns = tuple(
+        SchemaField(item.get("id", int), item.get("name", str), item.values.get("type"))
+        for item in fields.objects("fields")
+    )
+    for unique in ("id", "name"):
+        values = [getattr(column, unique) for column in columns]
+        if len(set(values)) < len(values):
+            raise fields.wrong("fields", f"one column of each {unique}", values)
+    keys = {which: fields.names(which) for which in ("partitionKeys", "primaryKeys")}
+    names = {column.name for column in columns}
+    for which, found in keys.items():
+        if not names.issuperset(found) or len(set(found)) < len(found):
+            raise fields.wrong(which, "names of columns", found)
+    options = Fields(fields.find("options", dict) or {}, fields.source, "options.")
+    return TableSchema(
+        name,
+        number,
+        columns,
+        keys["partitionKeys"],
+        keys["primaryKeys"],
+        {option: options.get(option, str) for option in options.values},
+    )
+
+
+def _read(folder: Folder, name: str) -> Fields:
+    return parse_json(folder.read(name), folder.join(name))

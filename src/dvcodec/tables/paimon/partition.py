@@ -1,0 +1,188 @@
+"""Partitions: their values, and the folders that hold their files.
+
+Java classes ``FileStorePathFactory``, ``InternalRowPartitionComputer`` and ``PartitionPathUtils``. Files lie in
+``[<data-file.path-directory>/]<column>=<value>/../bucket-<n>``, names and values escaped as Hive does; null and blank
+text is called ``__DEFAULT_PARTITION__``. By default values are spelled as Java spells them: a date is its days since
+1970. With ``partition.legacy-name`` off they are spelled as a cast to text would.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from dvcodec.core.errors import Unsupported
+from dvcodec.tables.paimon.binary_row import Value, decode_row
+from dvcodec.tables.paimon.metadata import TableSchema
+from dvcodec.tables.paimon.types import DataType, parse_type
+
+__all__ = ["Partition", "PartitionSpec"]
+
+POSTPONE_BUCKET = -2
+"""Rows that have no bucket yet."""
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_BLANK = re.compile(r"[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
+"""What Java takes for whitespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of a table.
+
+    Attributes:
+        values: of the partition columns, in order.
+        texts: the same as a cast to text gives them, by name.
+        folder: its folder below the table's, empty without partitions.
+    """
+
+    values: tuple[Value, ...]
+    texts: dict[str, str | None]
+    folder: str
+
+    @property
+    def text(self) -> str | None:
+        """Its values for people, None without partitions."""
+        return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
+
+
+class PartitionSpec:
+    """The partition columns of a schema, and how folders are called after their values."""
+
+    def __init__(self, schema: TableSchema, source: str) -> None:
+        """Take what the schema says.
+
+        Raises:
+            DecodeError: a partition column's type is not sound, or a folder cannot be told from the options.
+        """
+        self._source = source
+        self.names = schema.partition_keys
+        self.types = tuple(
+            parse_type(schema.field(name).type, source=source, what=f"column {name}") for name in self.names
+        )
+        self._legacy = schema.is_true("partition.legacy-name", default=True)
+        self._default = schema.options.get("partition.default-name", "__DEFAULT_PARTITION__")
+        self._root = schema.options.get("data-file.path-directory", "").rstrip("/")
+        if self._root.startswith("/") or ":" in self._root or ".." in self._root.split("/"):
+            expected = "a folder in the table's"
+            raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
+        self._known: dict[bytes, Partition] = {}
+
+    def decode(self, data: bytes, *, source: str, what: str = "_PARTITION") -> Partition:
+        """Decode a partition as manifests have it.
+
+        Raises:
+            DecodeError: it is not sound, or its folder's name cannot be told.
+        """
+        found = self._known.get(data)
+        if found is None:
+            values = decode_row(data, self.types, source=source, what=what)
+            parts = [
+                f"{_escape(name)}={_escape(self._spell(value, kind, name))}"
+                for name, value, kind in zip(self.names, values, self.types, strict=True)
+            ]
+            texts = {
+                name: None if value is None else _cast(value, kind)
+                for name, value, kind in zip(self.names, values, self.types, strict=True)
+            }
+            folder = "/".join([self._root, *parts] if self._root else parts)
+            found = self._known[data] = Partition(values, texts, folder)
+        return found
+
+    def bucket_folder(self, partition: Partition, bucket: int) -> str:
+        """Return the folder of a bucket's files, below the table's."""
+        name = f"bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+        return f"{partition.folder}/{name}" if partition.folder else name
+
+    def _spell(self, value: Value, kind: DataType, name: str) -> str:
+        if value is None:
+            return self._default
+        unknown = "BINARY" in kind.root if self._legacy else kind.root == "TIMESTAMP_LTZ"
+        if unknown:  # the address of an array in the writer's memory; the time in the writer's time zone
+            how = "partition.legacy-name" if self._legacy else "partition.legacy-name off"
+            raise Unsupported(
+                f"folder of partition column {name}",
+                source=self._source,
+                expected=f"a type whose values name a folder with {how}",
+                actual=kind.text,
+            )
+        text = _java_text(value, kind) if self._legacy else _cast(value, kind)
+        return self._default if _BLANK.fullmatch(text) else text
+
+
+def _escape(name: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
+
+
+def _java_text(value: Value, kind: DataType) -> str:
+    """Spell a value as ``toString`` does."""
+    if kind.root in ("DATE", "TIME"):
+        return str(value)
+    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        moment, nanos = _moment(value)
+        text = moment.isoformat(timespec="seconds" if moment.second or nanos else "minutes")
+        digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
+        return f"{text}.{nanos:09}"[: len(text) + 1 + digits] if nanos else text
+    return _cast(value, kind)
+
+
+def _cast(value: Value, kind: DataType) -> str:
+    """Spell a value as a cast to text does; instants in UTC."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        return _java_float(np.float32(value) if kind.root == "FLOAT" else value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if kind.root == "DATE":
+        return (_moment(int(value or 0) * 86_400_000_000_000)[0]).date().isoformat()
+    if kind.root == "TIME":
+        clock, millis = divmod(int(value or 0), 1000)
+        text = f"{clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}"
+        return f"{text}.{_fraction(millis * 1_000_000, kind.precision or 0, 1)}" if kind.precision else text
+    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        moment, nanos = _moment(value)
+        fraction = _fraction(nanos, 9, kind.precision or 0)
+        return moment.isoformat(" ", "seconds") + (f".{fraction}" if fraction else "")
+    return str(value)
+
+
+def _fraction(nanos: int, most: int, least: int) -> str:
+    """Spell a second's fraction with `most` digits, without zeros behind the `least` first."""
+    text = f"{nanos:09}"[:most]
+    return text[:least] + text[least:].rstrip("0")
+
+
+def _moment(value: Value) -> tuple[datetime, int]:
+    """Return the second that a time in nanoseconds since 1970 is in, and the nanoseconds after it.
+
+    Raises:
+        Unsupported: it is outside the years 1 to 9999.
+    """
+    seconds, nanos = divmod(int(value or 0), 1_000_000_000)
+    try:
+        return datetime(1970, 1, 1) + timedelta(seconds=seconds), nanos  # noqa: DTZ001  (local to nowhere)
+    except OverflowError:
+        raise Unsupported("partition value", expected="a year from 1 to 9999", actual=f"{seconds} seconds") from None
+
+
+def _java_float(value: float | np.float32) -> str:
+    """Spell a number as Java does: digits as few as tell it from others, with an exponent from 1e7 and below 1e-3.
+
+    >>> _java_float(1.0), _java_float(1e7), _java_float(-0.0001), _java_float(123456.5)
+    ('1.0', '1.0E7', '-1.0E-4', '123456.5')
+    """
+    if not np.isfinite(value):
+        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    number = Decimal(str(value))
+    if not number or Decimal("1e-3") <= abs(number) < Decimal("1e7"):
+        text = f"{number:f}"
+        return text if "." in text else f"{text}.0"
+    sign, digits, _ = number.normalize().as_tuple()
+    text = "".join(map(str, digits))
+    return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{number.adjusted()}"

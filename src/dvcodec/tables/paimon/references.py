@@ -1,0 +1,92 @@
+"""Files that some state of a table still needs.
+
+Java class ``OrphanFilesClean``. States are snapshots, tags and changelogs, of the table and of its branches, which have
+folders of metadata of their own (``branch/branch-NAME``) and share the data and the manifests of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dvcodec.paimon import IndexManifestEntry, read_index_manifest
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.paimon.files import Layout
+from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.metadata import PaimonSnapshot, read_schema, read_snapshot
+
+__all__ = ["referenced_files"]
+
+_STATES = {"snapshot": "snapshot-", "tag": "tag-", "changelog": "changelog-"}
+_OWN = ("snapshot", "tag", "changelog", "schema", "consumer", "service", "metadata")
+"""Folders whose files are all needed: states, hints where the first and last are, progress of readers, addresses of
+services, and Iceberg's view of the table."""
+
+
+def referenced_files(folder: Folder) -> frozenset[str]:
+    """Return the locations of all files that some state needs, metadata included.
+
+    Raises:
+        DecodeError: metadata is not sound.
+        OSError: it cannot be read.
+    """
+    return _References(folder).collect()
+
+
+class _References:
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._paths: set[str] = set()
+        self._manifests: dict[str, list[ManifestEntry]] = {}
+        self._index_manifests: dict[str, list[IndexManifestEntry]] = {}
+
+    def collect(self) -> frozenset[str]:
+        branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
+        for root in ["", *branches]:
+            branch = Folder(self._folder.join(root[:-1])) if root else self._folder
+            layouts: dict[int, Layout] = {}
+            for name in _OWN:
+                self._paths |= {f"{root}{name}/{file}" for file in branch.names(name)}
+            for kind, prefix in _STATES.items():
+                for file in branch.names(kind):
+                    if file.startswith(prefix):
+                        self._add(read_snapshot(branch, f"{kind}/{file}"), branch, layouts, whole=kind != "changelog")
+        return frozenset(map(self._folder.locate, self._paths))
+
+    def _add(
+        self,
+        state: PaimonSnapshot,
+        branch: Folder,
+        layouts: dict[int, Layout],
+        *,
+        whole: bool,
+    ) -> None:
+        """Add what a state needs; a changelog is what a snapshot changed, and not `whole`."""
+        if state.schema_id not in layouts:
+            layouts[state.schema_id] = Layout(self._folder, read_schema(branch, state.schema_id))
+        layout = layouts[state.schema_id]
+        for name, place in ((state.statistics, "statistics"), (state.index_manifest, "manifest")):
+            if name is not None:
+                self._paths.add(f"{place}/{name}")
+        if state.index_manifest is not None:
+            source = self._folder.join(f"manifest/{state.index_manifest}")
+            self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(source)}
+        base, delta = (list(self._entries(name)) for name in (state.base_manifest_list, state.delta_manifest_list))
+        changelog = list(self._entries(state.changelog_manifest_list)) if state.changelog_manifest_list else []
+        alive = live_entries([*base, *delta]) if whole else [entry for entry in delta if not entry.deleted]
+        for entry in [*alive, *(entry for entry in changelog if not entry.deleted)]:
+            self._paths.update(layout.files(entry))
+
+    def _index_entries(self, source: str) -> list[IndexManifestEntry]:
+        """Return the entries of an index manifest, which is read once for all states."""
+        if source not in self._index_manifests:
+            self._index_manifests[source] = read_index_manifest(source)
+        return self._index_manifests[source]
+
+    def _entries(self, manifest_list: str) -> Iterator[ManifestEntry]:
+        """Yield the entries of a manifest list's manifests; each manifest is read once for all states."""
+        self._paths.add(f"manifest/{manifest_list}")
+        for name in read_manifest_list(self._folder, manifest_list):
+            self._paths.add(f"manifest/{name}")
+            if name not in self._manifests:
+                self._manifests[name] = read_manifest(self._folder, name)
+            yield from self._manifests[name]

@@ -1,0 +1,150 @@
+"""Many vectors of a table, read by a few threads with bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias, TypeVar
+
+from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
+from dvcodec.io import hold_source
+from dvcodec.tables.model import DeletedRows, DeletionVector, Snapshot, Table
+
+__all__ = ["Progress", "VectorRead", "by_container", "read_vectors", "run_bounded"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how many are done, and of how many."""
+
+_TASK_BYTES = 4 << 20
+_TASK_VECTORS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRead:
+    """What came of reading a vector.
+
+    Attributes:
+        vector: which.
+        found: its rows by data file; empty if it could not be read.
+        error: why it could not be read.
+    """
+
+    vector: DeletionVector
+    found: tuple[DeletedRows, ...]
+    error: DvcodecError | OSError | None = None
+
+
+def run_bounded(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Yield ``work(item)`` for each item, in order; no more than twice as many tasks as threads are under way.
+
+    Raises:
+        UsageError: fewer than one thread.
+    """
+    if threads < 1:
+        raise UsageError(f"threads must be 1 or more, not {threads}")
+    if threads == 1:
+        yield from map(work, items)
+        return
+    left = iter(items)
+    with ThreadPoolExecutor(threads) as pool:
+        running: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(left, 2 * threads))
+        try:
+            while running:
+                result = running.popleft().result()
+                running.extend(pool.submit(work, item) for item in islice(left, 1))
+                yield result
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def by_container(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
+    """Group vectors by the file that holds them, each group in file order; inline vectors are one group, ``""``."""
+    groups: dict[str, list[DeletionVector]] = {}
+    for vector in vectors:
+        groups.setdefault(vector.location, []).append(vector)
+    for group in groups.values():
+        group.sort(key=lambda vector: vector.offset or 0)
+    return groups
+
+
+def read_vectors(
+    table: Table,
+    snapshot: Snapshot,
+    vectors: Sequence[DeletionVector],
+    *,
+    threads: int = 8,
+    progress: Progress | None = None,
+) -> Iterator[VectorRead]:
+    """Read vectors of a snapshot, container by container, each in file order.
+
+    A vector that cannot be read is a result with an error; it does not stop the others.
+
+    Args:
+        table: whose they are.
+        snapshot: for which they hold.
+        vectors: which.
+        threads: how many read at a time. At most twice as many stretches, of about 4 MiB each, are held.
+        progress: called after each stretch.
+
+    Raises:
+        MissingExtra: what reads them is not installed.
+    """
+
+    def work(task: Sequence[DeletionVector]) -> list[VectorRead]:
+        with _held(task):
+            return [_read(table, snapshot, vector) for vector in task]
+
+    done = 0
+    for results in run_bounded(work, _tasks(vectors), threads):
+        yield from results
+        done += len(results)
+        if progress is not None:
+            progress(done, len(vectors))
+
+
+@contextmanager
+def _held(task: Sequence[DeletionVector]) -> Iterator[None]:
+    """Open the file of a stretch of vectors once, and read the stretch at once if it has no large gaps."""
+    ranges = [(v.offset, v.size) for v in task if v.offset is not None and v.size is not None]
+    ahead = None
+    if len(ranges) == len(task):
+        start, stop = min(offset for offset, _ in ranges), max(offset + size for offset, size in ranges)
+        if start >= 0 and stop - start <= 2 * sum(size for _, size in ranges):
+            ahead = start, stop - start
+    with ExitStack() as stack:
+        # What is wrong with the file is found again for each vector, and told of it.
+        with suppress(DvcodecError, OSError):
+            if len(task) > 1 and task[0].location:
+                stack.enter_context(hold_source(task[0].location, ahead))
+        yield
+
+
+def _read(table: Table, snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
+    try:
+        return VectorRead(vector, table.read(vector, snapshot))
+    except MissingExtra:
+        raise
+    except (DvcodecError, OSError) as error:  # also UsageError: metadata may name what is no path at all
+        return VectorRead(vector, (), error)
+
+
+def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
+    """Cut each container's vectors into stretches of bounded size."""
+    for group in by_container(vectors).values():
+        task: list[DeletionVector] = []
+        size = 0
+        for vector in group:
+            task.append(vector)
+            size += _TASK_BYTES if vector.size is None else vector.size
+            if size >= _TASK_BYTES or len(task) == _TASK_VECTORS:
+                yield task
+                task, size = [], 0
+        if task:
+            yield task

@@ -1,0 +1,100 @@
+"""What there is to do about a table that is not sound.
+
+Actions, each the `action` of its `RepairAction`:
+
+- ``merge-vectors``: commit one new vector, the union, for several that hold for one data file;
+- ``drop-vectors``: commit the removal of vectors: all but one of equal ones, or one whose data file is gone;
+- ``rewrite-paths``: commit vectors for their data files' paths as they are now;
+- ``take-from-snapshot``: commit the newest sound vector of an older snapshot for one that cannot be read. Rows that
+  were deleted since live again; their number is told as far as it is known, which they are is not;
+- ``write-again``: commit a sound vector, in a new file, for one that its Puffin file describes wrongly;
+- ``correct-cardinality``, ``correct-file-size``: commit the number that was counted;
+- ``remove-file``: remove a file that no state needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dvcodec.tables.findings import Finding, place
+from dvcodec.tables.model import DeletionVector, TableKind
+
+__all__ = ["RepairAction", "RepairPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairAction:
+    """One thing to do.
+
+    Attributes:
+        action: what; see the module.
+        message: the same in words.
+        mends: names of the checks whose findings it mends.
+        data_file: path of the data file that it is about.
+        replaces: vectors that are to be taken out of the metadata.
+        reads: vectors whose union is to be committed in their place.
+        snapshot: id of the snapshot for which `reads` hold.
+        cardinality: rows of the new vector, or the number to be recorded.
+        path: the file to be removed, or to be written with other paths.
+        mapping: old path -> new path, of data files.
+        details: more, by name, for JSON.
+    """
+
+    action: str
+    message: str
+    mends: tuple[str, ...]
+    data_file: str | None = None
+    replaces: tuple[DeletionVector, ...] = ()
+    reads: tuple[DeletionVector, ...] = ()
+    snapshot: int | None = None
+    cardinality: int | None = None
+    path: str | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "action": self.action,
+            "message": self.message,
+            "mends": list(self.mends),
+            "data_file": self.data_file,
+            "replaces": [place(vector) for vector in self.replaces],
+            "reads": [place(vector) for vector in self.reads],
+            "snapshot": self.snapshot,
+            "cardinality": self.cardinality,
+            "path": self.path,
+            "mapping": dict(self.mapping),
+            "details": dict(self.details),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What would mend a table; nothing of it is done.
+
+    Attributes:
+        table: location of the table's folder.
+        kind: of the table.
+        snapshot: id of the snapshot that was audited.
+        actions: what to do.
+        unmended: findings that none of them mends.
+    """
+
+    table: str
+    kind: TableKind
+    snapshot: int
+    actions: tuple[RepairAction, ...]
+    unmended: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "table": self.table,
+            "kind": self.kind.value,
+            "snapshot": self.snapshot,
+            "actions": [action.to_dict() for action in self.actions],
+            "unmended": [finding.to_dict() for finding in self.unmended],
+        }

@@ -1,0 +1,260 @@
+"""The plan: for each finding an action that mends it, or the finding as one that none mends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.findings import Audit, Finding, place
+from dvcodec.tables.model import DeletionVector, Snapshot, SnapshotInfo, Table, vectors_of
+from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+
+__all__ = ["repair_plan"]
+
+_UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
+_DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
+_STALE = frozenset({"stale-path", "stale-blob-path"})
+
+
+def repair_plan(audit: Audit, table: Table) -> RepairPlan:
+    """Plan what would mend the findings of an audit.
+
+    Vectors that are to be united, or taken from older snapshots, are read. Nothing is written.
+
+    Args:
+        audit: of a snapshot.
+        table: that was audited.
+
+    Raises:
+        UsageError: the audit is of another table, or the snapshot is gone.
+        DecodeError, OSError: the metadata of the audited snapshot is not sound any more.
+    """
+    if (audit.table, audit.kind) != (table.location, table.kind):
+        raise UsageError(f"the audit is of {audit.table}, not of {table.location}")
+    planner = _Planner(table, audit)
+    for finding in audit.findings:
+        planner.take(finding)
+    planner.finish()
+    return RepairPlan(table.location, table.kind, audit.info.id, tuple(planner.actions), tuple(planner.unmended))
+
+
+class _Planner:
+    def __init__(self, table: Table, audit: Audit) -> None:
+        self.actions: list[RepairAction] = []
+        self.unmended: list[Finding] = []
+        self._table = table
+        self._snapshot = table.snapshot(audit.info.id)
+        self._lost = {vector for vector, _ in audit.scan.lost}
+        self._mended: set[str] = set()
+        self._stale: dict[str, list[Finding]] = {}
+        self._older = _Older(table, self._snapshot)
+
+    def take(self, finding: Finding) -> None:
+        """Plan an action for a finding, or keep it."""
+        check = finding.check
+        if check in _STALE:
+            self._stale.setdefault(finding.vectors[0].location, []).append(finding)
+        elif (plan := self._plans.get(check)) is not None:
+            self._add(finding, plan(self, finding))
+        elif check in _UNREADABLE and finding.data_file is not None:
+            self._add(finding, self._take_from_snapshot(finding))
+        elif check in _DESCRIBED and finding.data_file is not None:
+            self._add(finding, self._write_again(finding))
+        else:
+            self.unmended.append(finding)
+
+    def finish(self) -> None:
+        """Plan what is done file by file: paths, of all vectors of a container at once."""
+        for location, findings in self._stale.items():
+            mapping = {}
+            for finding in findings:
+                old, new = finding.actual, finding.expected
+                if old is not None and new is not None:
+                    mapping[old] = new
+            self.actions.append(
+                RepairAction(
+                    "rewrite-paths",
+                    f"commit {len(findings)} vectors of {location} for the paths that their data files have now",
+                    tuple(dict.fromkeys(finding.check for finding in findings)),
+                    replaces=tuple(dict.fromkeys(finding.vectors[0] for finding in findings)),
+                    path=location,
+                    mapping=mapping,
+                )
+            )
+
+    def _add(self, finding: Finding, action: RepairAction | None) -> None:
+        """Keep an action; a data file gets one new vector at most."""
+        if action is None or (action.reads and finding.data_file in self._mended):
+            self.unmended.append(finding)
+            return
+        if action.reads and finding.data_file is not None:
+            self._mended.add(finding.data_file)
+        self.actions.append(action)
+
+    def _merge(self, finding: Finding) -> RepairAction | None:
+        rows = _union(self._table, self._snapshot, finding.vectors)
+        if rows is None:
+            return None
+        return RepairAction(
+            "merge-vectors",
+            f"commit one vector of {rows.cardinality} rows for the {len(finding.vectors)} of {finding.data_file}",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
+            finding.vectors,
+            self._snapshot.info.id,
+            rows.cardinality,
+        )
+
+    def _drop(self, finding: Finding) -> RepairAction:
+        kept = finding.vectors[:1] if finding.check == "equal-vectors" else ()
+        gone = finding.vectors[len(kept) :]
+        told = f"all but {kept[0].where}, which has the same rows" if kept else "its data file is gone"
+        return RepairAction(
+            "drop-vectors",
+            f"commit the removal of {', '.join(vector.where for vector in gone)}: {told}",
+            (finding.check,),
+            finding.data_file,
+            gone,
+            details={"keeps": [place(vector) for vector in kept]},
+        )
+
+    def _take_from_snapshot(self, finding: Finding) -> RepairAction | None:
+        (vector,) = finding.vectors
+        found = self._older.find(vector)
+        if found is None:
+            return None
+        snapshot, older, rows = found
+        lost = None if vector.cardinality is None else vector.cardinality - rows.cardinality
+        told = "an unknown number of" if lost is None else f"at least {max(lost, 0)}"
+        return RepairAction(
+            "take-from-snapshot",
+            f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
+            f"{rows.cardinality} rows; {told} rows that were deleted since live again, unless they are deleted anew",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
+            (older,),
+            snapshot.info.id,
+            rows.cardinality,
+            details={"recorded_cardinality": vector.cardinality, "lossless": False},
+        )
+
+    def _write_again(self, finding: Finding) -> RepairAction | None:
+        rows = _union(self._table, self._snapshot, finding.vectors)
+        if rows is None:
+            return None
+        return RepairAction(
+            "write-again",
+            f"commit the vector of {finding.data_file} from a new file, which describes it as it is",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
+            finding.vectors,
+            self._snapshot.info.id,
+            rows.cardinality,
+        )
+
+    def _correct_cardinality(self, finding: Finding) -> RepairAction | None:
+        if finding.actual is None or not finding.actual.isdigit():
+            return None
+        return RepairAction(
+            "correct-cardinality",
+            f"commit {finding.actual} as the cardinality of {finding.vector}, if it is the right vector",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
+            cardinality=int(finding.actual),
+        )
+
+    def _correct_file_size(self, finding: Finding) -> RepairAction | None:
+        if finding.actual is None or self._lost.intersection(finding.vectors):
+            return None
+        return RepairAction(
+            "correct-file-size",
+            f"commit {finding.actual} as the bytes of {finding.path}",
+            (finding.check,),
+            replaces=finding.vectors,
+            path=finding.path,
+            details={"file_size": int(finding.actual)},
+        )
+
+    def _remove_file(self, finding: Finding) -> RepairAction:
+        return RepairAction(
+            "remove-file",
+            f"remove {finding.path}, once no commit that is under way can need it",
+            (finding.check,),
+            path=finding.path,
+            details=finding.details,
+        )
+
+    _plans: Mapping[str, Callable[[_Planner, Finding], RepairAction | None]] = {
+        "different-vectors": _merge,
+        "equal-vectors": _drop,
+        "gone-data-file": _drop,
+        "cardinality": _correct_cardinality,
+        "file-size": _correct_file_size,
+        "orphan-vector-file": _remove_file,
+        "orphan-data-file": _remove_file,
+    }
+
+
+class _Older:
+    """Finds sound vectors in the snapshots before one, the newest first."""
+
+    def __init__(self, table: Table, snapshot: Snapshot) -> None:
+        self._table = table
+        self._rows = {file.path: file.physical_rows for file in snapshot.data_files}
+        self._id = snapshot.info.id
+        self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
+        self._left: Iterator[SnapshotInfo] | None = None
+
+    def find(self, vector: DeletionVector) -> tuple[Snapshot, DeletionVector, RowSet] | None:
+        """Return the newest other vector for the same data file that is sound; None if there is none."""
+        if vector.data_file not in self._rows or vector.format == POSITION_DELETES:
+            return None
+        physical_rows = self._rows[vector.data_file]
+        for snapshot, vectors in self._walk():
+            found = vectors.get(vector.data_file, [])
+            if not found:  # nothing was deleted of it then
+                return None
+            for other in found:
+                if other.format == POSITION_DELETES or _place(other) == _place(vector):
+                    continue
+                rows = _union(self._table, snapshot, [other])
+                if rows is not None and (physical_rows is None or (rows.max or 0) < physical_rows):
+                    return snapshot, other, rows
+        return None
+
+    def _walk(self) -> Iterator[tuple[Snapshot, dict[str, list[DeletionVector]]]]:
+        """Yield the snapshots before, each read once; up to the first whose metadata is not sound."""
+        yield from self._snapshots
+        if self._left is None:
+            infos = self._table.snapshots()
+            ids = [info.id for info in infos]
+            self._left = iter(infos[: ids.index(self._id)][::-1])
+        for info in self._left:
+            try:
+                snapshot = self._table.snapshot(info.id)
+            except MissingExtra:
+                raise
+            except (DvcodecError, OSError):
+                return
+            self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
+            yield self._snapshots[-1]
+
+
+def _place(vector: DeletionVector) -> tuple[str, int | None, int | None]:
+    return vector.path, vector.offset, vector.size
+
+
+def _union(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
+    """Read vectors and unite them; None if one cannot be read."""
+    try:
+        return RowSet.union(*(found.rows for vector in vectors for found in table.read(vector, snapshot)))
+    except MissingExtra:
+        raise
+    except (DvcodecError, OSError):
+        return None

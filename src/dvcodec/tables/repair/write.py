@@ -1,0 +1,150 @@
+"""The vector files that a plan needs, written into a folder of their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.delta.descriptor import new_file
+from dvcodec.io import open_source, remove
+from dvcodec.io.paths import join, same_key
+from dvcodec.io.target import local_path
+from dvcodec.ops import convert
+from dvcodec.ops.convert import Target
+from dvcodec.ops.sniff import ContainerKind, sniff_source
+from dvcodec.puffin import rewrite_paths
+from dvcodec.tables.model import DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+
+__all__ = ["write"]
+
+
+def write(plan: RepairPlan, table: Table, folder: str) -> tuple[DvLocation, ...]:
+    """Write the vector files that a plan needs; the commit is the table library's.
+
+    Vectors are read and verified again. New vectors go into one Puffin file (Iceberg), one vector file (Delta), or one
+    index file for each partition, bucket and width (Paimon); Puffin files with other paths are copied blob by blob.
+
+    Args:
+        plan: of `repair_plan`.
+        table: for which it was made.
+        folder: path or URL of a folder outside of the table; a local one is made.
+
+    Returns:
+        What a commit has to point at in place of `RepairAction.replaces`, in the order of the actions. `data_file` is
+        `DataFile.path`. Actions of other kinds need no file.
+
+    Raises:
+        UsageError: the folder is in the table; the plan is of another one; vectors of a format that only its own
+            library can write (Lance, scorch).
+        DecodeError: a vector is not as it was.
+        OSError: a file cannot be read or written. No new file is left behind then.
+    """
+    if (plan.table, plan.kind) != (table.location, table.kind):
+        raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
+    _check_outside(folder, table.location)
+    groups = _groups(plan)
+    if groups and table.kind not in (TableKind.ICEBERG, TableKind.DELTA, TableKind.PAIMON):
+        raise UsageError(f"vectors of a {table.kind.value} table have to be written by its own library")
+    local = local_path(folder)
+    if local is not None:
+        local.mkdir(parents=True, exist_ok=True)
+    with _or_none() as written:
+        found: dict[int, list[DvLocation]] = {}
+        rows = _Rows(table)
+        for group in groups.values():
+            path, to = _new_file(group[0][1].replaces[0], table.kind, folder)
+            written.append(path)
+            locations = convert.write(to, path, {str(action.data_file): rows(action) for _, action in group})
+            by_file = {location.data_file: location for location in locations}
+            found |= {index: [by_file[action.data_file]] for index, action in group}
+        for index, action in enumerate(plan.actions):
+            if action.action == "rewrite-paths":
+                found[index] = _rewrite(action, folder, written)
+    return tuple(location for index in sorted(found) for location in found[index])
+
+
+def _check_outside(folder: str, table: str) -> None:
+    if not folder:
+        raise UsageError("the folder for new vectors is empty: name one")
+    there, root = _key(folder), _key(table)
+    if there == root or there.startswith(f"{root}/"):
+        raise UsageError(f"{folder} is in the table {table}: name a folder outside of it")
+
+
+def _key(folder: str) -> str:
+    local = local_path(folder)
+    return same_key(folder if local is None else str(local.resolve())).rstrip("/")
+
+
+@contextmanager
+def _or_none() -> Iterator[list[str]]:
+    """Collect paths of new files; they are removed where something fails."""
+    written: list[str] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            remove(path)
+        raise
+
+
+def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
+    """Group the actions that need a new vector by the file that it can stand in; with their places in the plan."""
+    groups: dict[Hashable, list[tuple[int, RepairAction]]] = {}
+    for index, action in enumerate(plan.actions):
+        if action.reads:
+            vector = action.replaces[0]
+            bucket = (vector.format, vector.record.get("_PARTITION"), vector.record.get("_BUCKET"))
+            groups.setdefault(bucket if plan.kind is TableKind.PAIMON else None, []).append((index, action))
+    return groups
+
+
+class _Rows:
+    """Reads what an action says; snapshots are read once."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._snapshots: dict[int | None, Snapshot] = {}
+
+    def __call__(self, action: RepairAction) -> RowSet:
+        """Return the union of the vectors of an action."""
+        if action.snapshot not in self._snapshots:
+            self._snapshots[action.snapshot] = self._table.snapshot(action.snapshot)
+        snapshot = self._snapshots[action.snapshot]
+        return RowSet.union(*(found.rows for vector in action.reads for found in self._table.read(vector, snapshot)))
+
+
+def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, Target]:
+    """Name a new file, as its format does, and what is to be written."""
+    if kind is TableKind.ICEBERG:
+        return join(folder, f"{uuid.uuid4()}-deletes.puffin"), "puffin"
+    if kind is TableKind.DELTA:
+        return new_file(folder), "delta"
+    return join(folder, f"index-{uuid.uuid4()}-0"), "paimon64" if vector.format == "paimon64" else "paimon32"
+
+
+def _rewrite(action: RepairAction, folder: str, written: list[str]) -> list[DvLocation]:
+    """Write a Puffin file with the paths that its data files have now; other containers name none."""
+    container = str(action.path)
+    moved = [
+        replace(vector, data_file=action.mapping.get(str(vector.data_file), vector.data_file))
+        for vector in action.replaces
+    ]
+    with open_source(container) as source:
+        named = sniff_source(source).kind is ContainerKind.PUFFIN
+    if named:
+        path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
+        written.append(path)
+        if rewrite_paths(container, path, lambda old: action.mapping.get(old, old)):
+            with open_source(path) as source:
+                size = source.size
+            moved = [replace(vector, path=path, file_size=size) for vector in moved]
+        else:  # only the metadata was stale
+            remove(written.pop())
+    return [vector.to_location() for vector in moved]

@@ -1,0 +1,228 @@
+"""What is deleted of each data file of a snapshot: every vector is read once, and numbers are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.report import Check
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.model import (
+    DataFile,
+    DeletionVector,
+    Snapshot,
+    SnapshotInfo,
+    Table,
+    TableKind,
+    vectors_of,
+)
+from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables.problems import Part, Problem, check_doubles, check_positions, stranger, unreadable
+from dvcodec.tables.reading import Progress, VectorRead, read_vectors
+
+__all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
+
+DENSITY_PARTS = 64
+"""Parts of a data file whose deleted shares are told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileDeletes:
+    """A data file of a snapshot and what is deleted of it.
+
+    Attributes:
+        data_file: which.
+        vectors: those that hold for it, read or not. More than one is a finding, unless they are position deletes.
+        rows: union of the vectors that could be read; None where rows were not to be kept.
+        deleted: rows in that union.
+        stored_bytes: bytes of its vectors as stored. A file of position deletes counts for each of its data files
+            by their share of its rows.
+        containers: roaring containers of its vectors.
+        density: float32[`DENSITY_PARTS`], deleted share of each equal part of the file, 0 to 1 (see `density`);
+            float32[0] if the file's rows are unknown.
+        errors: why vectors could not be read.
+    """
+
+    data_file: DataFile
+    vectors: tuple[DeletionVector, ...] = ()
+    rows: RowSet | None = None
+    deleted: int = 0
+    stored_bytes: int = 0
+    containers: ContainerMix = field(default_factory=ContainerMix)
+    density: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    errors: tuple[str, ...] = ()
+
+    @property
+    def deleted_share(self) -> float | None:
+        """Deleted rows per physical row; None if the file's rows are unknown or 0. Above 1 only if it is not sound."""
+        return self.deleted / self.data_file.physical_rows if self.data_file.physical_rows else None
+
+    @property
+    def fully_deleted(self) -> bool:
+        """Whether the file has rows and none of them lives."""
+        return bool(self.data_file.physical_rows) and self.deleted == self.data_file.physical_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A snapshot and what is deleted of it.
+
+    Attributes:
+        table: location of the table's folder.
+        kind: of the table.
+        info: which snapshot.
+        files: all data files, in the snapshot's order, also those without deletes.
+        lost: vectors that could not be read or whose data file is gone, with the reason.
+        checks: what is wrong, a failed check each; empty if all vectors are sound.
+    """
+
+    table: str
+    kind: TableKind
+    info: SnapshotInfo
+    files: tuple[FileDeletes, ...]
+    lost: tuple[tuple[DeletionVector, str], ...]
+    checks: tuple[Check, ...]
+
+
+def scan(
+    table: Table,
+    snapshot_id: int | None = None,
+    *,
+    threads: int = 8,
+    keep_rows: bool = False,
+    progress: Progress | None = None,
+) -> Scan:
+    """Read all vectors of a snapshot and tell what they delete.
+
+    Args:
+        table: see `open_table`.
+        snapshot_id: which state; None = the current one.
+        threads: how many read at a time.
+        keep_rows: True keeps each data file's rows; else they are dropped once they are counted.
+        progress: called with how many vectors are read, and of how many.
+
+    Returns:
+        Vectors that are not sound are in its `lost` and `checks`; they are no exceptions.
+
+    Raises:
+        UsageError: there is no such state.
+        DecodeError: the table's metadata is not sound.
+        OSError: the metadata cannot be read.
+    """
+    snapshot = table.snapshot(snapshot_id)
+    return scan_snapshot(table, snapshot, threads=threads, keep_rows=keep_rows, progress=progress)[0]
+
+
+def scan_snapshot(
+    table: Table, snapshot: Snapshot, *, threads: int = 8, keep_rows: bool = False, progress: Progress | None = None
+) -> tuple[Scan, tuple[Problem, ...]]:
+    """`scan` for a snapshot at hand; with what is wrong, in full."""
+    collector = _Collector(table, snapshot, keep_rows)
+    for read in read_vectors(table, snapshot, snapshot.vectors, threads=threads, progress=progress):
+        collector.add(read)
+    files = tuple(map(collector.deletes_of, snapshot.data_files))
+    problems = tuple(collector.problems)
+    checks = tuple(problem.check for problem in problems)
+    return Scan(table.location, table.kind, snapshot.info, files, tuple(collector.lost), checks), problems
+
+
+class _Collector:
+    """Brings what was read together by data file; a file's rows are dropped as soon as all its vectors are there."""
+
+    def __init__(self, table: Table, snapshot: Snapshot, keep_rows: bool) -> None:
+        self.lost: list[tuple[DeletionVector, str]] = []
+        self.problems: list[Problem] = []
+        self._keep_rows = keep_rows
+        self._files: dict[str, FileDeletes] = {}
+        self._data_files = {file.path: file for file in snapshot.data_files}
+        self._namesakes = Namesakes(table.folder, self._data_files)
+        self._named = vectors_of(snapshot.vectors)
+        self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
+        self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
+        self._parts: dict[str, list[Part]] = {}
+        self._errors: dict[str, list[str]] = {}
+
+    def add(self, read: VectorRead) -> None:
+        """Take a vector that was read, or could not be."""
+        vector, path = read.vector, read.vector.data_file
+        if read.error is not None:
+            self.lost.append((vector, str(read.error)))
+            self.problems.append(unreadable(vector, read.error))
+            if path is not None:
+                self._errors.setdefault(path, []).append(str(read.error))
+        if path is not None and path not in self._data_files:
+            self._stranger(vector, path, known=read.error is None)
+            return
+        total = sum(found.rows.cardinality for found in read.found)
+        for found in read.found:
+            self._parts.setdefault(found.data_file, []).append(Part(vector, found, total))
+        if path is None:
+            self._wide -= 1
+        else:
+            self._waiting[path] -= 1
+        if self._wide == 0:  # those of partitions may hold for any file
+            for done in dict.fromkeys([*self._parts, *self._errors]) if path is None else [path]:
+                if not self._waiting.get(done):
+                    self._finish(done)
+
+    def deletes_of(self, file: DataFile) -> FileDeletes:
+        """Return what is deleted of a data file, once all vectors were taken."""
+        found = self._files.get(file.path)
+        if found is None:
+            rows = RowSet()
+            found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
+        return found
+
+    def _stranger(self, vector: DeletionVector, path: str, *, known: bool) -> None:
+        problem = stranger(vector, path, self._namesakes.find(path))
+        self.problems.append(problem)
+        if known:
+            self.lost.append((vector, f"{problem.check.message}: {path}"))
+
+    def _finish(self, path: str) -> None:
+        file = self._data_files.get(path)
+        if file is None:
+            self._errors.pop(path, None)
+            return
+        parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
+        self.problems += check_positions(file, parts)
+        wide = tuple(part.vector for part in parts if part.vector.data_file is None)
+        vectors = (*self._named.get(path, ()), *wide)
+        self.problems += check_doubles(file, vectors, parts)
+        rows = RowSet.union(*(part.found.rows for part in parts))
+        mix = ContainerMix()
+        for part in parts:
+            if part.found.stats is not None:
+                mix = mix.plus(part.found.stats.containers)
+        self._files[path] = FileDeletes(
+            file,
+            vectors,
+            rows if self._keep_rows else None,
+            rows.cardinality,
+            sum(part.stored_bytes for part in parts),
+            mix,
+            density(rows, file.physical_rows),
+            tuple(errors),
+        )
+
+
+def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:
+    """Return the deleted share of each of `DENSITY_PARTS` equal parts of a data file, 0 to 1.
+
+    Part i is the rows from ``physical_rows * i // DENSITY_PARTS`` up to where the next begins. A file of fewer rows has
+    each of them in several parts. Positions beyond the file are left out. Unknown rows: no parts.
+
+    >>> density(RowSet([0, 1, 2]), 128)[:3].tolist()
+    [1.0, 0.5, 0.0]
+    """
+    if physical_rows is None:
+        return np.zeros(0, np.float32)
+    if not rows or not physical_rows:
+        return np.zeros(DENSITY_PARTS, np.float32)
+    edges = [physical_rows * part // DENSITY_PARTS for part in range(DENSITY_PARTS + 1)]
+    if physical_rows < DENSITY_PARTS:
+        return rows.mask(0, physical_rows)[edges[:-1]].astype(np.float32)
+    return (rows.histogram(physical_rows, DENSITY_PARTS) / np.diff(edges)).astype(np.float32)

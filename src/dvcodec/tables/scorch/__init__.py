@@ -1,0 +1,245 @@
+"""Scorch indexes of bleve: epochs, segments and their deleted documents, from ``root.bolt``.
+
+An epoch is a snapshot, a zap segment a data file, and the bitmap of deleted documents that ``root.bolt`` holds for a
+segment (key ``d``) a vector at its byte range there. A document number is a position; those of nested documents count,
+and where a document is deleted the bitmap has those nested in it too. Rows are stored documents; see `documents`.
+
+The index is opened by its folder, or by the folder ``store`` in it. A live writer locks ``root.bolt``. It is read here
+without a lock, and again if a transaction ended meanwhile; but a `Snapshot` holds only until the next transaction:
+reading a vector of it fails then. Copy a busy index, or open it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.report import Check
+from dvcodec.io import open_source
+from dvcodec.ops.sniff import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.stats import describe
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    PhysicalRows,
+    Snapshot,
+    SnapshotInfo,
+    Table,
+    TableKind,
+)
+from dvcodec.tables.scorch import documents
+from dvcodec.tables.scorch.bolt import read_meta
+from dvcodec.tables.scorch.root import Epoch, Root, SegmentEntry, read_root
+from dvcodec.zap.footer import decode_footer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ScorchTable", "open"]
+
+ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
+
+
+def open(location: str) -> ScorchTable:  # noqa: A001  (every kind of table has one)
+    """Open an index by its folder, or by the folder ``store`` in it.
+
+    Raises:
+        UsageError: there is no ``root.bolt``.
+        OSError: the folder cannot be read.
+    """
+    folder = Folder(location)
+    for store in ("", f"{STORE}/"):
+        if ROOT in folder.names(store.rstrip("/")):
+            return ScorchTable(folder, store)
+    raise UsageError(f"{location}: no scorch index (there is no {ROOT}, nor {STORE}/{ROOT})")
+
+
+class ScorchTable(Table):
+    """A scorch index; see `Table`."""
+
+    kind = TableKind.SCORCH
+
+    def __init__(self, folder: Folder, store: str) -> None:
+        """`store` is the way from the folder to ``root.bolt``: nothing, or ``store/``."""
+        self.folder = folder
+        self._store = store
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time."""
+        return tuple(map(_info, self._root().epochs))
+
+    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+        """Return an epoch; see `Table.snapshot`.
+
+        Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
+        file or no sound footer, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
+
+        Raises:
+            Unsupported: also for contents that a program of its own transformed (encrypted).
+        """
+        root = self._root()
+        found = {epoch.id: epoch for epoch in root.epochs}
+        if not found or (id is not None and id not in found):
+            raise UsageError(f"{self.location}: no snapshot {'yet' if id is None else id}")
+        epoch = found[max(found) if id is None else id]
+        if epoch.writer_id:
+            raise Unsupported(
+                "contents transformed by a writer of its own",
+                source=self._location(ROOT),
+                expected="an empty writer id",
+                actual=repr(epoch.writer_id[:40]),
+            )
+        names = [entry.file_name for entry in epoch.segments]
+        if len(set(names)) != len(names):
+            twin = next(name for name in names if names.count(name) > 1)
+            raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=twin)
+        dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
+        data_files = tuple(self._data_file(entry, epoch, dropped) for entry in epoch.segments)
+        vectors = (
+            self._vector(entry, epoch, root, file) for entry, file in zip(epoch.segments, data_files, strict=True)
+        )
+        return Snapshot(_info(epoch), data_files, tuple(vector for vector in vectors if vector is not None))
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+        """Read a bitmap by its byte range.
+
+        Raises:
+            NotCanonical: also if ``root.bolt`` was written since the snapshot was read.
+            DecodeError: the bitmap is not sound.
+            OSError: ``root.bolt`` cannot be read.
+        """
+        with open_source(vector.location) as source:
+            try:
+                ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
+                stored = read_vector(source, ref)
+            finally:
+                self._refuse_later(read_meta(source).transaction, vector)
+        rows = stored.load()
+        stats = describe(stored, row_count=vector.record["physical_rows"])
+        return (DeletedRows(str(vector.data_file), rows, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
+        """Check ``root.bolt`` as a whole, and the segments of vectors.
+
+        Checks, for each record: ``range`` (the key ``d`` of its segment is at this very range) and ``segment`` (its
+        file is there, with a sound footer, and of the snapshot's version).
+
+        Raises:
+            DecodeError: ``root.bolt`` is not sound.
+        """
+        ranges = {
+            (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
+            for epoch in read_root(location).epochs
+            for entry in epoch.segments
+            if entry.deleted is not None
+        }
+        for vector in vectors:
+            found = ranges.get((vector.record["epoch"], vector.record["segment"]))
+            wanted = (vector.offset, vector.size)
+            yield (
+                Check.passed("range", vector.where, vector.offset)
+                if found == wanted
+                else Check.failed("range", vector.where, vector.offset, "offset and size of the bitmap", wanted, found)
+            )
+            problem = vector.record["problem"]
+            yield (
+                Check.passed("segment", vector.where)
+                if problem is None
+                else Check.failed("segment", vector.where, None, "file of the segment", "a sound segment", problem)
+            )
+
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of all files that an epoch needs.
+
+        Segments are those that ``root.bolt`` names; every other file of the index is referenced as it lies there.
+        """
+        found = {self._location(entry.file_name) for epoch in self._root().epochs for entry in epoch.segments}
+        others = (file.location for file in self.stored_files() if not file.location.endswith(SEGMENT_SUFFIX))
+        return frozenset(found.union(others))
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:  # noqa: ARG002  (an index has no other)
+        """Return the columns of stored documents, which are the same for every index; see `documents.schema`."""
+        return documents.schema()
+
+    def physical_rows(
+        self,
+        data_file: DataFile,
+        snapshot: Snapshot,  # noqa: ARG002
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+    ) -> Iterator[PhysicalRows]:
+        """Read the stored documents of a segment; see `Table.physical_rows`. Values of dropped fields are left out.
+
+        A part of the file of bounded size is held at a time.
+
+        Raises:
+            DecodeError: the segment is not sound, or is another than it was.
+        """
+        stop = 0
+        for rows in documents.documents(data_file.location, data_file.record["dropped_fields"], columns, batch_rows):
+            yield rows
+            stop = rows.start + rows.batch.num_rows
+        if stop != data_file.physical_rows:
+            raise NotCanonical(
+                "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=stop
+            )
+
+    def _root(self) -> Root:
+        return read_root(self._location(ROOT))
+
+    def _location(self, name: str) -> str:
+        return self.folder.join(self._store + name)
+
+    def _data_file(self, entry: SegmentEntry, epoch: Epoch, dropped: Sequence[str]) -> DataFile:
+        location = self._location(entry.file_name)
+        rows, size, problem = None, None, None
+        try:
+            with open_source(location) as source:
+                size = source.size
+                footer = decode_footer(source)
+            if footer.version != epoch.version:
+                raise NotCanonical("zap version", source=location, expected=epoch.version, actual=footer.version)
+            rows = footer.num_docs
+        except FileNotFoundError:
+            problem = "no such file"
+        except DecodeError as error:
+            problem = str(error)
+        record = {"segment": entry.id, "dropped_fields": dropped, "problem": problem}
+        return DataFile(entry.file_name, location, rows, size, record=record)
+
+    def _vector(self, entry: SegmentEntry, epoch: Epoch, root: Root, data_file: DataFile) -> DeletionVector | None:
+        if entry.deleted is None:
+            return None
+        return DeletionVector(
+            "scorch",
+            data_file.path,
+            self._store + ROOT,
+            self._location(ROOT),
+            entry.deleted.offset,
+            len(entry.deleted.data),
+            record={
+                "epoch": epoch.id,
+                "segment": entry.id,
+                "transaction": root.transaction,
+                "physical_rows": data_file.physical_rows,
+                "problem": data_file.record["problem"],
+            },
+        )
+
+    def _refuse_later(self, transaction: int, vector: DeletionVector) -> None:
+        read = vector.record["transaction"]
+        if transaction != read:
+            raise NotCanonical(
+                "transaction",
+                source=vector.location,
+                expected=f"{read}, in which the snapshot was read",
+                actual=f"{transaction}: the index was written since",
+            )
+
+
+def _info(epoch: Epoch) -> SnapshotInfo:
+    return SnapshotInfo(epoch.id, epoch.timestamp_ms)

@@ -1,0 +1,170 @@
+"""Numbers of a scanned table, and which of its data files are worth rewriting. No vector is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import UsageError
+from dvcodec.tables.scan import FileDeletes, Scan
+
+__all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Numbers of a whole snapshot.
+
+    Attributes:
+        data_files: how many.
+        with_deletes: data files of which a row is deleted.
+        fully_deleted: data files of which no row lives.
+        unsound: data files with a vector that could not be read, or with more deleted rows than rows.
+        rows: physical rows, of the data files that say so.
+        deleted: deleted rows, of vectors that could be read.
+        data_bytes: bytes of the data files that say so.
+        vectors: that hold for data files of the snapshot.
+        stored_bytes: bytes of these vectors as stored.
+        containers: roaring containers of these vectors.
+    """
+
+    data_files: int
+    with_deletes: int
+    fully_deleted: int
+    unsound: int
+    rows: int
+    deleted: int
+    data_bytes: int
+    vectors: int
+    stored_bytes: int
+    containers: ContainerMix
+
+    @property
+    def deleted_share(self) -> float | None:
+        """Deleted rows per physical row; None without rows."""
+        return self.deleted / self.rows if self.rows else None
+
+    @property
+    def bytes_per_row(self) -> float | None:
+        """Bytes of vectors per deleted row; None if nothing is deleted."""
+        return self.stored_bytes / self.deleted if self.deleted else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        numbers = {name: getattr(self, name) for name in self.__slots__ if name != "containers"}
+        shares = {"deleted_share": self.deleted_share, "bytes_per_row": self.bytes_per_row}
+        return numbers | {"containers": self.containers._asdict()} | shares
+
+
+def totals(scan: Scan) -> Totals:
+    """Add up what a scan has found."""
+    mix = ContainerMix()
+    for file in scan.files:
+        mix = mix.plus(file.containers)
+    return Totals(
+        data_files=len(scan.files),
+        with_deletes=sum(file.deleted > 0 for file in scan.files),
+        fully_deleted=sum(file.fully_deleted for file in scan.files),
+        unsound=sum(map(_unsound, scan.files)),
+        rows=sum(file.data_file.physical_rows or 0 for file in scan.files),
+        deleted=sum(file.deleted for file in scan.files),
+        data_bytes=sum(file.data_file.size or 0 for file in scan.files),
+        vectors=len({id(vector) for file in scan.files for vector in file.vectors}),
+        stored_bytes=sum(file.stored_bytes for file in scan.files),
+        containers=mix,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteCandidate:
+    """A data file that is worth rewriting.
+
+    Attributes:
+        file: what is deleted of it.
+        reasons: ``fully-deleted``, ``deleted-ratio``, ``bytes-per-row``, ``small-vector``, ``small-file``.
+    """
+
+    file: FileDeletes
+    reasons: tuple[str, ...]
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows that a rewrite keeps; None if the file's rows are unknown."""
+        rows = self.file.data_file.physical_rows
+        return None if rows is None else rows - self.file.deleted
+
+    @property
+    def gain(self) -> int | None:
+        """About the bytes of data that a rewrite takes out; None if the file's bytes or rows are unknown."""
+        size, share = self.file.data_file.size, self.file.deleted_share
+        return None if size is None or share is None else round(size * share)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        data_file = self.file.data_file
+        return {
+            "data_file": data_file.path,
+            "rows": data_file.physical_rows,
+            "deleted": self.file.deleted,
+            "live_rows": self.live_rows,
+            "deleted_ratio": self.file.deleted_share,
+            "fully_deleted": self.file.fully_deleted,
+            "gain": self.gain,
+            "reasons": list(self.reasons),
+        }
+
+
+def rewrite_candidates(
+    scan: Scan,
+    *,
+    min_ratio: float = 0.1,
+    min_deleted: int = 1,
+    max_bytes_per_row: float | None = None,
+    small_vector: int | None = None,
+    small_file: int | None = None,
+) -> tuple[RewriteCandidate, ...]:
+    """Return the data files that are worth rewriting, highest gain first. Terms are those of `compaction_candidates`.
+
+    A file none of whose rows lives always is one: it need not be rewritten, only dropped. A file is none while one of
+    its vectors cannot be read or deletes more rows than there are: rewriting it would make wrong rows last.
+
+    Args:
+        scan: of a snapshot.
+        min_ratio: 0 to 1; a file is a candidate from this share of deleted rows on, if they are at least `min_deleted`.
+        min_deleted: rows. Raise it to leave small files alone, whose rewriting costs more than it gains.
+        max_bytes_per_row: a file is a candidate if its vectors have more bytes than this per deleted row.
+        small_vector: bytes; a file is a candidate if its vectors are smaller.
+        small_file: bytes; a file is a candidate if it is smaller, with deleted rows or without.
+
+    Raises:
+        UsageError: numbers out of range.
+    """
+    if not 0 <= min_ratio <= 1 or min_deleted < 0:
+        raise UsageError("min_ratio lies between 0 and 1, min_deleted is not negative")
+    if any(value is not None and value < 0 for value in (max_bytes_per_row, small_vector, small_file)):
+        raise UsageError("max_bytes_per_row, small_vector and small_file are not negative")
+
+    def reasons(file: FileDeletes) -> Iterator[str]:
+        share, size = file.deleted_share, file.data_file.size
+        if file.fully_deleted:
+            yield "fully-deleted"
+        if share is not None and share >= min_ratio and file.deleted >= min_deleted:
+            yield "deleted-ratio"
+        if max_bytes_per_row is not None and file.stored_bytes > max_bytes_per_row * file.deleted:
+            yield "bytes-per-row"
+        if small_vector is not None and file.vectors and file.stored_bytes < small_vector:
+            yield "small-vector"
+        if small_file is not None and size is not None and size < small_file:
+            yield "small-file"
+
+    found = [
+        RewriteCandidate(file, told) for file in scan.files if not _unsound(file) and (told := tuple(reasons(file)))
+    ]
+    return tuple(sorted(found, key=lambda one: (-(one.gain or 0), -one.file.deleted, one.file.data_file.path)))
+
+
+def _unsound(file: FileDeletes) -> bool:
+    rows = file.data_file.physical_rows
+    return bool(file.errors) or (rows is not None and file.deleted > rows)

@@ -1,0 +1,129 @@
+"""What lies in a table's folder, against what the metadata says: files that are missing, other, or nobody's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+from dvcodec.core.errors import DvcodecError
+from dvcodec.io import open_source
+from dvcodec.io.paths import same_key
+from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.folder import StoredFile
+from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
+from dvcodec.tables.reading import run_bounded
+
+__all__ = ["check_data_files", "find_orphans", "list_files"]
+
+_METADATA = {
+    TableKind.ICEBERG: ("metadata/",),
+    TableKind.DELTA: ("_",),
+    TableKind.PAIMON: ("manifest/", "schema/", "snapshot/", "statistics/", "tag/", "branch/", "consumer/", "service/"),
+    TableKind.LANCE: ("_versions/", "_transactions/", "_indices/", "_refs/", "tree/"),
+    TableKind.SCORCH: ("root.bolt", "index_meta.json"),
+}
+"""What below a table's folder is metadata, or is kept by other rules than snapshots."""
+_VECTOR_NAMES = (".puffin", ".bin", ".arrow")
+_DATA_NAMES = (".parquet", ".orc", ".avro", ".lance", ".zap")
+_YOUNG_SECONDS = 24 * 60 * 60
+
+
+def list_files(table: Table) -> dict[str, StoredFile]:
+    """List the files below the table's folder, by `same_key` of their location.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    return {same_key(file.location): file for file in table.stored_files()}
+
+
+def check_data_files(
+    table: Table, snapshot: Snapshot, stored: Mapping[str, StoredFile], threads: int
+) -> Iterator[Finding]:
+    """Find data files that are missing (``missing-data-file``) or not as large as recorded (``data-file-size``).
+
+    What lies below the folder is looked up in the list of its files; others are opened.
+    """
+
+    def size_at(location: str) -> int:
+        known = stored.get(same_key(location))
+        if known is not None:
+            return known.size
+        if location.startswith(f"{table.location}/"):
+            raise FileNotFoundError(location)
+        with open_source(location) as source:
+            return source.size
+
+    def size_of(file: DataFile) -> int | str:
+        try:
+            return sum(map(size_at, _locations(table, file)))
+        except FileNotFoundError as error:
+            return f"no such file: {error.filename or error}"
+        except (DvcodecError, OSError) as error:
+            return str(error)
+
+    for file, actual in zip(snapshot.data_files, run_bounded(size_of, snapshot.data_files, threads), strict=True):
+        if isinstance(actual, str):
+            check, found = "missing-data-file", actual
+            expected = "a file" if file.size is None else f"a file of {file.size} bytes"
+        elif file.size not in (None, actual):
+            check, found = "data-file-size", f"{actual} bytes"
+            expected = f"{file.size} bytes (metadata)"
+        else:
+            continue
+        yield Finding(
+            check,
+            Severity.ERROR,
+            f"data file {file.path}: expected {expected}, found {found}",
+            snapshot.info.id,
+            file.path,
+            path=file.location,
+            expected=expected,
+            actual=found,
+        )
+
+
+def _locations(table: Table, file: DataFile) -> list[str]:
+    """Return where the bytes of a data file are: those of a Lance fragment, columns added later, in several files."""
+    if table.kind is TableKind.LANCE and "files" in file.record:
+        return [table.folder.locate(path) for path in file.record["files"]]
+    return [file.location]
+
+
+def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int | None = None) -> Iterator[Finding]:
+    """Find vector and data files that no state of the table needs (``orphan-vector-file``, ``orphan-data-file``).
+
+    Metadata, files whose names begin with a dot, and what engines put beside a table by other rules are left alone.
+
+    Raises:
+        DecodeError: the metadata of some state is not sound.
+        OSError: it cannot be read.
+    """
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    needed = {same_key(location) for location in table.referenced()}
+    for key, file in sorted(stored.items()):
+        what = None if key in needed else _what(table, file)
+        if what is None:
+            continue
+        age = None if file.modified_ms is None else max(now - file.modified_ms, 0) // 1000
+        told = "of unknown age" if age is None else f"{age} seconds old"
+        if age is not None and age < _YOUNG_SECONDS:
+            told += "; it may belong to a commit that is under way"
+        yield Finding(
+            f"orphan-{what}-file",
+            Severity.INFO,
+            f"{file.location}: no state of the table needs this {what} file ({file.size} bytes, {told})",
+            path=file.location,
+            details={"size": file.size, "age_seconds": age},
+        )
+
+
+def _what(table: Table, file: StoredFile) -> str | None:
+    """Tell a vector file and a data file from others, by place and name."""
+    below = file.location.removeprefix(f"{table.location}/")
+    name = below.rpartition("/")[2]
+    if below.startswith(_METADATA[table.kind]) or name.startswith("."):
+        return None
+    if name.endswith(_VECTOR_NAMES) or (table.kind is TableKind.PAIMON and below.startswith("index/")):
+        return "vector"
+    return "data" if name.endswith(_DATA_NAMES) else None

@@ -1,0 +1,99 @@
+"""convert-table: what it writes and tells, of a small Delta table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import delta_table
+from cli_runner import flipped, in_terminal, run
+from delta_table import FIRST, NEW, OLD, SECOND
+from dvcodec import iceberg, paimon
+from dvcodec.tables.convert import ENTRIES
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return delta_table.make(tmp_path / "orders")
+
+
+def test_vectors_stay_in_place_for_iceberg(lake: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("convert-table", lake, "--to", "iceberg", "-o", out)
+    assert (result.code, result.err) == (0, "")
+    title, row, *rest = result.out.splitlines()
+    assert title.split() == ["data", "file", "how", "in", "offset", "size", "rows"]
+    assert row.split()[:4] == [str(lake / "a.parquet"), "in-place", NEW, "1"]
+    assert rest == ["snapshot 2: 1 vector, 68 deleted rows, 1 in-place", f"wrote {out / ENTRIES}"]
+    (line,) = (out / ENTRIES).read_text().splitlines()
+    assert json.loads(line)["manifest_entry"]["file_path"] == str(lake / NEW)
+
+
+def test_copy_of_an_older_version(lake: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("convert-table", lake, "--to", "iceberg", "-o", out, "--copy", "--snapshot", "1", "--json")
+    assert result.json == {
+        "to": "iceberg",
+        "snapshot": 1,
+        "vectors": 1,
+        "rows": FIRST.cardinality,
+        "in_place": 0,
+        "copied": 1,
+        "encoded": 0,
+        "empty": 0,
+        "files": [str(path) for path in out.glob("*.puffin")],
+        "entries": str(out / ENTRIES),
+    }
+    (puffin,) = result.json["files"]
+    assert iceberg.read_deletion_vectors(puffin) == {str(lake / "a.parquet"): FIRST}
+
+
+def test_index_files(lake: Path, tmp_path: Path) -> None:
+    result = run("convert-table", lake, "--to", "paimon32", "-o", tmp_path / "out", "--limit", "0")
+    first, written, entries = result.out.splitlines()[1:]
+    assert first == "snapshot 2: 1 vector, 68 deleted rows, 1 encoded"
+    assert entries == f"wrote {tmp_path / 'out' / ENTRIES}"
+    assert list(paimon.read_deletion_vectors(written.removeprefix("wrote ")).values()) == [SECOND]
+    assert result.out.startswith("... 1 more vector\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64"),
+        (["--to", "delta"], "Delta's already"),
+        (["--to", "paimon64", "--in-place"], "cannot be referenced in place"),
+        (["--to", "iceberg", "--kind", "paimon"], "no snapshots"),
+        (["--to", "iceberg", "--snapshot", "9"], "9"),
+    ],
+)
+def test_wrong_use(lake: Path, tmp_path: Path, arguments: list[str], told: str) -> None:
+    result = run("convert-table", lake, "-o", tmp_path / "out", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.complaint
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_vector_is_named_and_nothing_is_written(lake: Path, tmp_path: Path) -> None:
+    for name in (OLD, NEW):
+        flipped(lake / name, 20, to=lake / name)
+    result = run("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
+    assert (result.code, result.out) == (2, "")
+    assert f"{lake / NEW} at byte" in result.complaint
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_earlier_conversion_is_kept(lake: Path, tmp_path: Path) -> None:
+    arguments = ("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
+    assert run(*arguments).code == 0
+    assert ENTRIES in run(*arguments).complaint
+
+
+def test_it_fits_a_narrow_terminal(lake: Path, tmp_path: Path) -> None:
+    arguments = ("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
+    code, shown = in_terminal(*arguments, columns=60)
+    assert code == 0
+    assert "how in-place" in shown
+    assert shown.endswith(f"wrote {tmp_path / 'out' / ENTRIES}\n")

@@ -1,0 +1,296 @@
+"""audit, table, log, report, export-live: on a small Delta table, and with what is wrong with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import delta_table
+from cli_runner import flipped, in_terminal, run, spawn
+from delta_table import FIRST, NEW, ROWS, SECOND
+from dvcodec.cli.tables.shared import moment, snapshot_text
+from dvcodec.tables import SnapshotInfo, TableKind
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return delta_table.make(tmp_path / "orders")
+
+
+@pytest.fixture
+def damaged(lake: Path) -> Path:
+    flipped(lake / NEW, 20, to=lake / NEW)
+    return lake
+
+
+# ---------------------------------------------------------------------------------------------------- audit
+
+
+def test_audit_of_a_sound_table(lake: Path) -> None:
+    result = run("audit", lake)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        f"{lake}  Delta table, snapshot 2, RESTORE, 2023-11-14 22:13:22",
+        "2 data files, 1 vector in 1 file, 7 files in the folder: no findings",
+    ]
+
+
+def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
+    result = run("audit", damaged)
+    assert (result.code, result.err) == (1, "")
+    _, line, last = result.out.splitlines()
+    assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and vector: expected 0x")
+    assert last.endswith(": 1 error")
+
+
+def test_audit_json(damaged: Path) -> None:
+    found = run("audit", damaged, "--json", "--no-orphans").json
+    (finding,) = found["findings"]
+    assert (finding["check"], finding["severity"], finding["data_file"]) == ("crc", "error", "a.parquet")
+    assert found["ok"] is False
+    assert found["counts"]["stored_files"] is None
+    assert found["totals"]["data_files"] == 2
+
+
+def test_audit_of_an_older_snapshot(damaged: Path) -> None:
+    assert run("audit", damaged, "--snapshot", "1").code == 0
+
+
+def test_notes_are_no_failure_and_are_cut(lake: Path) -> None:
+    for i in range(25):
+        (lake / f"nobody-{i}.parquet").write_bytes(b"PAR1")
+    result = run("audit", lake)
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert sum(line.startswith("  note  orphan-data-file ") for line in lines) == 20
+    assert lines[-2] == "  note  orphan-data-file: 5 more notes (--all)"
+    assert lines[-1].endswith("32 files in the folder: 25 notes")
+    assert run("audit", lake, "--all").out.count("orphan-data-file") == 25
+    assert "no findings" in run("audit", lake, "--no-orphans").out
+
+
+def test_repair_plan(damaged: Path, tmp_path: Path) -> None:
+    result = run("audit", damaged, "--repair-plan", "--write", tmp_path / "mended")
+    assert result.code == 1
+    (action,) = result.json["actions"]
+    assert (action["action"], action["snapshot"]) == ("take-from-snapshot", 1)
+    (written,) = result.json["written"]
+    assert written["cardinality"] == 68
+    assert Path(written["path"]).parent == tmp_path / "mended"
+    assert run("positions", f"{written['path']}@{written['offset']}").out.split() == [str(row) for row in FIRST]
+    assert "written" not in run("audit", damaged, "--repair-plan").json
+
+
+def test_write_goes_with_a_plan(lake: Path) -> None:
+    assert run("audit", lake, "--write", "there").complaint == "--write goes with --repair-plan"
+
+
+# ---------------------------------------------------------------------------------------------------- table
+
+
+def test_table_text(lake: Path) -> None:
+    result = run("table", lake)
+    assert (result.code, result.err) == (0, "")
+    lines = [line.rstrip() for line in result.out.splitlines()]
+    assert lines[1:4] == [
+        "  2 data files: 1 with deleted rows, 0 fully deleted, 1 worth rewriting",
+        "  256 rows: 68 deleted, 26.6 %",
+        "  1 vector: 43 B, 0.632 B for each deleted row",
+    ]
+    assert lines[4].split() == ["data", "file", "rows", "deleted", "share", "stored", "where"]
+    assert lines[5].split()[:7] == ["a.parquet", "128", "68", "53.1", "%", "43", "B"]
+    assert lines[5].endswith("▅▅" + "·" * 14 + "█" * 16)
+    assert len(lines) == 6
+
+
+def test_table_json(lake: Path) -> None:
+    found = run("table", lake, "--json").json
+    assert found["totals"]["deleted"] == 68
+    a, b = sorted(found["data_files"], key=lambda file: str(file["path"]))
+    assert (a["path"], a["deleted"], b["deleted"]) == ("a.parquet", 68, 0)
+    assert a["density"] == [0.0, 1.0, 1.0, *[0.0] * 29, *[1.0] * 32]
+    assert a["vectors"][0]["path"] == NEW
+    assert [one["data_file"] for one in found["rewrite"]] == ["a.parquet"]
+
+
+def test_table_limits_and_thresholds(lake: Path) -> None:
+    assert run("table", lake, "--limit", "0").out.splitlines()[-1] == "... 1 more data file"
+    assert "0 worth rewriting" in run("table", lake, "--min-ratio", "0.9").out
+    assert "a.parquet" not in run("table", lake, "--rewrite", "--min-ratio", "0.9").out
+    assert "b.parquet" in run("table", lake, "--rewrite", "--small-file", "1000000").out
+
+
+def test_table_of_damaged_vectors(damaged: Path) -> None:
+    result = run("table", damaged)
+    assert result.code == 2
+    assert result.complaint == f"{damaged}: 1 vector could not be counted: see dvcodec audit"
+    assert result.out.splitlines()[-1].endswith("damaged")
+
+
+# ---------------------------------------------------------------------------------------------------- log
+
+
+def test_log_text(lake: Path) -> None:
+    result = run("log", lake)
+    assert (result.code, result.err) == (0, "")
+    assert [line.split() for line in result.out.splitlines()] == [
+        ["snapshot", "committed", "operation", "added", "removed", "deleted", "restored"],
+        ["0", "2023-11-14", "22:13:20", "WRITE", "2", "0", "0", "0"],
+        ["1", "2023-11-14", "22:13:21", "DELETE", "0", "0", "68", "0"],
+        ["2", "2023-11-14", "22:13:22", "RESTORE", "0", "0", "2", "2"],
+    ]
+
+
+def test_log_of_files(lake: Path) -> None:
+    assert run("log", lake, "--files", "--since", "2").out.splitlines() == [
+        "snapshot 2, RESTORE, 2023-11-14 22:13:22  2 deleted, 2 restored",
+        "    a.parquet  2 deleted, 2 restored",
+    ]
+    assert "  + b.parquet  128 rows" in run("log", lake, "--files", "--until", "0").out.splitlines()
+
+
+def test_log_json(lake: Path) -> None:
+    changes = run("log", lake, "--json").json
+    assert [(one["snapshot"]["id"], one["deleted"], one["restored"]) for one in changes] == [
+        (0, 0, 0),
+        (1, 68, 0),
+        (2, 2, 2),
+    ]
+
+
+def test_log_of_damaged_vectors(damaged: Path) -> None:
+    result = run("log", damaged)
+    assert result.code == 2
+    assert "CRC-32" in result.complaint
+
+
+# ---------------------------------------------------------------------------------------------------- report
+
+
+def test_report(lake: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = run("report", lake, "-o", page)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == f"wrote {page}, 2 data files, no findings\n"
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert run("report", damaged, "-o", page).out == f"wrote {page}, 2 data files, 1 finding\n"
+    assert "Not sound." in page.read_text()
+
+
+def test_report_to_standard_output(lake: Path) -> None:
+    result = run("report", lake, "-o", "-")
+    assert result.out.endswith("</html>\n")
+    assert result.err == "wrote -, 2 data files, no findings\n"
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(lake: Path, tmp_path: Path) -> None:
+    assert run("report", lake, "-o", tmp_path / "none" / "report.html").code == 2
+    page = tmp_path / "report.html"
+    page.write_text("old")
+    assert run("report", lake, "--snapshot", "9", "-o", page).code == 2
+    assert page.read_text() == "old"
+
+
+# ---------------------------------------------------------------------------------------------------- export-live
+
+
+def exported(*arguments: str | Path, to: Path) -> list[int]:
+    result = run("export-live", *arguments, "-o", to)
+    assert (result.code, result.err) == (0, "")
+    found: list[int] = pq.read_table(to)["id"].to_pylist()
+    assert result.out == f"wrote {to}, {len(found)} rows\n"
+    return found
+
+
+def test_export_live(lake: Path, tmp_path: Path) -> None:
+    live = [row for row in range(ROWS) if row not in SECOND]
+    file = tmp_path / "out.parquet"
+    assert sorted(exported(lake, to=file)) == [*live, *range(ROWS, 2 * ROWS)]
+    assert exported(lake, "--data-file", "a.parquet", to=file) == live
+    assert exported(lake, "--deleted", "--column", "id", to=file) == list(SECOND)
+    assert exported(lake, "--snapshot", "1", "--deleted", to=file) == list(FIRST)
+
+
+def test_export_live_to_standard_output(lake: Path) -> None:
+    result = run("export-live", lake, "-o", "-")
+    assert pq.read_table(pa.BufferReader(result.raw)).num_rows == 2 * ROWS - 68
+    assert result.err == "wrote -, 188 rows\n"
+
+
+def test_export_of_damaged_vectors_leaves_nothing(damaged: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.parquet"
+    result = run("export-live", damaged, "-o", file)
+    assert result.code == 2
+    assert "CRC-32" in result.complaint
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--column", "nope"), "no column nope among id"),
+        (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2"),
+        (("--snapshot", "7"), "{lake}/_delta_log: there is no version 7"),
+    ],
+)
+def test_export_of_what_is_not_there(lake: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = run("export-live", lake, *arguments, "-o", tmp_path / "out.parquet")
+    assert result.code == 2
+    assert result.complaint == told.format(lake=lake)
+
+
+# ---------------------------------------------------------------------------------------------------- all of them
+
+
+@pytest.mark.parametrize("command", ["audit", "table", "log"])
+def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
+    result = run(command, tmp_path)
+    assert result.code == 2
+    assert result.complaint.startswith(f"{tmp_path}: no table (")
+
+
+@pytest.mark.parametrize("command", ["audit", "table", "log"])
+def test_a_folder_of_two_kinds(lake: Path, command: str) -> None:
+    (lake / "metadata").mkdir()
+    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): say which kind is meant")
+    assert run(command, lake, "--kind", "delta").code == 0
+
+
+def test_the_commands_load_without_what_reads_tables() -> None:
+    code = "import sys; sys.modules.update(pyarrow=None, fastavro=None); from dvcodec.cli import main; main()"
+    for arguments in (["--help"], ["inspect", "--help"]):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_missing_extra_is_named(lake: Path, tmp_path: Path) -> None:
+    code = "import sys; sys.modules.update(pyarrow=None, fastavro=None); from dvcodec.cli import main; main()"
+    command = [sys.executable, "-c", code, "export-live", str(lake), "-o", str(tmp_path / "x")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "dvcodec: pyarrow is needed here and is not installed: pip install 'dvcodec[tables]'\n"
+
+
+def test_in_a_narrow_terminal_with_a_bar(lake: Path, tmp_path: Path) -> None:
+    code, shown = in_terminal("table", str(lake), columns=60)
+    assert code == 0
+    assert "a.parquet" in shown
+    assert "auditing" in in_terminal("report", str(lake), "-o", str(tmp_path / "r.html"), columns=80)[1]
+
+
+def test_in_a_process_of_its_own(lake: Path) -> None:
+    assert spawn("audit", lake).code == 0
+
+
+def test_snapshot_text() -> None:
+    assert snapshot_text(TableKind.LANCE, SnapshotInfo(3)) == "Lance dataset, snapshot 3"
+    assert moment(SnapshotInfo(3, 1 << 80)) is None

@@ -1,0 +1,60 @@
+"""The tables that interop/spark makes with the released connectors, once for all tests of a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from interop.driver import INTEROP, need
+from interop.truth import MadeTable, read_truth
+
+HERE = INTEROP / "spark"
+ENGINES = {".venv-4.1": ["iceberg", "delta", "paimon-library"], ".venv-3.5": ["paimon"]}
+"""Environments, each with a Spark of its own, and the engines that run there."""
+PLAIN_TABLES = [
+    *((engine, name) for engine in ("iceberg", "delta", "paimon") for name in ("plain", "parts", "large")),
+    ("paimon", "keyed"),
+    *(("paimon-library", f"{name}{bits}") for name in ("plain", "parts", "large", "keyed") for bits in (32, 64)),
+]
+"""Tables of five columns that never change."""
+CHANGED_TABLES = [
+    *(("iceberg", name) for name in ("evolved", "hidden", "compacted", "expired", "upgraded")),
+    *(("delta", name) for name in ("named", "checkpointed", "compacted", "vacuumed", "cloned")),
+    *(("paimon", name) for name in ("changed", "merged")),
+    *(("paimon-library", f"{name}{bits}") for name in ("changed", "merged") for bits in (32, 64)),
+]
+"""Tables whose schema, layout or history changes."""
+TABLES = PLAIN_TABLES + CHANGED_TABLES
+
+Key = tuple[str, str]
+"""Engine and name."""
+
+
+def make_tables(folder: Path) -> dict[Key, MadeTable]:
+    """Make all tables anew, with all engines."""
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    for environment in ENGINES:
+        need((HERE / environment / ".installed").is_file(), f"interop/spark/{environment}")
+    # What the tests' own Spark has set here is not for others.
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    running = [
+        subprocess.Popen(
+            [HERE / environment / "bin" / "python", HERE / "make_tables.py", folder, *engines],
+            env=own,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for environment, engines in ENGINES.items()
+    ]
+    said = [process.communicate()[0] for process in running]
+    for process, text in zip(running, said, strict=True):
+        assert process.returncode == 0, text[-5000:]
+    return read_tables(folder, [engine for engines in ENGINES.values() for engine in engines])
+
+
+def read_tables(folder: Path, engines: list[str]) -> dict[Key, MadeTable]:
+    return {(table.engine, table.name): table for engine in engines for table in read_truth(folder / f"{engine}.json")}

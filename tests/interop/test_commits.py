@@ -1,0 +1,301 @@
+"""Vectors that dvcodec wrote, or said in another format: committed by the engines' libraries, read by the engines.
+
+`make interop-spark` gets the engines; interop/spark/commit_tables.py drives them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import RowSet, delta, iceberg, paimon
+from dvcodec.tables import DataFile, open_table
+from dvcodec.tables.convert import Conversion, Target, convert_table
+from dvcodec.tables.convert.record import Speller, partition_values
+from interop.driver import INTEROP, need
+
+# A JVM is large: none beside those of the other tests with Spark.
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
+
+HERE = INTEROP / "spark"
+STOP = 700
+"""Rows of a table: ids from 0 on."""
+
+Predicate = Callable[[int], bool]
+
+
+class Engines:
+    """The program that commits and reads; one for all tests.
+
+    Attributes:
+        folder: where tables are made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = (folder / "log").open("w+")
+        # What the tests' own Spark has set here is not for others.
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        self._process = subprocess.Popen(
+            [HERE / ".venv-4.1" / "bin" / "python", HERE / "commit_tables.py", folder],
+            env=own,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        command, answers = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
+        command.write(json.dumps({"op": op} | arguments) + "\n")
+        command.flush()
+        answer = answers.readline()
+        if not answer:
+            self._log.seek(0)
+            pytest.fail(f"{op}: {self._log.read()[-5000:]}")
+        return json.loads(answer)
+
+    def read(self, engine: str, **table: Any) -> list[int]:
+        """Return the ids that an engine reads, after a look at the other columns."""
+        rows = self.ask(f"{engine}-read", **table)
+        for number, part, name, price, day in rows:
+            assert name == f"row {number}"
+            assert price == (None if number % 10 == 0 else number / 4)
+            assert part
+            assert day.startswith("202")
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+        self._log.close()
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
+    found = Engines(tmp_path_factory.mktemp("commits"))
+    yield found
+    found.close()
+
+
+def first(number: int) -> bool:
+    return number % 11 == 3
+
+
+def second(number: int) -> bool:
+    return first(number) or 100 < number < 300
+
+
+def left(*deleted: Predicate) -> list[int]:
+    return [number for number in range(STOP) if not any(gone(number) for gone in deleted)]
+
+
+def positions(location: str, gone: Predicate) -> RowSet:
+    ids = pq.read_table(location, columns=["id"], partitioning=None)["id"].to_pylist()
+    return RowSet([position for position, number in enumerate(ids) if gone(number)])
+
+
+def vectors_for(root: str, gone: Predicate) -> dict[DataFile, RowSet]:
+    """Find which rows of a table's data files are to be deleted."""
+    found = {file: positions(file.location, gone) for file in open_table(root).snapshot().data_files}
+    return {file: rows for file, rows in found.items() if rows}
+
+
+def assert_read_back(root: str, gone: Predicate) -> None:
+    """Check that the table's vectors, those of the engine too, are what we think they are."""
+    table = open_table(root)
+    snapshot = table.snapshot()
+    found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in table.read(vector, snapshot)}
+    expected = {file.path: positions(file.location, gone) for file in snapshot.data_files}
+    assert found == {path: rows for path, rows in expected.items() if rows}
+
+
+# ---------------------------------------------------------------------- vectors that dvcodec wrote
+
+
+def test_iceberg_reads_our_vectors(engines: Engines) -> None:
+    root = engines.ask("iceberg-create", name="ours", files=2, stop=STOP, partition="part")
+    count = 0
+    for turn, gone in enumerate((first, second)):
+        rows = {file.path: deleted for file, deleted in vectors_for(root, gone).items()}
+        written = iceberg.write_deletion_vectors(f"{root}/data/ours {turn}.puffin", rows)
+        replaced = engines.ask("iceberg-change", name="ours", entries=[*map(iceberg.manifest_entry, written)])
+        assert len(replaced) == count
+        assert engines.read("iceberg", name="ours") == left(gone)
+        count = len(rows)
+    engines.ask("iceberg-delete", name="ours", where="id < 20")
+    assert engines.read("iceberg", name="ours") == left(second, lambda number: number < 20)
+    assert_read_back(root, lambda number: second(number) or number < 20)
+
+
+def test_delta_reads_our_vectors(engines: Engines) -> None:
+    root = engines.ask("delta-create", root=f"{engines.folder}/ours 100% ☃", files=2, stop=STOP, partition="part")
+    for gone in (first, second):
+        files = vectors_for(root, gone)
+        written = delta.write_deletion_vectors(delta.new_file(root), {file.path: rows for file, rows in files.items()})
+        actions = []
+        for file, at in zip(files, written, strict=True):
+            add = dict(file.record)
+            logical = {name: add[name] for name in ("path", "deletionVector") if name in add}
+            actions.append({"remove": logical | {"dataChange": True, "deletionTimestamp": 0}})
+            add["deletionVector"] = json.loads(delta.Descriptor.from_location(at, root).to_json())
+            add["stats"] = json.dumps({"numRecords": file.physical_rows, "tightBounds": False})
+            actions.append({"add": add})
+        engines.ask("delta-change", root=root, actions=actions)
+        assert engines.read("delta", root=root) == left(gone)
+    engines.ask("delta-delete", root=root, where="id < 20")
+    assert engines.read("delta", root=root) == left(second, lambda number: number < 20)
+    assert_read_back(root, lambda number: second(number) or number < 20)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_paimon_reads_our_vectors(engines: Engines, bits: paimon.vectors.Bits) -> None:
+    root = engines.ask("paimon-create", root=f"{engines.folder}/ours {bits}", stop=STOP, bits=bits, partition="part")
+    Path(root, "index").mkdir()
+    count = 0
+    for gone in (first, second):
+        entries = []
+        for file, rows in vectors_for(root, gone).items():
+            name = Path(file.location).name
+            (index,) = paimon.write_index_files(f"{root}/index", {name: rows}, bits=bits)
+            (meta,) = index.vectors
+            entry = paimon.IndexManifestEntry.from_index_file(index)
+            entries.append({"index_file": asdict(entry), "deletion_vector_meta": asdict(meta)})
+            del entries[-1]["index_file"]["partition"]
+        replaced = engines.ask("paimon-change", root=root, entries=entries)
+        assert len(replaced) == count
+        assert engines.read("paimon", root=root) == left(gone)
+        count = len(entries)
+    engines.ask("paimon-delete", root=root, where="id < 20")
+    assert engines.read("paimon", root=root) == left(second, lambda number: number < 20)
+    assert_read_back(root, lambda number: second(number) or number < 20)
+
+
+# ---------------------------------------------------------------------- vectors of one format, said in another
+
+
+def converted(root: str, to: Target, folder: Path, **options: Any) -> tuple[Conversion, list[dict[str, Any]]]:
+    done = convert_table(open_table(root), to, str(folder), **options)
+    return done, [json.loads(line) for line in Path(done.entries).read_text().splitlines()]
+
+
+def as_iceberg(engines: Engines, root: str, name: str, partition: str | None, **options: Any) -> Conversion:
+    """Make an Iceberg table over the data files of another, with the same deletes."""
+    done, lines = converted(root, "iceberg", engines.folder / name, **options)
+    engines.ask("iceberg-create", name=name, files=0, stop=0, partition=partition)
+    files = [
+        {"path": file.location, "size": file.size, "rows": file.physical_rows, "partition": partition_values(file)}
+        for file in open_table(root).snapshot().data_files
+    ]
+    engines.ask("iceberg-append", name=name, data_files=files)
+    assert engines.read("iceberg", name=name) == left()
+    engines.ask("iceberg-change", name=name, entries=[line["manifest_entry"] for line in lines])
+    return done
+
+
+def as_delta(engines: Engines, root: str, folder: str, partition: str | None, **options: Any) -> Conversion:
+    """Make a Delta table of the data files of another, beside its metadata, with the same deletes."""
+    done, lines = converted(root, "delta", engines.folder / folder, **options)
+    table = open_table(root)
+    speller = Speller("delta", table.kind, root, done.snapshot)
+    adds = [
+        {
+            "path": speller.data_file(file),
+            "partitionValues": partition_values(file),
+            "size": file.size,
+            "modificationTime": 0,
+            "dataChange": True,
+        }
+        for file in table.snapshot().data_files
+    ]
+    engines.ask("delta-create", root=root, files=0, stop=0, partition=partition)
+    engines.ask("delta-change", root=root, actions=[{"add": add} for add in adds])
+    assert engines.read("delta", root=root) == left()
+    assert {line["remove"]["path"] for line in lines} <= {add["path"] for add in adds}
+    changes = [{kind: line[kind]} for line in lines for kind in ("remove", "add")]
+    engines.ask("delta-change", root=root, actions=changes)
+    return done
+
+
+@pytest.fixture(scope="module")
+def delta_root(engines: Engines) -> str:
+    """A table that Delta deleted from, twice."""
+    root: str = engines.ask("delta-create", root=f"{engines.folder}/theirs #1", files=2, stop=STOP, partition="part")
+    for where in ("id % 11 = 3", "id > 100 AND id < 300 AND id % 2 = 0"):
+        engines.ask("delta-delete", root=root, where=where)
+    return root
+
+
+def of_delta(number: int) -> bool:
+    return first(number) or (100 < number < 300 and number % 2 == 0)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_iceberg_reads_deltas_vectors(engines: Engines, delta_root: str, in_place: bool) -> None:
+    """Also where they are, in files that are no Puffin; and Iceberg's own DELETE goes on from there."""
+    name = f"of_delta_{in_place}".lower()
+    done = as_iceberg(engines, delta_root, name, "part", reference_in_place=in_place)
+    assert {vector.how.value for vector in done.vectors} == {"in-place" if in_place else "copied"}
+    assert engines.read("iceberg", name=name) == engines.read("delta", root=delta_root) == left(of_delta)
+    engines.ask("iceberg-delete", name=name, where="id < 20")
+    assert engines.read("iceberg", name=name) == left(of_delta, lambda number: number < 20)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_delta_reads_icebergs_vectors(engines: Engines, in_place: bool) -> None:
+    """Also where they are, in Puffin files; and Delta's own DELETE goes on from there."""
+    name = f"to_delta_{in_place}".lower()
+    root = engines.ask("iceberg-create", name=name, files=2, stop=STOP, partition="part")
+    engines.ask("iceberg-delete", name=name, where="id % 11 = 3")
+    engines.ask("iceberg-delete", name=name, where="id > 100 AND id < 300")
+    done = as_delta(engines, root, name, "part", reference_in_place=in_place)
+    assert {vector.how.value for vector in done.vectors} == {"in-place" if in_place else "copied"}
+    assert engines.read("delta", root=root) == engines.read("iceberg", name=name) == left(second)
+    engines.ask("delta-delete", root=root, where="id < 20")
+    assert engines.read("delta", root=root) == left(second, lambda number: number < 20)
+
+
+def test_iceberg_reads_vectors_in_place_of_position_deletes(engines: Engines) -> None:
+    """Version 2 becomes version 3; the delete files are taken out by the commit that puts the vectors in."""
+    root = engines.ask("iceberg-create", name="old", files=2, stop=STOP, partition="part", version=2)
+    engines.ask("iceberg-delete", name="old", where="id % 11 = 3")
+    engines.ask("iceberg-delete", name="old", where="id > 100 AND id < 300")
+    before = open_table(root).snapshot()
+    assert {vector.format for vector in before.vectors} == {"position-deletes"}
+    done, lines = converted(root, "iceberg", engines.folder / "old")
+    assert {vector.how.value for vector in done.vectors} == {"encoded"}
+    engines.ask("iceberg-upgrade", name="old")
+    replaced = engines.ask("iceberg-change", name="old", entries=[line["manifest_entry"] for line in lines])
+    assert set(replaced) == {vector.path for vector in before.vectors}
+    assert engines.read("iceberg", name="old") == left(second)
+    assert {vector.format for vector in open_table(root).snapshot().vectors} == {"iceberg"}
+    assert_read_back(root, second)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_paimons_vectors_for_delta_and_in_the_other_width(engines: Engines, bits: int) -> None:
+    root = engines.ask("paimon-create", root=f"{engines.folder}/theirs {bits}", stop=STOP, bits=bits)
+    for where in ("id % 11 = 3", "id > 100 AND id < 300"):
+        engines.ask("paimon-delete", root=root, where=where)
+    other: Target = "paimon64" if bits == 32 else "paimon32"
+    done, lines = converted(root, other, engines.folder / other)
+    for path in done.files:
+        shutil.copy(path, f"{root}/index")
+    assert engines.ask("paimon-change", root=root, entries=lines)
+    assert engines.read("paimon", root=root) == left(second)
+    assert {vector.format for vector in open_table(root).snapshot().vectors} == {other}
+
+    done = as_delta(engines, root, f"of_paimon{bits}", None, reference_in_place=True)
+    assert {vector.how.value for vector in done.vectors} == {"in-place" if other == "paimon64" else "encoded"}
+    assert engines.read("delta", root=root) == left(second)

@@ -1,0 +1,66 @@
+"""Bars as SVG."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from dvcodec.report.charts import Bar, bars, share_bar, stack
+
+
+def heights(svg: str) -> list[float]:
+    return [float(rect.attrib["height"]) for rect in ET.fromstring(svg).iter("rect") if rect.attrib["class"] == "bar"]
+
+
+def test_bars_stand_to_each_other_as_their_counts() -> None:
+    chart = bars([Bar("0", "none", 0), Bar("", "few", 10), Bar("2", "many", 40)], unit="file", what="Files")
+    none, few, many = heights(chart)
+    assert none == 0
+    assert many == pytest.approx(4 * few, rel=0.01)
+    assert [title.text for title in ET.fromstring(chart).iter("title")] == [
+        "none: no files",
+        "few: 10 files",
+        "many: 40 files",
+    ]
+    assert 'aria-label="Files. few: 10; many: 40"' in chart
+
+
+def test_a_low_bar_can_be_seen() -> None:
+    assert heights(bars([Bar("", "few", 1), Bar("", "many", 10_000)], unit="file", what="Files"))[0] == 2
+
+
+def test_no_bars_at_all() -> None:
+    assert 'aria-label="Files. no files"' in bars([Bar("", "none", 0)], unit="file", what="Files")
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(9_999, "9,999"), (10_000, "10k"), (123_456, "123k"), (12_345_678, "12M")]
+)
+def test_counts_fit_above_their_bars(count: int, shown: str) -> None:
+    chart = bars([Bar("", "all", count)], unit="file", what="Files")
+    assert f">{shown}</text>" in chart
+    assert f"all: {count:,} files" in chart
+
+
+def test_a_stack_fills_its_width() -> None:
+    chart = stack((("array", 1), ("bitset", 0), ("run", 3)), what="Containers")
+    svg, legend = re.fullmatch(r"(<svg.*</svg>)(<table.*</table>)", chart).groups()  # type: ignore[union-attr]
+    first, last = ET.fromstring(svg).iter("rect")
+    assert (first.attrib["x"], last.attrib["x"]) == ("0", "95")
+    assert float(last.attrib["width"]) == pytest.approx(285, abs=2)
+    assert "75 %" in legend
+    assert "bitset" in legend
+
+
+def test_a_stack_of_nothing() -> None:
+    assert 'class="track"' in stack((("array", 0),), what="Containers")
+
+
+@pytest.mark.parametrize(
+    ("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)]
+)
+def test_share_bar(share: float | None, width: float | None) -> None:
+    found = [rect for rect in ET.fromstring(share_bar(share, "told")).iter("rect") if rect.attrib["class"] == "bar"]
+    assert [float(rect.attrib["width"]) for rect in found] == ([] if width is None else [width])

@@ -1,0 +1,178 @@
+"""What the lines of a commit say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol, RemoveFile, parse_lines, plain_path
+from dvcodec.tables.members import Members
+
+ADD: dict[str, Any] = {
+    "path": "a.parquet",
+    "partitionValues": {},
+    "size": 10,
+    "modificationTime": 1,
+    "dataChange": True,
+}
+VECTOR = {
+    "storageType": "u",
+    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+    "offset": 4,
+    "sizeInBytes": 40,
+    "cardinality": 6,
+}
+
+
+def action(name: str, **members: Any) -> Members:
+    return Members.of(members, "1.json, line 3", name)
+
+
+def add(**members: Any) -> AddFile:
+    return AddFile.parse(action("add", **{**ADD, **members}))
+
+
+def test_add() -> None:
+    parsed = add(stats='{"numRecords":7}', partitionValues={"p": "1", "q": None}, deletionVector=VECTOR)
+    assert (parsed.path, parsed.size, parsed.rows) == ("a.parquet", 10, 7)
+    assert parsed.partition_values == {"p": "1", "q": None}
+    assert parsed.vector is not None
+    assert parsed.vector.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert parsed.key == ("a.parquet", "uab^-aqEH.-t@S}K{vb[*k^@4")
+    assert parsed.record["modificationTime"] == 1
+
+
+def test_a_vector_may_be_absent_null_or_a_struct_of_nulls() -> None:
+    for absent in ({}, {"deletionVector": None}, {"deletionVector": dict.fromkeys(VECTOR)}):
+        assert add(**absent).vector is None
+
+
+def test_an_inline_vector_has_no_file() -> None:
+    inline = add(deletionVector={"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}).vector
+    assert inline is not None
+    assert inline.path == ""
+
+
+@pytest.mark.parametrize(
+    ("spelled", "path"),
+    [
+        ("a%20b/c.parquet", "a b/c.parquet"),
+        ("part=a%2523b/x", "part=a%23b/x"),
+        ("za%C5%BC%C3%B3łć/x", "zażółć/x"),
+        ("s3://bucket/a%20b", "s3://bucket/a b"),
+        ("file:/a%20b", "file:/a b"),
+        ("50%/+x", "50%/+x"),
+    ],
+)
+def test_paths_are_decoded_once(spelled: str, path: str) -> None:
+    assert plain_path(action("add", path=spelled)) == path
+
+
+@pytest.mark.parametrize("spelled", ["", "%00", "a\0b", "\ud800", "%ff", "file://elsewhere/x"])
+def test_what_can_be_no_path(spelled: str) -> None:
+    with pytest.raises(NotCanonical, match=r"^1\.json, line 3: add\.path: expected"):
+        add(path=spelled)
+
+
+def test_one_key_for_the_spellings_of_a_path() -> None:
+    keys = {RemoveFile.parse(action("remove", path=path)).key for path in ("/a%20b", "file:/a%20b", "file:///a%20b")}
+    assert keys == {("/a b", None)}
+
+
+@pytest.mark.parametrize(
+    ("members", "place"),
+    [
+        ({"path": None}, "add.path: expected a string, found nothing"),
+        ({"path": 5}, "add.path"),
+        ({"size": "10"}, "add.size"),
+        ({"size": True}, "add.size"),
+        ({"size": -1}, "add.size"),
+        ({"size": 2**63}, "add.size"),
+        ({"partitionValues": None}, "add.partitionValues"),
+        ({"partitionValues": {"p": 1}}, "add.partitionValues: expected an object of strings"),
+        ({"stats": "{"}, "add.stats: expected JSON"),
+        ({"stats": "[" * 100_000}, "add.stats: expected JSON"),
+        ({"stats": "7"}, "add.stats: expected an object"),
+        ({"stats": {"numRecords": 7}}, "add.stats: expected a string"),
+        ({"stats": '{"numRecords":-7}'}, "add.stats.numRecords"),
+        ({"stats": '{"numRecords":"7"}'}, "add.stats.numRecords"),
+        ({"stats_parsed": {"numRecords": 1.5}}, "add.stats_parsed.numRecords"),
+        ({"deletionVector": 1}, "add.deletionVector: expected an object"),
+        ({"deletionVector": {**VECTOR, "storageType": "x"}}, "add.deletionVector"),
+        ({"deletionVector": {**VECTOR, "sizeInBytes": 2**31}}, "add.deletionVector: .*sizeInBytes"),
+        ({"deletionVector": {**VECTOR, "offset": -1}}, "add.deletionVector: .*offset"),
+        (
+            {"deletionVector": {**VECTOR, "pathOrInlineDv": "../.." + "0" * 20}},
+            "add.deletionVector: .*inside the table",
+        ),
+        ({"deletionVector": {**VECTOR, "pathOrInlineDv": "\x7f" * 20}}, "add.deletionVector"),
+        ({"deletionVector": {**VECTOR, "storageType": "p", "pathOrInlineDv": "x"}}, "add.deletionVector"),
+        ({"deletionVector": {**VECTOR, "storageType": "p", "pathOrInlineDv": "file://h/x"}}, "add.deletionVector"),
+    ],
+)
+def test_what_an_add_may_not_say(members: dict[str, Any], place: str) -> None:
+    with pytest.raises(NotCanonical, match=rf"^1\.json, line 3: {place}"):
+        add(**members)
+
+
+def test_statistics_are_optional() -> None:
+    assert add().rows is None
+    assert add(stats="").rows is None
+    assert add(stats="{}").rows is None
+    assert add(stats_parsed={"numRecords": 3}).rows == 3
+
+
+def test_protocol() -> None:
+    assert Protocol.parse(action("protocol", minReaderVersion=1)).reader_features == ()
+    features = Protocol.parse(action("protocol", minReaderVersion=3, readerFeatures=["deletionVectors"]))
+    assert features.reader_features == ("deletionVectors",)
+    for wrong in (
+        {},
+        {"minReaderVersion": "3"},
+        {"minReaderVersion": 3},
+        {"minReaderVersion": 3, "readerFeatures": [1]},
+    ):
+        with pytest.raises(NotCanonical, match=r"protocol\."):
+            Protocol.parse(action("protocol", **wrong))
+
+
+def test_metadata() -> None:
+    known = {"schemaString": "{}", "partitionColumns": ["p"], "format": {"provider": "parquet"}}
+    parsed = Metadata.parse(action("metaData", **known))
+    assert (parsed.schema, parsed.partition_columns, parsed.configuration) == ("{}", ("p",), {})
+    assert parsed.provider == "parquet"
+    wrong = [{"schemaString": None}, {"partitionColumns": "p"}, {"partitionColumns": [None]}, {"format": {}}]
+    for members in [*wrong, {"configuration": {"a": 1}}]:
+        with pytest.raises(NotCanonical, match=r"line 3: metaData\."):
+            Metadata.parse(action("metaData", **{**known, **members}))
+
+
+def test_lines() -> None:
+    lines = [{"commitInfo": 5}, {"add": {"path": "é"}}, {"unknown": {}}, {"add": None, "remove": {}, "cdc": {}}]
+    data = "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines).encode() + b"\n\n  \n"
+    parsed = list(parse_lines(data, "c.json"))
+    assert [(found.where, found.source) for found in parsed] == [
+        ("add", "c.json, line 2"),
+        ("remove", "c.json, line 4"),
+        ("cdc", "c.json, line 4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b'{"add":{}}\n{"add"', "c.json, line 2: JSON: expected an object"),
+        (b"7", "c.json, line 1: JSON: expected an object, found 7"),
+        (b"[" * 100_000, "c.json, line 1: JSON"),
+        (b'{"add": 1}', "c.json, line 1: add: expected an object, found 1"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "c.json, line 1: JSON"),
+        (b'{"a":"\xff"}', "c.json at byte 6: JSON: expected UTF-8"),
+    ],
+)
+def test_what_is_no_line(data: bytes, error: str) -> None:
+    with pytest.raises(NotCanonical) as info:
+        list(parse_lines(data, "c.json"))
+    assert str(info.value).startswith(error)

@@ -1,0 +1,151 @@
+"""Avro schemas of manifests: fields by id, and made-up schemas whose records would have no end."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.tables.iceberg.avro_fields import Column, Logical, open_avro, partition_names, select
+
+
+def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:
+    path = folder / "x.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, records)
+    return str(path)
+
+
+def forged(folder: Path, schema: Any) -> str:
+    """Write a container file without records whose schema fastavro itself would not take."""
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, {"type": "record", "name": "r", "fields": []}, [])
+    old = json.dumps({"type": "record", "name": "r", "fields": []}).encode()
+    data = buffer.getvalue()
+    at = data.index(b"avro.schema") + len(b"avro.schema")
+    size = len(old)
+    assert data[at + 1 + (size > 63) :].startswith(old)
+    text = json.dumps(schema).encode()
+    head, tail = data[:at], data[at + 1 + (size > 63) + size :]
+    length = bytearray()
+    number = len(text) << 1
+    while number > 127:
+        length.append(number & 127 | 128)
+        number >>= 7
+    length.append(number)
+    path = folder / "x.avro"
+    path.write_bytes(head + bytes(length) + text + tail)
+    return str(path)
+
+
+def record(*fields: Any, name: str = "r") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def of(kind: Any, name: str = "a", /, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind} | more
+
+
+COLUMNS = (Column("wanted", 7, ("long", "int"), required=True), Column("other", 8, ("string",)))
+
+
+def test_fields_are_found_by_id_or_by_name(tmp_path: Path) -> None:
+    schema = record(of("int", "renamed", **{"field-id": 7}), of(["null", "string"], "other"), of("long", "wanted"))
+    with open_avro(written(tmp_path, schema, [{"renamed": 1, "other": "x", "wanted": 2}])) as (file, cursor):
+        found = select(file.schema, COLUMNS, "x", cursor)
+        assert {name: field.name for name, field in found.items()} == {"wanted": "renamed", "other": "other"}
+        assert list(file.records()) == [{"renamed": 1, "other": "x", "wanted": 2}]
+
+
+def test_a_name_with_another_id_is_another_field(tmp_path: Path) -> None:
+    schema = record(of("long", "wanted", **{"field-id": 9}))
+    with (
+        open_avro(written(tmp_path, schema)) as (file, cursor),
+        pytest.raises(
+            NotCanonical, match=r"x.avro at byte 0: field wanted \(7\) of x: expected a field, found nothing"
+        ),
+    ):
+        select(file.schema, COLUMNS, "x", cursor)
+
+
+def test_a_field_of_another_type(tmp_path: Path) -> None:
+    for kind in ("string", ["null", "string", "long"], {"type": "array", "items": "long"}):
+        with (
+            open_avro(written(tmp_path, record(of(kind, "wanted")))) as (file, cursor),
+            pytest.raises(NotCanonical, match="field wanted of x: expected long or int, found"),
+        ):
+            select(file.schema, COLUMNS, "x", cursor)
+
+
+def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
+    uuid = {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}
+    kinds: dict[str, Any] = {
+        "day": {"type": "int", "logicalType": "date"},
+        "at": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+        "much": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
+        "one": uuid,
+        "two": "uuid_fixed",
+    }
+    schema = record(*(of(kind, name, **{"field-id": 1000 + i}) for i, (name, kind) in enumerate(kinds.items())))
+    plain = record(of("int", "day"), of("long", "at"), of(["null", "bytes"], "much"), *schema["fields"][3:])
+    path = Path(written(tmp_path, schema))
+    row = {"day": 2**31 - 1, "at": 2**62, "much": b"\xff", "one": bytes(16), "two": b"x" * 16}
+    body = io.BytesIO()
+    fastavro.writer(body, fastavro.parse_schema(plain), [row], sync_marker=bytes(16))
+    empty = io.BytesIO()
+    fastavro.writer(empty, fastavro.parse_schema(plain), [], sync_marker=bytes(16))
+    head = io.BytesIO()
+    fastavro.writer(head, schema, [], sync_marker=bytes(16))
+    path.write_bytes(head.getvalue() + body.getvalue()[len(empty.getvalue()) :])
+    with open_avro(str(path)) as (file, cursor):
+        assert list(file.records()) == [row]
+        assert partition_names(file.schema, cursor) == {
+            1000: ("day", Logical("date", 0, utc=False)),
+            1001: ("at", Logical("timestamp-micros", 0, utc=True)),
+            1002: ("much", Logical("decimal", 2, utc=False)),
+            1003: ("one", Logical("uuid", 0, utc=False)),
+            1004: ("two", Logical("uuid", 0, utc=False)),
+        }
+
+
+def deep(levels: int) -> Any:
+    return "int" if not levels else {"type": "array", "items": deep(levels - 1)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "match"),
+    [
+        (record(of({"type": "array", "items": "null"})), NotCanonical, "an array of nothing"),
+        (record(of({"type": "array", "items": record(of("null"), name="q")})), NotCanonical, "an array of nothing"),
+        (record(of("r")), Unsupported, "expected a known type, found r"),
+        (record(of(record(of("int"), name="q")), of("q", "b")), Unsupported, "expected a known type, found q"),
+        (record(of(deep(40))), NotCanonical, "at most 16 levels"),
+        (record(of({"type": "fixed", "name": "f", "size": 0})), Unsupported, "fixed of 0 bytes"),
+        (record(of({"type": "fixed", "name": "f", "size": 2**40})), Unsupported, "fixed of 1099511627776 bytes"),
+        (record(of({"type": "fixed", "name": "f"})), Unsupported, "expected a known type, found fixed"),
+        (record(of({"type": "enum", "name": "e", "symbols": []})), Unsupported, "found enum"),
+        (record({"type": "int"}), NotCanonical, "fields with names"),
+        (record(of("int"), of("long")), NotCanonical, "two of one name"),
+        ({"type": "record", "name": "r"}, NotCanonical, "fields with names"),
+        (None, NotCanonical, "expected a type, found None"),
+        (record(of(3)), NotCanonical, "expected a type, found 3"),
+    ],
+)
+def test_made_up_schemas(tmp_path: Path, schema: Any, error: type[DecodeError], match: str) -> None:
+    with pytest.raises(error, match=f"x.avro at byte 0: Avro schema.*{match}"), open_avro(forged(tmp_path, schema)):
+        pass
+
+
+def test_partitions_that_are_none(tmp_path: Path) -> None:
+    for field in (of("int"), of({"type": "array", "items": "int"}, **{"field-id": 1000})):
+        with (
+            open_avro(written(tmp_path, record(field))) as (file, cursor),
+            pytest.raises(NotCanonical, match="field 'a' of partition"),
+        ):
+            partition_names(file.schema, cursor)

@@ -1,0 +1,115 @@
+"""Puffin files held against the manifests, each check by its name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec import DecodeError, RowSet, iceberg
+from dvcodec.core.report import Status
+from dvcodec.puffin import rewrite_paths
+from dvcodec.tables import DeletionVector
+from dvcodec.tables.iceberg.container import check_vectors
+
+ROWS = {"/t/data/a.parquet": RowSet([1, 2]), "/t/data/b.parquet": RowSet([3, 4])}
+OWN = {"file-size", "blob-at-range", "blob-type", "referenced-data-file", "blob-cardinality"}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[str, list[DeletionVector]]:
+    path = str(tmp_path / "v.puffin")
+    return path, [
+        DeletionVector("iceberg", at.data_file, path, path, at.offset, at.size, at.cardinality, at.file_size)
+        for at in iceberg.write_deletion_vectors(path, ROWS)
+    ]
+
+
+def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
+    found = check_vectors(path, vectors)
+    return [(check.name, check.subject) for check in found if check.status is Status.FAIL]
+
+
+def test_a_sound_file(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    checks = list(check_vectors(path, vectors))
+    assert {check.status for check in checks} == {Status.PASS}
+    assert {check.name for check in checks} >= OWN | {"blob-range", "blob-properties", "one-vector-per-file"}
+    assert sum(check.name == "blob-cardinality" for check in checks) == 2
+
+
+def test_blobs_that_no_record_names_are_fine(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    assert failed(path, vectors[:1]) == []
+
+
+def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:
+    """Two vectors of equal cardinality and size: only the blob's own property tells."""
+    path, (one, two) = made
+    swapped = [replace(one, offset=two.offset), replace(two, offset=one.offset)]
+    assert failed(path, swapped) == [
+        ("referenced-data-file", f"vector of {one.data_file}"),
+        ("referenced-data-file", f"vector of {two.data_file}"),
+    ]
+
+
+def test_a_stale_path(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    rewrite_paths(path, path, lambda old: f"/older{old}")
+    names = [name for name, _ in failed(path, vectors)]
+    assert names == ["file-size", "referenced-data-file", "referenced-data-file"]
+
+
+def test_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    assert failed(path, [replace(one, data_file=f"file://{one.data_file}") for one in vectors]) == []
+
+
+def test_a_wrong_range(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, two) = made
+    assert one.size is not None
+    checks = list(check_vectors(path, [replace(one, size=one.size - 1), replace(two, offset=9)]))
+    found = [check for check in checks if check.status is Status.FAIL]
+    assert [(check.name, check.actual) for check in found] == [
+        ("blob-at-range", f"{one.size} bytes there"),
+        ("blob-at-range", "no blob there"),
+    ]
+
+
+def test_a_wrong_count(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, two) = made
+    assert failed(path, [replace(one, cardinality=3), two]) == [("blob-cardinality", f"vector of {one.data_file}")]
+
+
+def test_a_wrong_file_size(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, two) = made
+    assert failed(path, [replace(one, file_size=1), two]) == [("file-size", "file")]
+    assert failed(path, [replace(one, file_size=None)]) == []
+
+
+def test_two_records_of_one_range(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, _) = made
+    other = replace(one, data_file="/t/data/c.parquet")
+    assert failed(path, [one, other]) == [("referenced-data-file", "vector of /t/data/c.parquet")]
+
+
+def test_missing_records_are_told(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, _) = made
+    names = [name for name, _ in failed(path, [replace(one, offset=None, size=None, data_file=None)])]
+    assert names == ["blob-at-range"]
+
+
+def test_a_damaged_footer(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(data[:-1] + b"x")
+    with pytest.raises(DecodeError, match=r"v\.puffin"):
+        list(check_vectors(path, vectors))
+
+
+def test_position_deletes_have_a_size_only(tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    path.write_bytes(b"anything")
+    vector = DeletionVector("position-deletes", None, str(path), str(path), size=8, file_size=8)
+    assert [(check.name, check.status) for check in check_vectors(str(path), [vector])] == [("file-size", Status.PASS)]

@@ -1,0 +1,59 @@
+"""Finding the latest metadata file by names and version hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.tables import Folder
+from dvcodec.tables.iceberg.latest import find_metadata
+
+UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
+
+
+@pytest.mark.parametrize(
+    ("names", "hint", "latest"),
+    [
+        (["v1.metadata.json", "v2.metadata.json"], None, "v2.metadata.json"),
+        (["v9.metadata.json", "v10.metadata.json"], None, "v10.metadata.json"),
+        (["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"], "2", "v3.metadata.json"),
+        (["v1.metadata.json", "v2.metadata.json", "v9.metadata.json"], "1\n", "v2.metadata.json"),
+        (["v1.metadata.json", "v2.gz.metadata.json"], "2", "v2.gz.metadata.json"),
+        (["v1.metadata.json", "v2.metadata.json.gz"], None, "v2.metadata.json.gz"),
+        ([f"00000-{UUID}.metadata.json", f"00011-{UUID}.metadata.json"], None, f"00011-{UUID}.metadata.json"),
+        ([f"00011-{UUID}.gz.metadata.json", "snap-1.avro", "x.json"], None, f"00011-{UUID}.gz.metadata.json"),
+        ([f"00000-{UUID}.metadata.json", "00001-b.metadata.json"], f"00000-{UUID}", f"00000-{UUID}.metadata.json"),
+        (["00000-a.metadata.json", "00001-b.metadata.json"], "00000-a.metadata.json", "00000-a.metadata.json"),
+    ],
+)
+def test_the_latest_file(tmp_path: Path, names: list[str], hint: str | None, latest: str) -> None:
+    fill(tmp_path, names, hint)
+    assert find_metadata(Folder(str(tmp_path))) == str(tmp_path / "metadata" / latest)
+
+
+@pytest.mark.parametrize("hint", ["7", "x", "", "-1", "9" * 5000, "\u0663"])
+def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
+    fill(tmp_path, ["v1.metadata.json"], hint)
+    with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected a version that is there"):
+        find_metadata(Folder(str(tmp_path)))
+
+
+def test_two_files_of_one_version(tmp_path: Path) -> None:
+    fill(tmp_path, ["00002-a.metadata.json", "00002-b.metadata.json"], None)
+    with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json are both version 2"):
+        find_metadata(Folder(str(tmp_path)))
+
+
+def test_no_metadata(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no .*metadata.json below metadata"):
+        find_metadata(Folder(str(tmp_path)))
+
+
+def fill(folder: Path, names: list[str], hint: str | None) -> None:
+    (folder / "metadata").mkdir()
+    for name in names:
+        (folder / "metadata" / name).touch()
+    if hint is not None:
+        (folder / "metadata" / "version-hint.text").write_text(hint)

@@ -1,0 +1,148 @@
+"""Manifest lists and manifests: generations of their fields, what is inherited, what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables import DataFile, DeletionVector
+from dvcodec.tables.iceberg.manifests import DATA, DELETES, Entry, Manifest, read_list, read_manifest
+from tables.iceberg.crafted import entry_schema, list_schema, write_avro
+
+FILE = {
+    "content": 0,
+    "file_path": "s3://t/a.parquet",
+    "file_format": "Parquet",
+    "partition": {},
+    "record_count": 5,
+    "file_size_in_bytes": 100,
+}
+
+
+def moved(path: str) -> str:
+    return path.replace("s3://t", "/here")
+
+
+def read(
+    folder: Path, *entries: dict[str, Any], version: int = 3, content: int = DATA, number: int = 9
+) -> tuple[Entry, ...]:
+    path = folder / "m.avro"
+    write_avro(path, entry_schema(version, (), {}), entries, "deflate")
+    manifest = Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)
+    return read_manifest(manifest, (), moved)
+
+
+def entry(status: int = 1, file: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"status": status, "snapshot_id": None, "data_file": FILE | (file or {})} | more
+
+
+def test_new_entries_inherit_and_old_ones_do_not(tmp_path: Path) -> None:
+    old = {"sequence_number": 3, "file_sequence_number": 3, "snapshot_id": 5}
+    found = read(tmp_path, entry(), entry(0, {"file_path": "s3://t/b"}, **old), entry(2, {"file_path": "s3://t/c"}))
+    assert [(one.path, one.location, one.sequence_number) for one in found] == [
+        ("s3://t/a.parquet", "/here/a.parquet", 9),
+        ("s3://t/b", "/here/b", 3),
+    ]
+    records = [one.file.record for one in found if isinstance(one.file, DataFile)]
+    assert [(one["status"], one["snapshot_id"], one["sequence_number"]) for one in records] == [(1, 77, 9), (0, 5, 3)]
+    assert {one["manifest"] for one in records} == {"s3://t/m.avro"}
+    assert found[0].format == "parquet"
+
+
+def test_version_1_knows_no_sequence_numbers(tmp_path: Path) -> None:
+    (one,) = read(tmp_path, entry(0), version=1, number=0)
+    assert (one.content, one.sequence_number) == (DATA, 0)
+
+
+BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b"s3://t/a.parquet"}]
+
+
+@pytest.mark.parametrize(
+    ("more", "data_file"),
+    [
+        ({}, None),
+        ({"referenced_data_file": "x"}, "x"),
+        ({"lower_bounds": BOUNDS, "upper_bounds": BOUNDS}, "s3://t/a.parquet"),
+        ({"lower_bounds": BOUNDS, "upper_bounds": BOUNDS[:1]}, None),
+        ({"lower_bounds": BOUNDS, "upper_bounds": [{"key": 2147483546, "value": b"s3://t/b"}]}, None),
+        ({"lower_bounds": BOUNDS}, None),
+        ({name: [{"key": 2147483546, "value": b"\xff"}] for name in ("lower_bounds", "upper_bounds")}, None),
+    ],
+)
+def test_what_position_deletes_are_for(tmp_path: Path, more: dict[str, Any], data_file: str | None) -> None:
+    (one,) = read(tmp_path, entry(1, {"content": 1, **more}), content=DELETES)
+    assert isinstance(one.file, DeletionVector)
+    assert (one.file.format, one.file.data_file, one.file.size) == ("position-deletes", data_file, 100)
+    assert not one.is_vector
+
+
+@pytest.mark.parametrize("spelled", ["PUFFIN", "puffin", "Puffin"])
+def test_vectors(tmp_path: Path, spelled: str) -> None:
+    own = {"content_offset": 4, "content_size_in_bytes": 40, "referenced_data_file": "s3://t/a.parquet"}
+    (one,) = read(tmp_path, entry(1, {"content": 1, "file_format": spelled, **own}), content=DELETES)
+    assert one.is_vector
+    assert isinstance(one.file, DeletionVector)
+    assert one.file.where == "s3://t/a.parquet@4"
+    assert (one.file.size, one.file.file_size, one.file.cardinality) == (40, 100, 5)
+    assert {name: one.file.record[name] for name in own} == own
+
+
+def test_equality_deletes_are_no_vectors(tmp_path: Path) -> None:
+    (one,) = read(tmp_path, entry(1, {"content": 2, "equality_ids": [1]}), content=DELETES)
+    assert (one.file, one.is_vector) == (None, False)
+
+
+def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:
+    for content, own in ((DELETES, 0), (DATA, 2), (DELETES, 3)):
+        with pytest.raises(NotCanonical, match=rf"m.avro .*content of s3://t/a.parquet: .* found {own}"):
+            read(tmp_path, entry(1, {"content": own}), content=content)
+
+
+def test_encrypted_manifests(tmp_path: Path) -> None:
+    manifest = Manifest("m", str(tmp_path / "m"), 0, DATA, 1, 1, encrypted=True)
+    with pytest.raises(Unsupported, match="manifest: expected no encryption"):
+        read_manifest(manifest, (), moved)
+    with pytest.raises(FileNotFoundError):
+        read_manifest(replace(manifest, encrypted=False), (), moved)
+
+
+LISTED = {
+    "manifest_path": "s3://t/m.avro",
+    "manifest_length": 7,
+    "partition_spec_id": 2,
+    "content": 1,
+    "sequence_number": 4,
+    "min_sequence_number": 1,
+    "added_snapshot_id": 6,
+    **{f"{word}_{what}_count": 0 for word in ("added", "existing", "deleted") for what in ("files", "rows")},
+}
+
+
+def listed(folder: Path, version: int, *records: dict[str, Any]) -> list[Manifest]:
+    write_avro(folder / "l.avro", list_schema(version), records, "null")
+    return read_list(str(folder / "l.avro"), moved)
+
+
+def test_manifest_lists(tmp_path: Path) -> None:
+    wanted = Manifest("s3://t/m.avro", "/here/m.avro", 2, DELETES, 4, 6, encrypted=False)
+    assert listed(tmp_path, 2, LISTED) == [wanted]
+    assert listed(tmp_path, 1, LISTED) == [replace(wanted, content=DATA, sequence_number=0)]
+    assert listed(tmp_path, 2, LISTED | {"key_metadata": b""}) == [replace(wanted, encrypted=True)]
+    assert listed(tmp_path, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"content": 2}, Unsupported, r"content of manifest 0: expected 0 \(data\), 1 \(deletes\), found 2"),
+        ({"manifest_path": ""}, NotCanonical, "manifest_path of manifest 0: expected a path"),
+        ({"manifest_path": "\0"}, NotCanonical, "manifest_path of manifest 0: expected a path"),
+    ],
+)
+def test_wrong_lists(tmp_path: Path, change: dict[str, Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=rf"l.avro at byte 0: {match}"):
+        listed(tmp_path, 2, LISTED | change)

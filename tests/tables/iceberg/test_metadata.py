@@ -1,0 +1,147 @@
+"""What the metadata file says, and what is wrong with it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
+from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, read_metadata
+
+
+def snapshot(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "snapshot-id": number,
+        "sequence-number": number,
+        "timestamp-ms": 1000 + number,
+        "manifest-list": f"/t/metadata/snap-{number}.avro",
+        "summary": {"operation": "append"},
+    } | more
+
+
+SOUND: dict[str, Any] = {
+    "format-version": 2,
+    "location": "/t",
+    "current-schema-id": 1,
+    "schemas": [{"type": "struct", "schema-id": number, "fields": []} for number in (0, 1)],
+    "partition-specs": [
+        {"spec-id": 0, "fields": []},
+        {"spec-id": 3, "fields": [{"name": "d", "transform": "day", "source-id": 4, "field-id": 1000}]},
+    ],
+    "current-snapshot-id": 2,
+    "snapshots": [snapshot(2, **{"parent-snapshot-id": 1}), snapshot(1)],
+    "properties": {"schema.name-mapping.default": "[]"},
+}
+
+
+def read(folder: Path, metadata: Any) -> TableMetadata:
+    path = folder / "v1.metadata.json"
+    path.write_text(metadata if isinstance(metadata, str) else json.dumps(metadata))
+    return read_metadata(str(path))
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, SOUND)
+    assert (found.location, found.current, found.current_schema_id) == ("/t", 2, 1)
+    assert list(found.snapshots) == [1, 2]
+    record = found.snapshots[2]
+    assert (record.info.parent, record.info.operation, record.sequence_number) == (1, "append", 2)
+    assert (record.manifest_list, record.schema_id, record.encrypted) == ("/t/metadata/snap-2.avro", None, False)
+    assert found.specs == {0: (), 3: (PartitionField(1000, 4, "d", "day"),)}
+    assert set(found.schemas) == {0, 1}
+    assert found.name_mapping == "[]"
+
+
+def test_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "00001-x.gz.metadata.json"
+    data = gzip.compress(json.dumps(SOUND).encode())
+    path.write_bytes(data)
+    assert read_metadata(str(path)).current == 2
+    path.write_bytes(data[:-20])
+    with pytest.raises(Truncated, match="gzip: expected a whole stream"):
+        read_metadata(str(path))
+    path.write_bytes(data[:20] + bytes(20) + data[40:])
+    with pytest.raises(NotCanonical, match="gzip"):
+        read_metadata(str(path))
+
+
+def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
+    path = tmp_path / "v1.metadata.json"
+    path.write_bytes(gzip.compress(bytes(2**28 + 1), 1))
+    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+        read_metadata(str(path))
+    path.write_text("[" + "[]," * 200_000 + "[]]")
+    with pytest.raises(LimitExceeded, match="values in the metadata"):
+        read_metadata(str(path))
+
+
+@pytest.mark.parametrize("missing", [-1, None])
+def test_no_current_snapshot(tmp_path: Path, missing: int | None) -> None:
+    found = read(tmp_path, SOUND | {"current-snapshot-id": missing, "snapshots": []})
+    assert (found.current, found.snapshots) == (None, {})
+
+
+def test_version_1_counts_partition_fields(tmp_path: Path) -> None:
+    old = {"format-version": 1, "location": "/t", "schema": {"type": "struct", "fields": []}, "snapshots": []}
+    old["partition-spec"] = [{"name": name, "transform": "identity", "source-id": 1} for name in "ab"]
+    found = read(tmp_path, old)
+    assert [field.field_id for field in found.specs[0]] == [1000, 1001]
+    assert list(found.schemas) == [0]
+
+
+def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
+    times = {5: 30, 6: 10, 7: 20}
+    snapshots = [snapshot(one, **{"sequence-number": 0, "timestamp-ms": at}) for one, at in times.items()]
+    found = read(tmp_path, SOUND | {"snapshots": snapshots, "current-snapshot-id": 6})
+    assert list(found.snapshots) == [7, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"format-version": None}, "format-version: expected an integer, found nothing"),
+        ({"format-version": True}, "format-version: expected an integer, found True"),
+        ({"format-version": 4}, "format-version: expected 1, 2, 3, found 4"),
+        ({"location": None}, "location: expected a string, found nothing"),
+        ({"location": "a\0"}, "location: expected a path"),
+        ({"location": "\ud800"}, "location: expected a path"),
+        ({"schemas": {}}, "schemas: expected an array, found an object"),
+        ({"schemas": [3]}, r"schemas\[0\]: expected an object, found 3"),
+        ({"current-schema-id": 9}, "current-schema-id: expected one of schemas, found 9"),
+        ({"current-snapshot-id": 9}, "current-snapshot-id: expected one of snapshots, found 9"),
+        ({"current-snapshot-id": 2**63}, "current-snapshot-id: expected -9"),
+        ({"current-snapshot-id": "2"}, "current-snapshot-id: expected an integer, found '2'"),
+        ({"partition-specs": [{"spec-id": 0}]}, r"partition-specs\[0\].fields: expected an array, found nothing"),
+        ({"properties": []}, "properties: expected an object, found an array"),
+        ({"metadata-log": [{}]}, r"metadata-log\[0\].metadata-file: expected a string"),
+        ({"statistics": [{"statistics-path": 1}]}, r"statistics\[0\].statistics-path: expected a string, found 1"),
+        ({"snapshots": [snapshot(2), snapshot(2)]}, r"snapshots\[1\].snapshot-id: .* 2 twice"),
+        ({"snapshots": [snapshot(2, **{"manifest-list": None})]}, r"snapshots\[0\].manifest-list: expected a path"),
+        ({"snapshots": [snapshot(2, **{"manifest-list": ""})]}, r"snapshots\[0\].manifest-list: expected a path"),
+        ({"snapshots": [snapshot(2, **{"sequence-number": -1})]}, r"snapshots\[0\].sequence-number: expected 0 to"),
+        ({"snapshots": [snapshot(2, summary=[])]}, r"snapshots\[0\].summary: expected an object"),
+        ({"snapshots": [snapshot(2, **{"parent-snapshot-id": 2})]}, "snapshots: .* 2 is its own ancestor"),
+        (
+            {"snapshots": [snapshot(one, **{"parent-snapshot-id": one % 3 + 1}) for one in (1, 2, 3)]},
+            "snapshots: expected parents that lead to a first snapshot",
+        ),
+    ],
+)
+def test_wrong_members_are_named(tmp_path: Path, change: dict[str, Any], match: str) -> None:
+    with pytest.raises((NotCanonical, Unsupported), match=rf"v1.metadata.json: {match}"):
+        read(tmp_path, SOUND | change)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\ufffe", "{'a': 1}", "[" * 5000])
+def test_what_is_no_metadata(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DecodeError, match=r"v1.metadata.json: table metadata"):
+        read(tmp_path, text)
+
+
+def test_a_parent_may_be_gone(tmp_path: Path) -> None:
+    found = read(tmp_path, SOUND | {"snapshots": [snapshot(2, **{"parent-snapshot-id": 77})]})
+    assert found.snapshots[2].info.parent == 77

@@ -1,0 +1,106 @@
+"""Which deletes hold for which data file: by sequence number, partition, and vectors that come before them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo
+from dvcodec.tables.iceberg.manifests import DATA, EQUALITY_DELETES, POSITION_DELETES, Entry
+from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.partitions import Partition
+from dvcodec.tables.iceberg.plan import Plan
+
+SPECS = {
+    0: (),
+    1: (PartitionField(1000, 1, "p", "identity"),),
+    2: (PartitionField(1000, 1, "p", "void"),),
+}
+
+
+def part(value: str | None = None, spec: int = 1) -> Partition:
+    return Partition(spec, () if spec == 0 else (value,), {})
+
+
+def data(path: str, number: int, partition: Partition) -> Entry:
+    return Entry(DATA, path, path, DataFile(path, path, 9), "parquet", partition, number)
+
+
+def deletes(path: str, number: int, partition: Partition, data_file: str | None = None) -> Entry:
+    record: dict[str, Any] = {"sequence_number": number}
+    file = DeletionVector("position-deletes", data_file, path, path, record=record)
+    return Entry(POSITION_DELETES, path, path, file, "parquet", partition, number)
+
+
+def vector(path: str, number: int, data_file: str | None) -> Entry:
+    made = deletes(path, number, part("a"), data_file)
+    assert isinstance(made.file, DeletionVector)
+    return replace(made, format="puffin", file=replace(made.file, format="iceberg"))
+
+
+def equality(path: str, number: int, partition: Partition) -> Entry:
+    return Entry(EQUALITY_DELETES, path, path, None, "parquet", partition, number)
+
+
+def plan(*entries: Entry) -> Plan:
+    return Plan.of(SnapshotInfo(1), entries, SPECS, "list.avro")
+
+
+def held(made: Plan) -> dict[str, list[str]]:
+    """Return the data files that each position delete file holds for, if it names all of them."""
+    return {
+        one.path: [path for path, entry in made.data.items() if made.holds(one, entry)] for one in made.snapshot.vectors
+    }
+
+
+def test_position_deletes_of_a_partition() -> None:
+    files = [data("a1", 1, part("a")), data("a2", 2, part("a")), data("a3", 3, part("a")), data("b1", 1, part("b"))]
+    other = data("a-other-spec", 1, part("a", spec=2))
+    made = plan(*files, other, deletes("d", 2, part("a")))
+    assert held(made) == {"d": ["a1", "a2"]}
+
+
+def test_position_deletes_of_one_data_file_know_no_partition() -> None:
+    made = plan(data("a1", 2, part("a")), data("a2", 2, part("a")), deletes("d", 2, part("b"), "a1"))
+    assert held(made) == {"d": ["a1"]}
+    made = plan(data("a1", 3, part("a")), deletes("d", 2, part("a"), "a1"))
+    assert held(made) == {"d": []}
+
+
+def test_a_vector_takes_the_place_of_position_deletes() -> None:
+    files = [data("a1", 1, part("a")), data("a2", 1, part("a"))]
+    made = plan(*files, deletes("d", 5, part("a")), deletes("e", 5, part("a"), "a1"), vector("v", 6, "a1"))
+    assert held(made) == {"d": ["a2"], "e": [], "v": []}
+    assert made.with_vector == {"a1"}
+
+
+def test_a_vector_without_a_data_file_is_listed() -> None:
+    made = plan(data("a1", 1, part("a")), vector("v", 6, None))
+    assert [one.path for one in made.snapshot.vectors] == ["v"]
+    assert made.with_vector == set()
+
+
+@pytest.mark.parametrize("spec", [0, 2])
+def test_equality_deletes_of_unpartitioned_specs_hold_for_all(spec: int) -> None:
+    made = plan(data("a1", 1, part("a")), data("b2", 2, part("b")), equality("e", 2, part(spec=spec)))
+    assert [made.equality_deletes(entry) is not None for entry in made.data.values()] == [True, False]
+
+
+def test_equality_deletes_of_a_partition() -> None:
+    files = [data("a1", 1, part("a")), data("a2", 2, part("a")), data("a3", 3, part("a")), data("b1", 1, part("b"))]
+    made = plan(*files, equality("new", 3, part("a")), equality("old", 2, part("a")))
+    found = {path: made.equality_deletes(entry) for path, entry in made.data.items()}
+    assert {path: entry and entry.path for path, entry in found.items()} == {
+        "a1": "new",
+        "a2": "new",
+        "a3": None,
+        "b1": None,
+    }
+
+
+def test_a_data_file_twice() -> None:
+    with pytest.raises(NotCanonical, match=r"list.avro: manifests: expected each data file once, found x twice"):
+        plan(data("x", 1, part("a")), data("x", 2, part("b")))

@@ -1,0 +1,526 @@
+"""Rows in the columns of a snapshot: field ids, evolution, promotion, defaults, partitions, name mappings, types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.members import Members
+from tables.iceberg.crafted import Commit, craft_table
+
+
+def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"id": number, "name": name, "required": False, "type": kind} | more
+
+
+def stored(name: str, kind: pa.DataType, number: int | None = None, **more: Any) -> pa.Field:
+    return pa.field(name, kind, metadata=None if number is None else {"PARQUET:field_id": str(number)}, **more)
+
+
+def fields_of(*columns: Mapping[str, Any]) -> Any:
+    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+
+
+def read(
+    path: Path,
+    table: pa.Table,
+    *columns: Mapping[str, Any],
+    partition: Mapping[int, Any] | None = None,
+    names: str | None = None,
+    batch_rows: int = 1 << 16,
+    **options: Any,
+) -> pa.Table:
+    """Write a file and read it in the columns of a schema."""
+    pq.write_table(table, path / "f.parquet", **options)
+    fields = fields_of(*columns)
+    parts = list(
+        read_rows(
+            str(path / "f.parquet"),
+            fields,
+            partition=partition or {},
+            names=None if names is None else read_name_mapping(names, "v1.metadata.json"),
+            rows=table.num_rows,
+            batch_rows=batch_rows,
+        )
+    )
+    stop = 0
+    for part in parts:
+        assert part.start == stop
+        assert part.keep is None
+        part.batch.validate(full=True)
+        stop += part.batch.num_rows
+    assert stop == table.num_rows
+    schema = pa.schema([pa.field(one.name, one.arrow, nullable=not one.required) for one in fields])
+    return pa.Table.from_batches([part.batch for part in parts], schema)
+
+
+def table_of(*columns: tuple[pa.Field, Sequence[Any]]) -> pa.Table:
+    arrays = [pa.array(values, one.type) for one, values in columns]
+    return pa.table(arrays, schema=pa.schema([one for one, _ in columns]))
+
+
+# ---------------------------------------------------------------------------------------------------- evolution
+
+
+def test_columns_are_found_by_id(tmp_path: Path) -> None:
+    """Renamed, put in another order, dropped, added; a new column that has a dropped one's name is another one."""
+    table = table_of(
+        (stored("a", pa.int64(), 1), [1, 2, 3]),
+        (stored("b", pa.string(), 2), ["x", None, "z"]),
+        (stored("dropped", pa.string(), 3), ["1", "2", "3"]),
+    )
+    found = read(
+        tmp_path,
+        table,
+        column(2, "renamed", "string"),
+        column(1, "b", "long"),
+        column(4, "dropped", "long"),
+        column(5, "with default", "int", **{"initial-default": 7}),
+        row_group_size=2,
+    )
+    assert found.to_pydict() == {
+        "renamed": ["x", None, "z"],
+        "b": [1, 2, 3],
+        "dropped": [None, None, None],
+        "with default": [7, 7, 7],
+    }
+
+
+def test_batches_end_with_row_groups(tmp_path: Path) -> None:
+    pq.write_table(table_of((stored("a", pa.int64(), 1), range(10))), tmp_path / "f", row_group_size=4)
+    parts = list(
+        read_rows(
+            str(tmp_path / "f"), fields_of(column(1, "a", "long")), partition={}, names=None, rows=10, batch_rows=3
+        )
+    )
+    assert [(part.start, part.batch.num_rows) for part in parts] == [(0, 3), (3, 1), (4, 3), (7, 1), (8, 2)]
+    assert [part.batch.column(0).to_pylist()[0] for part in parts] == [0, 3, 4, 7, 8]
+
+
+def test_no_columns_but_rows(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1, 2, 3]))
+    pq.write_table(table, tmp_path / "f")
+    (part,) = read_rows(str(tmp_path / "f"), (), partition={}, names=None, rows=None, batch_rows=9)
+    assert (part.batch.num_rows, part.batch.num_columns) == (3, 0)
+    assert read(tmp_path, table, column(9, "new", "long")).to_pydict() == {"new": [None] * 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "values", "expected"),
+    [
+        ("long", pa.int32(), [1, -(2**31), None], [1, -(2**31), None]),
+        ("int", pa.int16(), [1, -5], [1, -5]),
+        ("long", pa.uint32(), [2**32 - 1], [2**32 - 1]),
+        ("double", pa.float32(), [1.5, None], [1.5, None]),
+        ("decimal(20, 2)", pa.decimal128(9, 2), [Decimal("1.23")], [Decimal("1.23")]),
+        ("timestamp", pa.date32(), [date(2026, 1, 1)], [datetime(2026, 1, 1)]),  # noqa: DTZ001
+        ("timestamp", pa.timestamp("ms"), [datetime(2026, 1, 1)], [datetime(2026, 1, 1)]),  # noqa: DTZ001
+        ("time", pa.time32("ms"), [time(1, 2, 3)], [time(1, 2, 3)]),
+        ("string", pa.binary(), ["\u00e9".encode()], ["\u00e9"]),
+        ("string", pa.large_string(), ["x", None], ["x", None]),
+        ("string", pa.dictionary(pa.int32(), pa.string()), ["x", "y", "x", None], ["x", "y", "x", None]),
+        ("binary", pa.large_binary(), [b"x"], [b"x"]),
+    ],
+)
+def test_promotion(tmp_path: Path, kind: str, old: pa.DataType, values: list[Any], expected: list[Any]) -> None:
+    found = read(tmp_path, table_of((stored("a", old, 1), values)), column(1, "a", kind))
+    assert found.column("a").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "values"),
+    [
+        ("int", pa.int64(), [1]),
+        ("int", pa.uint32(), [1]),
+        ("long", pa.uint64(), [1]),
+        ("long", pa.string(), ["1"]),
+        ("string", pa.int64(), [1]),
+        ("float", pa.float64(), [1.0]),
+        ("double", pa.int64(), [1]),
+        ("decimal(9, 2)", pa.decimal128(9, 3), [Decimal("1.234")]),
+        ("decimal(9, 2)", pa.decimal128(10, 2), [Decimal("1.23")]),
+        ("timestamp", pa.timestamp("us", "UTC"), [0]),
+        ("timestamptz", pa.timestamp("us"), [0]),
+        ("date", pa.timestamp("us"), [0]),
+        ("boolean", pa.int32(), [1]),
+        ("uuid", pa.binary(15), [bytes(15)]),
+        ("fixed[3]", pa.binary(4), [bytes(4)]),
+        ({"type": "struct", "fields": []}, pa.int32(), [1]),
+        ({"type": "list", "element-id": 2, "element": "int", "element-required": False}, pa.int32(), [1]),
+    ],
+)
+def test_what_is_no_promotion(tmp_path: Path, kind: Any, old: pa.DataType, values: list[Any]) -> None:
+    with pytest.raises(Unsupported, match=r"f.parquet: column a: expected .*, found "):
+        read(tmp_path, table_of((stored("a", old, 1), values)), column(1, "a", kind))
+
+
+def test_a_value_that_the_type_does_not_hold(tmp_path: Path) -> None:
+    for kind, old, values in (("string", pa.binary(), [b"\xff"]), ("timestamp", pa.timestamp("ns"), [1])):
+        with pytest.raises(NotCanonical, match=r"f.parquet: column a"):
+            read(tmp_path, table_of((stored("a", old, 1), values)), column(1, "a", kind))
+
+
+def test_timestamps_of_96_bits(tmp_path: Path) -> None:
+    """They have no zone of their own, and years that 64 bits of nanoseconds do not hold."""
+    moment = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
+    table = table_of((stored("a", pa.timestamp("us", "UTC"), 1), [moment]), (stored("b", pa.timestamp("us"), 2), [0]))
+    found = read(
+        tmp_path,
+        table,
+        column(1, "a", "timestamptz"),
+        column(2, "b", "timestamp"),
+        use_deprecated_int96_timestamps=True,
+        store_schema=False,
+    )
+    assert pq.ParquetFile(tmp_path / "f.parquet").schema.column(0).physical_type == "INT96"
+    assert found.column("a").to_pylist() == [moment]
+    assert found.column("b").to_pylist() == [datetime(1970, 1, 1)]  # noqa: DTZ001
+
+
+def test_required_columns(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1]))
+    with pytest.raises(NotCanonical, match=r"f.parquet: Parquet schema: expected column b, found none"):
+        read(tmp_path, table, column(2, "b", "long", required=True))
+    found = read(tmp_path, table, column(2, "b", "long", required=True, **{"initial-default": 4}))
+    assert found.schema.field("b").nullable is False
+    assert found.column("b").to_pylist() == [4]
+
+
+def test_one_id_twice(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
+    with pytest.raises(NotCanonical, match="expected each column once, found b twice"):
+        read(tmp_path, table, column(1, "a", "long"))
+    assert read(tmp_path, table, column(2, "c", "long")).num_rows == 1
+
+
+# ---------------------------------------------------------------------------------------------------- nested columns
+
+POINT = {
+    "type": "struct",
+    "fields": [
+        column(11, "new", "int", **{"initial-default": 5}),
+        column(12, "y", "long"),
+        column(13, "x renamed", "double"),
+    ],
+}
+OLD_POINT = pa.struct([stored("x", pa.float32(), 13), stored("y", pa.int32(), 12), stored("gone", pa.string(), 14)])
+POINTS: list[dict[str, Any] | None] = [{"x": 1.5, "y": 2, "gone": "a"}, None, {"x": None, "y": 3, "gone": None}]
+NEW_POINTS: list[dict[str, Any] | None] = [
+    {"new": 5, "y": 2, "x renamed": 1.5},
+    None,
+    {"new": 5, "y": 3, "x renamed": None},
+]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 100])
+def test_nested_columns_evolve(tmp_path: Path, batch_rows: int) -> None:
+    lists = [POINTS, None, [], POINTS[:1]] * 3
+    maps = [[("a", POINTS[0]), ("b", None)], None, [], [("c", POINTS[2])]] * 3
+    table = table_of(
+        (stored("s", OLD_POINT, 1), POINTS * 4),
+        (stored("l", pa.list_(stored("element", OLD_POINT, 21)), 2), lists),
+        (stored("m", pa.map_(stored("key", pa.string(), 31, nullable=False), stored("value", OLD_POINT, 32)), 3), maps),
+        (stored("deep", pa.list_(pa.list_(OLD_POINT)), 4), [[POINTS, [], None], None, [], [POINTS]] * 3),
+    )
+    point_list = {"type": "list", "element-id": 41, "element": POINT, "element-required": False}
+    found = read(
+        tmp_path,
+        table,
+        column(1, "s", POINT),
+        column(2, "l", {"type": "list", "element-id": 21, "element": POINT, "element-required": False}),
+        column(
+            3,
+            "m",
+            {"type": "map", "key-id": 31, "key": "string", "value-id": 32, "value": POINT, "value-required": False},
+        ),
+        column(4, "deep", {"type": "list", "element-id": 40, "element": point_list, "element-required": False}),
+        row_group_size=5,
+        batch_rows=batch_rows,
+    ).to_pydict()
+    assert found["s"] == NEW_POINTS * 4
+    assert found["l"] == [NEW_POINTS, None, [], NEW_POINTS[:1]] * 3
+    assert found["m"] == [[("a", NEW_POINTS[0]), ("b", None)], None, [], [("c", NEW_POINTS[2])]] * 3
+    assert found["deep"] == [[NEW_POINTS, [], None], None, [], [NEW_POINTS]] * 3
+
+
+def test_a_struct_that_the_file_does_not_have(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1, 2]))
+    kind = {"type": "struct", "fields": [column(11, "x", "int", **{"initial-default": 5}), column(12, "y", "string")]}
+    found = read(
+        tmp_path, table, column(3, "null", kind), column(4, "filled", kind, **{"initial-default": {"12": "z"}})
+    )
+    assert found.to_pydict() == {"null": [None, None], "filled": [{"x": 5, "y": "z"}] * 2}
+
+
+def test_a_struct_without_fields(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.struct([stored("x", pa.int32(), 5)]), 1), [{"x": 1}, None]))
+    found = read(tmp_path, table, column(1, "a", {"type": "struct", "fields": []}))
+    assert found.column("a").to_pylist() == [{}, None]
+
+
+def test_lists_of_other_widths(tmp_path: Path) -> None:
+    for kind in (pa.large_list(pa.int32()), pa.list_(pa.int32(), 2)):
+        table = table_of((stored("a", kind, 1), [[1, 2], [3, None]]))
+        wanted = {"type": "list", "element-id": 2, "element": "long", "element-required": False}
+        assert read(tmp_path, table, column(1, "a", wanted)).column("a").to_pylist() == [[1, 2], [3, None]]
+
+
+# ---------------------------------------------------------------------------------------------------- types, defaults
+
+TYPES: list[tuple[Any, pa.DataType, Any, Any]] = [
+    ("boolean", pa.bool_(), True, True),
+    ("int", pa.int32(), 34, 34),
+    ("long", pa.int64(), 2**62, 2**62),
+    ("float", pa.float32(), 1.5, 1.5),
+    ("double", pa.float64(), 1, 1.0),
+    ("decimal(9,2)", pa.decimal128(9, 2), "14.20", Decimal("14.20")),
+    ("date", pa.date32(), "2017-11-16", date(2017, 11, 16)),
+    ("time", pa.time64("us"), "22:31:08.1234", time(22, 31, 8, 123400)),
+    ("time", pa.time64("us"), "22:31", time(22, 31)),
+    ("timestamp", pa.timestamp("us"), "2017-11-16T22:31:08.123456", datetime(2017, 11, 16, 22, 31, 8, 123456)),  # noqa: DTZ001
+    (
+        "timestamptz",
+        pa.timestamp("us", "UTC"),
+        "2017-11-16T22:31:08.123456+00:00",
+        datetime(2017, 11, 16, 22, 31, 8, 123456, tzinfo=timezone.utc),
+    ),
+    ("string", pa.string(), "iceberg", "iceberg"),
+    ("uuid", pa.binary(16), "f79c3e09-677c-4bbd-a479-3f349cb785e7", bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")),
+    ("fixed[4]", pa.binary(4), "000102ff", b"\x00\x01\x02\xff"),
+    ("binary", pa.binary(), "00ff", b"\x00\xff"),
+    (
+        {"type": "list", "element-id": 2, "element": "int", "element-required": False},
+        pa.list_(pa.field("element", pa.int32())),
+        [1, None],
+        [1, None],
+    ),
+    (
+        {"type": "map", "key-id": 2, "key": "string", "value-id": 3, "value": "date", "value-required": True},
+        pa.map_(pa.string(), pa.field("value", pa.date32(), nullable=False)),
+        {"keys": ["a"], "values": ["2017-11-16"]},
+        [("a", date(2017, 11, 16))],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "arrow", "default", "value"), TYPES)
+def test_types_and_their_defaults(tmp_path: Path, kind: Any, arrow: pa.DataType, default: Any, value: Any) -> None:
+    table = table_of((stored("a", arrow, 1), [value, None]))
+    found = read(tmp_path, table, column(1, "a", kind), column(9, "b", kind, **{"initial-default": default}))
+    assert found.schema.types == [arrow, arrow]
+    assert found.to_pydict() == {"a": [value, None], "b": [value, value]}
+
+
+def test_nanoseconds(tmp_path: Path) -> None:
+    for kind, arrow, suffix in (
+        ("timestamp_ns", pa.timestamp("ns"), ""),
+        ("timestamptz_ns", pa.timestamp("ns", "UTC"), "+00:00"),
+    ):
+        table = table_of((stored("a", arrow, 1), [1, None]))
+        default = {"initial-default": f"1970-01-01T00:00:00.000000002{suffix}"}
+        found = read(tmp_path, table, column(1, "a", kind), column(2, "b", kind, **default))
+        assert found.schema.types == [arrow, arrow]
+        assert [one.cast(pa.int64()).to_pylist() for one in found.columns] == [[1, None], [2, 2]]
+
+
+def test_a_uuid_with_its_logical_type(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.uuid(), 1), [bytes(16), None]))
+    assert read(tmp_path, table, column(1, "a", "uuid")).column("a").to_pylist() == [bytes(16), None]
+
+
+def test_unknown_is_null(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1]))
+    assert read(tmp_path, table, column(1, "a", "unknown"), column(2, "b", "unknown")).to_pydict() == {
+        "a": [None],
+        "b": [None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("int", 2**40),
+        ("int", "x"),
+        ("decimal(4,2)", "123.45"),
+        ("decimal(4,2)", "x"),
+        ("date", "x"),
+        ("date", 3),
+        ("time", "25"),
+        ("timestamp", "never"),
+        ("uuid", "x"),
+        ("fixed[2]", "00"),
+        ("binary", "x"),
+        ("string", 3),
+        (TYPES[-2][0], 3),
+        (TYPES[-1][0], {"keys": ["a"]}),
+        ({"type": "struct", "fields": [column(2, "x", "int")]}, 4),
+    ],
+)
+def test_a_default_of_another_type(tmp_path: Path, kind: Any, default: Any) -> None:
+    table = table_of((stored("a", pa.int64(), 1), [1]))
+    with pytest.raises(NotCanonical, match=r"f.parquet: initial-default of column b: expected"):
+        read(tmp_path, table, column(2, "b", kind, **{"initial-default": default}))
+
+
+# ---------------------------------------------------------------------------------------------------- name mappings
+
+MAPPING = json.dumps(
+    [
+        {"field-id": 1, "names": ["a", "A"]},
+        {"field-id": 2, "names": ["s"], "fields": [{"field-id": 12, "names": ["y"]}]},
+        {
+            "field-id": 3,
+            "names": ["l"],
+            "fields": [{"field-id": 21, "names": ["element"], "fields": [{"field-id": 22, "names": ["z"]}]}],
+        },
+        {"names": ["no id"]},
+    ]
+)
+
+
+def test_files_without_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
+    table = table_of(
+        (stored("A", pa.int32()), [1]),
+        (stored("s", pa.struct([("x", pa.int32()), ("y", pa.int32())])), [{"x": 1, "y": 2}]),
+        (stored("l", pa.list_(pa.field("item", pa.struct([("z", pa.int32())])))), [[{"z": 3}]]),
+        (stored("no id", pa.int32()), [4]),
+    )
+    element = {"type": "struct", "fields": [column(22, "z new", "int")]}
+    found = read(
+        tmp_path,
+        table,
+        column(1, "a new", "long"),
+        column(2, "s new", {"type": "struct", "fields": [column(12, "y new", "int"), column(13, "x", "int")]}),
+        column(3, "l", {"type": "list", "element-id": 21, "element": element, "element-required": False}),
+        column(4, "no id", "int"),
+        names=MAPPING,
+    )
+    assert found.to_pylist() == [{"a new": 1, "s new": {"y new": 2, "x": None}, "l": [{"z new": 3}], "no id": None}]
+
+
+def test_ids_in_the_file_come_before_the_name_mapping(tmp_path: Path) -> None:
+    table = table_of((stored("a", pa.int32(), 5), [1]), (stored("b", pa.int32()), [2]))
+    found = read(tmp_path, table, column(1, "a", "int"), column(5, "b", "int"), names=MAPPING)
+    assert found.to_pydict() == {"a": [None], "b": [1]}
+
+
+def test_neither_ids_nor_a_name_mapping(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"f.parquet: .*field ids, or the table property schema.name-mapping.default"):
+        read(tmp_path, table_of((stored("a", pa.int32()), [1])), column(1, "a", "int"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "3", "[3]", '[{"names": 3}]', '[{"names": [3]}]', '[{"field-id": "1", "names": []}]', "[" * 9999]
+)
+def test_wrong_name_mappings(text: str) -> None:
+    with pytest.raises(NotCanonical, match=r"v1.metadata.json: name mapping"):
+        read_name_mapping(text, "v1.metadata.json")
+
+
+# ---------------------------------------------------------------------------------------------------- partitions
+
+
+@pytest.mark.parametrize(
+    ("kind", "avro", "value", "expected"),
+    [
+        ("string", "string", "x/y", "x/y"),
+        ("int", "int", 5, 5),
+        ("long", "int", 5, 5),
+        ("double", "float", 1.5, 1.5),
+        ("boolean", "boolean", False, False),
+        ("date", "int", 20454, date(2026, 1, 1)),
+        ("timestamptz", "long", 1, datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc)),
+        ("decimal(20,2)", "bytes", b"\x85", Decimal("-1.23")),
+        ("uuid", {"type": "fixed", "name": "u", "size": 16}, bytes(range(16)), bytes(range(16))),
+        ("binary", "bytes", b"\x00\xff", b"\x00\xff"),
+        ("string", "string", None, None),
+    ],
+)
+def test_identity_partitions_of_files_without_the_column(
+    tmp_path: Path, kind: str, avro: Any, value: Any, expected: Any
+) -> None:
+    fields = [column(1, "id", "long"), column(2, "part", kind)]
+    spec = [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]
+    data = table_of((stored("id", pa.int64(), 1), [1, 2]))
+    made = craft_table(
+        tmp_path,
+        Commit(data={"a": data}),
+        fields=fields,
+        spec=spec,
+        partition_types={"p": avro},
+        partition=lambda _: {"p": value},
+    )
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+    assert part.batch.to_pydict() == {"id": [1, 2], "part": [expected] * 2}
+
+
+def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:
+    made = craft_table(
+        tmp_path,
+        Commit(data={"a": table_of((stored("id", pa.int64(), 1), [1]))}),
+        fields=[column(1, "id", "long"), column(2, "part", "string")],
+        spec=[{"name": "p", "transform": "truncate[2]", "source-id": 2, "field-id": 1000}],
+        partition=lambda _: {"p": "ab"},
+    )
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].partition == "p=ab"
+    (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+    assert part.batch.to_pydict() == {"id": [1], "part": [None]}
+
+
+def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        renamed = [dict(one) for one in metadata["schemas"][0]["fields"]]
+        renamed[1]["name"] = "label"
+        metadata["schemas"].append({"type": "struct", "schema-id": 1, "fields": renamed})
+        metadata["snapshots"][1]["schema-id"] = 1
+        return metadata | {"current-schema-id": 1}
+
+    made = craft_table(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
+    table = open_iceberg(made.folder)
+    assert table.schema(table.snapshot(101)).names == ["id", "name"]
+    assert table.schema(table.snapshot(102)).names == ["id", "label"]
+    older, newer = table.snapshot(101), table.snapshot(102)
+    (part,) = table.physical_rows(older.data_files[0], older, columns=["name"])
+    assert part.batch.to_pydict() == {"name": ["row 0", "row 1"]}
+    (part,) = table.physical_rows(newer.data_files[0], newer, columns=["label", "id"])
+    assert part.batch.to_pydict() == {"label": ["row 0", "row 1"], "id": [0, 1]}
+
+
+@given(data=st.data())
+@settings(max_examples=80)
+def test_damaged_data_files_end_in_rows_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    table = table_of((stored("a", pa.int64(), 1), range(50)), (stored("b", OLD_POINT, 2), POINTS + [None] * 47))
+    path = folder / "f.parquet"
+    pq.write_table(table, path, compression=data.draw(st.sampled_from(["none", "snappy", "zstd"])))
+    damaged = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(damaged)
+    fields = fields_of(column(1, "a", "long"), column(2, "b", POINT))
+    try:
+        parts = list(read_rows(str(path), fields, partition={}, names=None, rows=50, batch_rows=20))
+    except DecodeError as error:
+        assert error.source == str(path)
+    else:
+        assert sum(part.batch.num_rows for part in parts) == 50

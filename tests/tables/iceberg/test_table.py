@@ -1,0 +1,649 @@
+"""Crafted Iceberg tables as a whole: snapshots, vectors, position deletes, live rows, moved folders, damage."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, iceberg
+from dvcodec.core.errors import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    NotCanonical,
+    Truncated,
+    Unsupported,
+    UsageError,
+)
+from dvcodec.ops.stats import VectorStats
+from dvcodec.tables import Snapshot, Table, TableKind, open_table
+from dvcodec.tables.iceberg import IcebergTable
+from dvcodec.tables.iceberg import open as open_iceberg
+from tables.iceberg.crafted import STEP, TIME, Commit, Crafted, craft_table, write_avro
+
+COMMITS = (
+    Commit(data={"a.parquet": 250, "b.parquet": 120}),
+    Commit(vectors={"a.parquet": RowSet([0, 100, 249])}, operation="delete"),
+    Commit(data={"c.parquet": 10}, vectors={"a.parquet": RowSet([0, 100, 101, 249]), "b.parquet": RowSet([7])}),
+    Commit(remove=["b.parquet"], operation="overwrite"),
+)
+
+
+def deleted(table: Table, snapshot: Snapshot) -> dict[str, RowSet]:
+    """Deleted rows by bare name of the data file."""
+    rows: dict[str, RowSet] = {}
+    for vector in snapshot.vectors:
+        for found in table.read(vector, snapshot):
+            name = found.data_file.rpartition("/")[2]
+            rows[name] = rows.get(name, RowSet()) | found.rows
+    return rows
+
+
+def live_ids(table: Table, snapshot: Snapshot) -> list[int]:
+    rows = deleted(table, snapshot)
+    ids: list[int] = []
+    for file in snapshot.data_files:
+        gone = rows.get(file.path.rpartition("/")[2], RowSet())
+        for part in table.physical_rows(file, snapshot, columns=["id"]):
+            stop = part.start + part.batch.num_rows
+            ids += part.batch.filter(gone.arrow_mask(part.start, stop, keep=True)).column("id").to_pylist()
+    return sorted(ids)
+
+
+def ids_of(number: int, rows: int, *gone: int) -> list[int]:
+    return [number * STEP + position for position in range(rows) if position not in gone]
+
+
+@pytest.fixture
+def crafted(tmp_path: Path) -> Crafted:
+    return craft_table(tmp_path / "t", *COMMITS)
+
+
+# ---------------------------------------------------------------------------------------------------- snapshots
+
+
+def test_snapshots_are_told_oldest_first(crafted: Crafted) -> None:
+    table = open_table(crafted.folder)
+    assert isinstance(table, IcebergTable)
+    assert (table.kind, table.location) == (TableKind.ICEBERG, str(crafted.folder))
+    infos = table.snapshots()
+    assert [info.id for info in infos] == [101, 102, 103, 104]
+    assert [info.parent for info in infos] == [None, 101, 102, 103]
+    assert [info.operation for info in infos] == ["append", "delete", "append", "overwrite"]
+    assert [info.timestamp_ms for info in infos] == [TIME + n for n in range(1, 5)]
+
+
+def test_each_snapshot_has_its_files_and_vectors(crafted: Crafted) -> None:
+    table = open_iceberg(crafted.folder)
+    seen = []
+    for info in table.snapshots():
+        snapshot = table.snapshot(info.id)
+        assert snapshot.info == info
+        names = sorted(file.path.rpartition("/")[2] for file in snapshot.data_files)
+        seen.append((names, deleted(table, snapshot)))
+    two = RowSet([0, 100, 101, 249])
+    assert seen == [
+        (["a.parquet", "b.parquet"], {}),
+        (["a.parquet", "b.parquet"], {"a.parquet": RowSet([0, 100, 249])}),
+        (["a.parquet", "b.parquet", "c.parquet"], {"a.parquet": two, "b.parquet": RowSet([7])}),
+        (["a.parquet", "c.parquet"], {"a.parquet": two}),
+    ]
+    assert table.snapshot() == table.snapshot(104)
+
+
+def test_live_rows_of_each_snapshot(crafted: Crafted) -> None:
+    table = open_iceberg(crafted.folder)
+    a, b, c = 0, 1, 2
+    assert live_ids(table, table.snapshot(101)) == ids_of(a, 250) + ids_of(b, 120)
+    assert live_ids(table, table.snapshot(102)) == ids_of(a, 250, 0, 100, 249) + ids_of(b, 120)
+    assert live_ids(table, table.snapshot(103)) == (
+        ids_of(a, 250, 0, 100, 101, 249) + ids_of(b, 120, 7) + ids_of(c, 10)
+    )
+    assert live_ids(table, table.snapshot(104)) == ids_of(a, 250, 0, 100, 101, 249) + ids_of(c, 10)
+
+
+def test_what_is_recorded_of_files_and_vectors(crafted: Crafted) -> None:
+    table = open_iceberg(crafted.folder)
+    snapshot = table.snapshot(103)
+    file = next(file for file in snapshot.data_files if file.path.endswith("c.parquet"))
+    assert (file.physical_rows, file.partition) == (10, None)
+    assert file.size == Path(file.location).stat().st_size
+    assert (file.record["status"], file.record["snapshot_id"], file.record["sequence_number"]) == (1, 103, 3)
+    old = next(file for file in snapshot.data_files if file.path.endswith("a.parquet"))
+    assert (old.record["status"], old.record["snapshot_id"], old.record["sequence_number"]) == (0, 101, 1)
+    vector = next(vector for vector in snapshot.vectors if vector.data_file == old.path)
+    assert (vector.format, vector.cardinality, vector.offset) == ("iceberg", 4, vector.record["content_offset"])
+    assert vector.file_size == Path(vector.location).stat().st_size
+    assert vector.to_location().data_file == old.path
+    (found,) = table.read(vector, snapshot)
+    assert isinstance(found.stats, VectorStats)
+    assert (found.stats.cardinality, found.stats.row_count, found.stats.size) == (4, 250, vector.size)
+    json.dumps([dict(vector.record), dict(file.record)])
+
+
+def test_version_1_and_2_are_read(tmp_path: Path) -> None:
+    for version in (1, 2):
+        made = craft_table(tmp_path / str(version), Commit(data={"a": 5}), Commit(data={"b": 6}), version=version)
+        table = open_iceberg(made.folder)
+        assert [info.id for info in table.snapshots()] == [101, 102]
+        assert live_ids(table, table.snapshot()) == ids_of(0, 5) + ids_of(1, 6)
+        numbers = [file.record["sequence_number"] for file in table.snapshot().data_files]
+        assert numbers == ([0, 0] if version == 1 else [1, 2])
+
+
+def test_version_1_without_lists_of_schemas_and_specs(tmp_path: Path) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        for name in (
+            "schemas",
+            "partition-specs",
+            "current-schema-id",
+            "default-spec-id",
+            "last-sequence-number",
+            "snapshot-log",
+            "metadata-log",
+        ):
+            del metadata[name]
+        return metadata
+
+    made = craft_table(tmp_path, Commit(data={"a": 5}), version=1, tweak=tweak)
+    table = open_iceberg(made.folder)
+    assert live_ids(table, table.snapshot()) == ids_of(0, 5)
+
+
+def test_a_table_without_snapshots(tmp_path: Path) -> None:
+    table = open_iceberg(craft_table(tmp_path).folder)
+    assert table.snapshots() == ()
+    with pytest.raises(UsageError, match="no snapshot yet"):
+        table.snapshot()
+    assert table.referenced() >= {str(tmp_path / "metadata" / "v1.metadata.json")}
+
+
+def test_no_such_snapshot(crafted: Crafted) -> None:
+    with pytest.raises(UsageError, match="no snapshot 7"):
+        open_iceberg(crafted.folder).snapshot(7)
+
+
+def test_the_current_snapshot_is_the_last_after_a_rollback(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, *COMMITS, tweak=lambda metadata: metadata | {"current-snapshot-id": 102})
+    table = open_iceberg(made.folder)
+    assert [info.id for info in table.snapshots()] == [101, 103, 104, 102]
+    assert table.snapshot().info.id == 102
+
+
+def test_manifests_of_all_codecs(tmp_path: Path) -> None:
+    for codec in ("null", "deflate", "snappy"):
+        table = open_iceberg(craft_table(tmp_path / codec, *COMMITS[:2], codec=codec).folder)
+        assert deleted(table, table.snapshot()) == {"a.parquet": RowSet([0, 100, 249])}
+
+
+def test_snapshots_are_values(crafted: Crafted) -> None:
+    snapshot = open_iceberg(crafted.folder).snapshot()
+    assert pickle.loads(pickle.dumps(snapshot)) == snapshot
+
+
+def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
+    names = [f"f{i}" for i in range(60)]
+    rows = {name: RowSet([i, 2 * i + 1]) for i, name in enumerate(names)}
+    made = craft_table(tmp_path, Commit(data=dict.fromkeys(names, 500), vectors=rows), parquet=False, per_puffin=7)
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda vector: table.read(vector, snapshot), snapshot.vectors))
+    assert {one.data_file.rpartition("/")[2]: one.rows for (one,) in found} == rows
+    assert len({vector.location for vector in snapshot.vectors}) == 9
+
+
+# ---------------------------------------------------------------------------------------------------- where things are
+
+
+@pytest.mark.parametrize("location", ["s3://lake/db/t", "/elsewhere/t", "file:/elsewhere/t", "hdfs://h:8020/w/t/"])
+def test_a_moved_table_is_read_where_it_is(tmp_path: Path, location: str) -> None:
+    made = craft_table(tmp_path / "now here", *COMMITS, location=location)
+    table = open_iceberg(made.folder)
+    assert table.folder.moved
+    snapshot = table.snapshot(103)
+    assert all(file.path.startswith(location) for file in snapshot.data_files)
+    assert live_ids(table, snapshot) == ids_of(0, 250, 0, 100, 101, 249) + ids_of(1, 120, 7) + ids_of(2, 10)
+    for vector in snapshot.vectors:
+        assert all(check.status.value == "pass" for check in table.check_container(vector.location, [vector]))
+    stored = {file.location for file in table.stored_files()}
+    assert stored == table.referenced()
+
+
+def test_all_that_is_stored_is_referenced_but_orphans(crafted: Crafted) -> None:
+    table = open_iceberg(crafted.folder)
+    stored = {file.location for file in table.stored_files()}
+    assert stored == table.referenced()
+    (crafted.folder / "data" / "orphan.parquet").write_bytes(b"x")
+    left = {file.location for file in table.stored_files()} - table.referenced()
+    assert left == {str(crafted.folder / "data" / "orphan.parquet")}
+
+
+def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        where = metadata["location"]
+        return metadata | {
+            "metadata-log": [{"timestamp-ms": 1, "metadata-file": f"{where}/metadata/v0.metadata.json"}],
+            "statistics": [{"snapshot-id": 101, "statistics-path": f"{where}/metadata/s.stats"}],
+            "partition-statistics": [{"snapshot-id": 101, "statistics-path": "s3://other/p.parquet"}],
+        }
+
+    made = craft_table(tmp_path, *COMMITS, location="s3://lake/t", tweak=tweak)
+    found = open_iceberg(made.folder).referenced()
+    folder = tmp_path / "metadata"
+    assert {str(folder / "v0.metadata.json"), str(folder / "s.stats"), "s3://other/p.parquet"} <= found
+
+
+def test_a_metadata_file_is_a_state_of_the_table(crafted: Crafted) -> None:
+    older = json.loads(crafted.metadata.read_text())
+    older["snapshots"] = older["snapshots"][:2]
+    older["current-snapshot-id"] = 102
+    path = crafted.folder / "metadata" / "00001-older.gz.metadata.json"
+    path.write_bytes(gzip.compress(json.dumps(older).encode()))
+    table = open_table(path)
+    assert table.location == str(crafted.folder)
+    assert [info.id for info in table.snapshots()] == [101, 102]
+    assert live_ids(table, table.snapshot()) == ids_of(0, 250, 0, 100, 249) + ids_of(1, 120)
+
+
+def test_a_metadata_file_elsewhere_says_where_the_table_is(crafted: Crafted, tmp_path: Path) -> None:
+    path = tmp_path / "copied.metadata.json"
+    shutil.copy(crafted.metadata, path)
+    table = open_table(path)
+    assert table.location == str(crafted.folder)
+    assert len(table.snapshot().data_files) == 2
+
+
+# ---------------------------------------------------------------------------------------------------- position deletes
+
+PARTS = [{"name": "part", "transform": "identity", "source-id": 2, "field-id": 1000}]
+
+
+def part_of(name: str) -> dict[str, Any]:
+    return {"part": name[0]}
+
+
+@pytest.mark.parametrize("scope", ["referenced", "bounds"])
+def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
+    made = craft_table(
+        tmp_path,
+        Commit(data={"a": 20, "b": 20}),
+        Commit(deletes=[{"a": RowSet([1, 2])}, {"b": RowSet([3])}], scope=scope),
+        Commit(deletes=[{"a": RowSet([2, 5])}], scope=scope),
+        version=2,
+    )
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    paths = made.paths
+    assert [(one.format, one.data_file, one.cardinality, one.offset) for one in snapshot.vectors] == [
+        ("position-deletes", paths["a"], 2, None),
+        ("position-deletes", paths["b"], 1, None),
+        ("position-deletes", paths["a"], 2, None),
+    ]
+    found = [table.read(vector, snapshot) for vector in snapshot.vectors]
+    assert [[(one.data_file, one.rows, one.stats) for one in rows] for rows in found] == [
+        [(paths["a"], RowSet([1, 2]), None)],
+        [(paths["b"], RowSet([3]), None)],
+        [(paths["a"], RowSet([2, 5]), None)],
+    ]
+    assert live_ids(table, snapshot) == ids_of(0, 20, 1, 2, 5) + ids_of(1, 20, 3)
+
+
+def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
+    """They hold for data files of the partition that are not newer and have no vector, whatever paths they name."""
+    made = craft_table(
+        tmp_path,
+        Commit(data={"a1": 20, "a2": 20, "b1": 20}),
+        Commit(
+            deletes=[{"a1": RowSet([1]), "a2": RowSet([2]), "b1": RowSet([3])}], scope=None, vectors={"a2": RowSet([9])}
+        ),
+        spec=PARTS,
+        partition=part_of,
+    )
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    (wide,) = (vector for vector in snapshot.vectors if vector.format == "position-deletes")
+    assert (wide.data_file, wide.cardinality, wide.record["partition"]) == (None, 3, {"part": "a"})
+    assert [(one.data_file, one.rows) for one in table.read(wide, snapshot)] == [(made.paths["a1"], RowSet([1]))]
+    assert deleted(table, snapshot) == {"a1": RowSet([1]), "a2": RowSet([9])}
+
+
+def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> None:
+    """A file that was deleted from and then written again under its name is another file."""
+    commits = (
+        Commit(data={"a": 20, "b": 20}),
+        Commit(deletes=[{"a": RowSet([1]), "b": RowSet([2])}], scope=None),
+        Commit(remove=["a"]),
+        Commit(data={"a": 20}),
+    )
+    table = open_iceberg(craft_table(tmp_path, *commits, version=2).folder)
+    assert deleted(table, table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
+    assert deleted(table, table.snapshot(103)) == {"b": RowSet([2])}
+    assert deleted(table, table.snapshot(104)) == {"b": RowSet([2])}
+    with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no position deletes of snapshot 101"):
+        table.read(table.snapshot().vectors[0], table.snapshot(101))
+
+
+def test_position_deletes_of_another_file_than_they_say(tmp_path: Path) -> None:
+    commit = Commit(data={"a": 20, "b": 20}, deletes=[{"a": RowSet([1]), "b": RowSet([2])}])
+    table = open_iceberg(craft_table(tmp_path, commit, version=2).folder)
+    (vector,) = table.snapshot().vectors
+    with pytest.raises(NotCanonical, match=r"deletes-1-0.parquet: file_path: expected .*/data/a, found .*/data/b"):
+        table.read(vector, table.snapshot())
+
+
+def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        entry["data_file"]["record_count"] += entry["data_file"]["content"]
+        return entry
+
+    commit = Commit(data={"a": 20}, deletes=[{"a": RowSet([1])}])
+    table = open_iceberg(craft_table(tmp_path, commit, version=2, tweak_entry=tweak).folder)
+    (vector,) = table.snapshot().vectors
+    with pytest.raises(CardinalityMismatch, match=r"record_count: expected 2 .manifest., found 1 rows"):
+        table.read(vector, table.snapshot())
+
+
+# ---------------------------------------------------------------------------------------------------- equality deletes
+
+
+def test_equality_deletes_are_met_when_rows_are_read(tmp_path: Path) -> None:
+    made = craft_table(
+        tmp_path,
+        Commit(data={"a": 20}),
+        Commit(equality=True, vectors={"a": RowSet([4])}),
+        Commit(data={"b": 20}),
+    )
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    old, new = snapshot.data_files
+    assert deleted(table, snapshot) == {"a": RowSet([4])}
+    with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet holds for this one"):
+        table.physical_rows(old, snapshot)
+    assert sum(part.batch.num_rows for part in table.physical_rows(new, snapshot)) == 20
+    told = [table.other_deletes(file, snapshot) for file in (old, new)]
+    assert told == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
+    first = table.snapshot(101)
+    assert sum(part.batch.num_rows for part in table.physical_rows(first.data_files[0], first)) == 20
+    assert any(name.endswith("equality-2.parquet") for name in table.referenced())
+
+
+def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, Commit(data={"a1": 5, "b1": 5}), Commit(equality=True), spec=PARTS, partition=part_of)
+    table = open_iceberg(made.folder)
+    snapshot = table.snapshot()
+    first, second = snapshot.data_files
+    with pytest.raises(Unsupported, match="equality deletes"):
+        table.physical_rows(first, snapshot)
+    assert sum(part.batch.num_rows for part in table.physical_rows(second, snapshot)) == 5
+
+
+# ---------------------------------------------------------------------------------------------------- damage
+
+
+def entries(change: dict[str, Any], *, content: int) -> Any:
+    """Change the entries of data files or of delete files."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content", 0) == content:
+            top = {name: value for name, value in change.items() if name in entry}
+            entry |= top
+            entry["data_file"] |= {name: value for name, value in change.items() if name not in top}
+        return entry
+
+    return tweak
+
+
+VECTOR = Commit(data={"a": 20}, vectors={"a": RowSet([1, 2])})
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"record_count": 3}, CardinalityMismatch, "cardinality: expected 3"),
+        ({"content_offset": 5}, DecodeError, "vectors-1-0.puffin at byte"),
+        ({"content_offset": -1}, Truncated, "byte range"),
+        ({"content_offset": 2**62}, Truncated, "byte range"),
+        ({"content_size_in_bytes": 2**62}, Truncated, "byte range"),
+        ({"content_size_in_bytes": -4}, Truncated, "byte range"),
+        ({"content_size_in_bytes": None}, NotCanonical, "found no content_size_in_bytes"),
+        ({"content_offset": None}, NotCanonical, "found no content_offset"),
+        ({"referenced_data_file": None}, NotCanonical, "found no referenced_data_file"),
+        ({"key_metadata": b"key"}, Unsupported, "expected no encryption"),
+        ({"sequence_number": 0}, NotCanonical, "at least 1, that of the data file, found 0"),
+    ],
+)
+def test_a_wrong_record_of_a_vector(
+    tmp_path: Path, change: dict[str, Any], error: type[DecodeError], match: str
+) -> None:
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=1)).folder)
+    snapshot = table.snapshot()
+    (vector,) = snapshot.vectors
+    with pytest.raises(error, match=match):
+        table.read(vector, snapshot)
+
+
+def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, VECTOR)
+    table = open_iceberg(made.folder)
+    (vector,) = table.snapshot().vectors
+    data = bytearray(Path(vector.location).read_bytes())
+    assert vector.offset is not None
+    data[vector.offset + 30] ^= 1
+    Path(vector.location).write_bytes(data)
+    with pytest.raises(ChecksumMismatch, match=r"vectors-1-0.puffin at byte \d+: CRC-32"):
+        table.read(vector, table.snapshot())
+
+
+def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
+    """Bare blobs, and files of Delta, stand under the format name of Puffin."""
+    rows = RowSet([1, 2, 17])
+    blob = iceberg.encode(rows)
+    for name, head in (("bare", b""), ("delta", b"\x01")):
+        change = {"content_offset": len(head), "content_size_in_bytes": len(blob), "record_count": 3}
+        change["file_size_in_bytes"] = len(head + blob)
+        made = craft_table(tmp_path / name, VECTOR, tweak_entry=entries(change, content=1))
+        table = open_iceberg(made.folder)
+        snapshot = table.snapshot()
+        (vector,) = snapshot.vectors
+        Path(vector.location).write_bytes(head + blob)
+        (found,) = table.read(vector, snapshot)
+        assert found.rows == rows
+        assert [check.name for check in table.check_container(vector.location, [vector])] == ["file-size"]
+
+
+def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path: Path) -> None:
+    vectors = {"a": RowSet([1]), "gone": RowSet([2])}
+    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 20}, vectors=vectors)).folder)
+    snapshot = table.snapshot()
+    assert sorted(str(vector.data_file).rpartition("/")[2] for vector in snapshot.vectors) == ["a", "gone"]
+    assert deleted(table, snapshot) == vectors
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"status": 3}, "status of entry 0: .*found 3"),
+        ({"file_path": ""}, "file_path of entry 0: expected a path"),
+        ({"file_path": "a\0b"}, "file_path of entry 0: expected a path"),
+        ({"record_count": -1}, "record_count of .*/data/a: expected 0 or more, found -1"),
+        ({"content": 1}, "content of .*/data/a: expected a manifest of data files, found 1"),
+        ({"file_path": "file://host/x"}, "path: expected a path"),
+        ({"status": 0, "sequence_number": None}, "sequence_number of .*: expected a number, for an entry that is not"),
+    ],
+)
+def test_a_wrong_record_of_a_data_file(tmp_path: Path, change: dict[str, Any], match: str) -> None:
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=0)).folder)
+    with pytest.raises(NotCanonical, match=match):
+        table.snapshot()
+
+
+def test_a_data_file_twice(tmp_path: Path) -> None:
+    tweak = entries({"file_path": "/t/same"}, content=0)
+    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 1, "b": 2}), tweak_entry=tweak).folder)
+    with pytest.raises(
+        NotCanonical, match=r"snap-101.avro: manifests: expected each data file once, found /t/same twic"
+    ):
+        table.snapshot()
+
+
+def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
+    """Paimon's Iceberg metadata has -1."""
+    tweak = entries({"file_size_in_bytes": -1}, content=1)
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
+    (vector,) = table.snapshot().vectors
+    assert vector.file_size is None
+    assert all(check.status.value == "pass" for check in table.check_container(vector.location, [vector]))
+
+
+@pytest.mark.parametrize("change", [{"file_format": "AVRO"}, {"file_format": "orc"}, {"file_format": "vortex"}])
+def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=0)).folder)
+    snapshot = table.snapshot()
+    assert deleted(table, snapshot) == {"a": RowSet([1, 2])}
+    with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet, found (avro|orc|vortex)"):
+        table.physical_rows(snapshot.data_files[0], snapshot)
+
+
+def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
+    tweak = entries({"key_metadata": b"k"}, content=0)
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
+    snapshot = table.snapshot()
+    with pytest.raises(Unsupported, match="data/a: file: expected no encryption"):
+        table.physical_rows(snapshot.data_files[0], snapshot)
+
+
+def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries({"record_count": 21}, content=0)).folder)
+    snapshot = table.snapshot()
+    with pytest.raises(CardinalityMismatch, match=r"data/a: record_count: expected 21 .manifest., found 20 rows"):
+        list(table.physical_rows(snapshot.data_files[0], snapshot))
+
+
+def test_wrong_use_of_rows(crafted: Crafted) -> None:
+    table = open_iceberg(crafted.folder)
+    snapshot = table.snapshot()
+    with pytest.raises(UsageError, match="no column 'nothing', but id, name"):
+        table.physical_rows(snapshot.data_files[0], snapshot, columns=["nothing"])
+    older = table.snapshot(103)
+    gone = next(file for file in older.data_files if file.path.endswith("b.parquet"))
+    with pytest.raises(UsageError, match="no data file of snapshot 104"):
+        table.physical_rows(gone, snapshot)
+
+
+def test_a_manifest_list_that_names_itself(crafted: Crafted) -> None:
+    path = crafted.folder / "metadata" / "snap-104.avro"
+    manifest = {"manifest_path": str(path), "manifest_length": 1, "partition_spec_id": 0}
+    names = ("manifest_path", "string", 500), ("manifest_length", "long", 501), ("partition_spec_id", "int", 502)
+    fields = [{"name": name, "type": kind, "field-id": number} for name, kind, number in names]
+    schema = {"type": "record", "name": "manifest_file", "fields": fields}
+    write_avro(path, schema, [manifest], "null")
+    with pytest.raises(NotCanonical, match=r"snap-104.avro .*field status \(0\) of manifest entry"):
+        open_iceberg(crafted.folder).snapshot()
+    write_avro(path, schema, [manifest, manifest], "null")
+    with pytest.raises(NotCanonical, match="manifest_path of manifest 1: expected each manifest once"):
+        open_iceberg(crafted.folder).snapshot()
+    write_avro(path, schema, [manifest | {"partition_spec_id": 9}], "null")
+    with pytest.raises(NotCanonical, match=r"partition_spec_id of .*: expected one of partition-specs, found 9"):
+        open_iceberg(crafted.folder).snapshot()
+
+
+def test_snapshots_that_are_not_read(tmp_path: Path) -> None:
+    def encrypted(metadata: dict[str, Any]) -> dict[str, Any]:
+        metadata["snapshots"][0]["key-id"] = "k"
+        return metadata
+
+    def inline(metadata: dict[str, Any]) -> dict[str, Any]:
+        metadata["snapshots"][0].pop("manifest-list")
+        metadata["snapshots"][0]["manifests"] = ["a.avro"]
+        return metadata
+
+    for name, tweak in (("encrypted", encrypted), ("inline", inline)):
+        table = open_iceberg(craft_table(tmp_path / name, VECTOR, tweak=tweak).folder)
+        assert len(table.snapshots()) == 1
+        with pytest.raises(Unsupported, match="snapshot 101"):
+            table.snapshot()
+
+
+def values() -> st.SearchStrategy[Any]:
+    plain = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=3) | st.floats()
+    return st.recursive(
+        plain, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2)
+    )
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from places(child, (*at, key))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Crafted:
+    folder = tmp_path_factory.mktemp("sound")
+    return craft_table(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
+
+
+def use(location: Path) -> None:
+    """Do all that can be done with a table."""
+    table = open_iceberg(location)
+    table.snapshots()
+    table.referenced()
+    snapshot = table.snapshot()
+    table.schema(snapshot)
+    for vector in snapshot.vectors:
+        table.read(vector, snapshot)
+    for file in snapshot.data_files:
+        list(table.physical_rows(file, snapshot))
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_any_metadata_ends_in_a_value_or_an_error(sound: Crafted, data: st.DataObject) -> None:
+    metadata = json.loads(sound.metadata.read_text())
+    place = data.draw(st.sampled_from(list(places(metadata))))
+    value = data.draw(values())
+    if place:
+        parent = metadata
+        for key in place[:-1]:
+            parent = parent[key]
+        if data.draw(st.booleans()) or not isinstance(parent, dict):
+            parent[place[-1]] = value
+        else:
+            del parent[place[-1]]
+    else:
+        metadata = value
+    path = sound.folder / "metadata" / "damaged.metadata.json"
+    path.write_text(json.dumps(metadata))
+    with suppress(DecodeError, UsageError, OSError):  # a path that is another may not be there
+        use(path)
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_damaged_manifests_end_in_a_value_or_an_error(sound: Crafted, data: st.DataObject) -> None:
+    """Bytes of a manifest or a manifest list are changed, in a copy that the metadata names."""
+    name = data.draw(st.sampled_from(["snap-104.avro", "manifest-4-0.avro", "manifest-4-1.avro"]))
+    path = sound.folder / "metadata" / name
+    before = path.read_bytes()
+    damaged = bytearray(before)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(damaged[: data.draw(st.sampled_from([len(damaged), data.draw(st.integers(0, len(damaged)))]))])
+    try:
+        with suppress(DecodeError, UsageError, OSError):
+            use(sound.folder)
+    finally:
+        path.write_bytes(before)

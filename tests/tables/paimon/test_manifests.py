@@ -1,0 +1,182 @@
+"""Manifest lists and manifests: of all producers, and ones made to harm."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dvcodec import DecodeError, NotCanonical, Unsupported
+from dvcodec.tables import Folder
+from dvcodec.tables.paimon.manifests import live_entries, read_manifest, read_manifest_list
+from tables.paimon.crafted import FILE_FIELDS, LIST_SCHEMA, MANIFEST_SCHEMA, CraftedFile, craft_table, rewrite_avro
+
+ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int32())})
+A, B = CraftedFile("a.parquet", ROWS), CraftedFile("b.parquet", ROWS, level=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(str(craft_table(tmp_path / "t", [(0, "a", "INT")], [[A], [A, B], [B]])))
+
+
+def names(folder: Folder, *lists: str) -> list[str]:
+    entries = (entry for name in lists for m in read_manifest_list(folder, name) for entry in read_manifest(folder, m))
+    return [entry.file["_FILE_NAME"] for entry in live_entries(entries)]
+
+
+def test_additions_and_deletions_are_merged(folder: Folder) -> None:
+    assert names(folder, "manifest-list-1-0", "manifest-list-1-1") == ["a.parquet"]
+    assert names(folder, "manifest-list-2-0", "manifest-list-2-1") == ["a.parquet", "b.parquet"]
+    assert names(folder, "manifest-list-3-0", "manifest-list-3-1") == ["b.parquet"]
+
+
+def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) -> None:
+    indexed = CraftedFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.parquet.index"]})
+    upgraded = CraftedFile("a.parquet", ROWS, level=5)
+    folder = Folder(str(craft_table(tmp_path / "t", [(0, "a", "INT")], [[A, B], [upgraded, indexed]])))
+    assert names(folder, "manifest-list-2-0", "manifest-list-2-1") == ["a.parquet", "b.parquet"]
+    # Compaction of manifests may put a deletion before the addition.
+    (added, removed) = (read_manifest(folder, f"manifest-{n}-0") for n in (1, 2))
+    assert [entry.identity[2:5] for entry in live_entries([*removed, *added])] == [
+        (5, "a.parquet", ()),
+        (1, "b.parquet", ("b.parquet.index",)),
+    ]
+
+
+def test_file_that_is_added_twice_is_refused(folder: Folder) -> None:
+    entries = read_manifest(folder, "manifest-1-0")
+    with pytest.raises(NotCanonical, match=r"manifest-1-0: _FILE: expected 'a\.parquet' added once"):
+        live_entries([*entries, *entries])
+
+
+@pytest.mark.parametrize(
+    ("table", "lists", "count"),
+    [
+        (
+            "java-0.9.0-tables/db.db/dv",
+            [
+                "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-10",
+                "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-11",
+            ],
+            2,
+        ),
+        (
+            "pypaimon-2.1.0/db.db/part",
+            [
+                "manifest-list-3ccb7a0a-8daa-44c6-bbae-978fe87efb7f-0",
+                "manifest-list-3ccb7a0a-8daa-44c6-bbae-978fe87efb7f-1",
+            ],
+            2,
+        ),
+    ],
+)
+def test_manifests_of_other_generations(vectors: Path, table: str, lists: list[str], count: int) -> None:
+    assert len(names(Folder(str(vectors / "paimon" / table)), *lists)) == count
+
+
+def _unchanged(record: dict[str, Any]) -> None:
+    pass
+
+
+def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
+    return lambda record: change(record["_FILE"])
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "told"),
+    [
+        (lambda r: r.update(_VERSION=3), Unsupported, "_VERSION: expected 2, found 3"),
+        (lambda r: r.update(_KIND=2), NotCanonical, "_KIND: expected 0"),
+        (_file(lambda f: f.update(_FILE_NAME="../x")), NotCanonical, "_FILE_NAME: expected a bare file name"),
+        (_file(lambda f: f.update(_EXTRA_FILES=["a", "b/c"])), NotCanonical, "_EXTRA_FILES: expected a bare file name"),
+        (_file(lambda f: f.update(_FILE_SIZE=-1)), NotCanonical, "_FILE_SIZE: expected 0 or more"),
+        (_file(lambda f: f.update(_ROW_COUNT=-1)), NotCanonical, "_ROW_COUNT: expected 0 or more"),
+        (_file(lambda f: f.update(_SCHEMA_ID=-1)), NotCanonical, "_SCHEMA_ID: expected 0 or more"),
+        (_file(lambda f: f.update(_LEVEL=-1)), NotCanonical, "_LEVEL: expected 0 or more"),
+    ],
+)
+def test_entry_that_is_not_sound_is_refused_by_field(
+    folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], told: str
+) -> None:
+    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", change)
+    with pytest.raises(kind, match=f"manifest/manifest-1-0.*: {told}"):
+        read_manifest(folder, "manifest-1-0")
+
+
+def test_list_that_is_not_sound_is_refused_by_field(folder: Folder) -> None:
+    path = Path(folder.location) / "manifest/manifest-list-1-1"
+    rewrite_avro(path, lambda record: record.update(_FILE_NAME="../x"))
+    with pytest.raises(NotCanonical, match="manifest-list-1-1: _FILE_NAME: expected a bare file name"):
+        read_manifest_list(folder, "manifest-list-1-1")
+    rewrite_avro(path, lambda record: record.update(_FILE_NAME="x", _VERSION=1))
+    with pytest.raises(Unsupported, match="_VERSION: expected 2, found 1"):
+        read_manifest_list(folder, "manifest-list-1-1")
+
+
+def test_fields_that_a_producer_lacks_are_none(folder: Folder) -> None:
+    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
+    old = [
+        f
+        for f in FILE_FIELDS
+        if f["name"] not in ("_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS")
+    ]
+    schema["fields"][-1]["type"]["fields"] = old
+    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
+    (entry,) = read_manifest(folder, "manifest-1-0")
+    assert entry.file.get("_FIRST_ROW_ID") is None
+
+
+def test_fields_that_are_not_known_are_kept(folder: Folder) -> None:
+    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
+    schema["fields"][-1]["type"]["fields"] = [
+        *FILE_FIELDS,
+        {"name": "_NEW", "type": {"type": "array", "items": "long"}},
+    ]
+    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _file(lambda f: f.update(_NEW=[5])), schema)
+    (entry,) = read_manifest(folder, "manifest-1-0")
+    assert entry.file["_NEW"] == [5]
+
+
+@pytest.mark.parametrize("name", ["_FILE_NAME", "_ROW_COUNT", "_EXTRA_FILES"])
+def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> None:
+    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
+    schema["fields"][-1]["type"]["fields"] = [f for f in FILE_FIELDS if f["name"] != name]
+    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
+    with pytest.raises(Unsupported, match=f"manifest-1-0 at byte 0: Avro schema: .*field _FILE: no field {name}"):
+        read_manifest(folder, "manifest-1-0")
+
+
+def test_list_is_no_manifest(folder: Folder) -> None:
+    rewrite_avro(
+        Path(folder.location) / "manifest/manifest-1-0",
+        lambda record: record.update(_FILE_SIZE=1, **_LIST),
+        LIST_SCHEMA,
+    )
+    with pytest.raises(Unsupported, match="no field _KIND"):
+        read_manifest(folder, "manifest-1-0")
+
+
+_LIST = {
+    "_FILE_NAME": "x",
+    "_NUM_ADDED_FILES": 0,
+    "_NUM_DELETED_FILES": 0,
+    "_SCHEMA_ID": 0,
+    "_PARTITION_STATS": {"_MIN_VALUES": b"", "_MAX_VALUES": b"", "_NULL_COUNTS": None},
+}
+
+
+def test_truncated_manifests_end_in_a_decode_error(folder: Folder) -> None:
+    path = Path(folder.location) / "manifest/manifest-1-0"
+    data = path.read_bytes()
+    for end in range(0, len(data), 7):
+        path.write_bytes(data[:end])
+        try:
+            found = read_manifest(folder, "manifest-1-0")
+        except DecodeError:
+            continue
+        assert found == []  # cut between blocks

@@ -1,0 +1,141 @@
+"""Snapshots and schemas: real ones, and ones that are not sound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec import DecodeError, NotCanonical, Unsupported
+from dvcodec.tables import Folder, SnapshotInfo
+from dvcodec.tables.paimon.metadata import numbered, read_schema, read_snapshot
+
+SNAPSHOT: dict[str, Any] = {
+    "version": 3,
+    "id": 2,
+    "schemaId": 0,
+    "baseManifestList": "manifest-list-a-0",
+    "deltaManifestList": "manifest-list-a-1",
+    "commitKind": "APPEND",
+    "timeMillis": 5,
+}
+SCHEMA: dict[str, Any] = {
+    "version": 3,
+    "id": 0,
+    "fields": [{"id": 0, "name": "a", "type": "INT"}, {"id": 1, "name": "b", "type": "STRING"}],
+    "partitionKeys": ["b"],
+    "primaryKeys": [],
+    "options": {"deletion-vectors.enabled": "TRUE"},
+}
+
+
+def put(folder: Path, name: str, fields: dict[str, Any]) -> Folder:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps({key: value for key, value in fields.items() if value != "-"}))
+    return Folder(str(folder))
+
+
+def test_snapshot_of_java_0_9(vectors: Path) -> None:
+    folder = Folder(str(vectors / "paimon/java-0.9.0-tables/db.db/dv"))
+    found = read_snapshot(folder, "snapshot/snapshot-6")
+    assert found.info == SnapshotInfo(6, 1795237880126, "COMPACT", 5)
+    assert found.base_manifest_list == "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-10"
+    assert found.index_manifest == "index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-1"
+    assert (found.changelog_manifest_list, found.statistics) == (None, None)
+
+
+def test_schema_of_java_0_9(vectors: Path) -> None:
+    found = read_schema(Folder(str(vectors / "paimon/java-0.9.0-tables/db.db/dv")), 0)
+    assert [(field.id, field.name, field.type) for field in found.fields] == [
+        (0, "id", "INT NOT NULL"),
+        (1, "v", "STRING"),
+    ]
+    assert (found.partition_keys, found.primary_keys, found.field("v").id) == ((), ("id",), 1)
+    assert found.is_true("deletion-vectors.enabled")
+    assert not found.is_true("gone")
+    assert found.is_true("gone", default=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"id": "2"}, "id: expected an integer"),
+        ({"id": "-"}, "id: expected an integer"),
+        ({"schemaId": -1}, "schemaId: expected 0 to"),
+        ({"baseManifestList": "-"}, "baseManifestList: expected text"),
+        ({"baseManifestList": "../x"}, "baseManifestList: expected a bare file name"),
+        ({"deltaManifestList": ""}, "deltaManifestList: expected a bare file name"),
+        ({"changelogManifestList": "/etc/x"}, "changelogManifestList: expected a bare file name"),
+        ({"indexManifest": "a/../b"}, "indexManifest: expected a bare file name"),
+        ({"statistics": ".."}, "statistics: expected a bare file name"),
+        ({"commitKind": 1}, "commitKind: expected text"),
+        ({"timeMillis": None}, "timeMillis: expected an integer"),
+    ],
+)
+def test_snapshot_that_is_not_sound_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | changes)
+    with pytest.raises(NotCanonical, match=f"snapshot/snapshot-2: {told}"):
+        read_snapshot(folder, "snapshot/snapshot-2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"id": 1}, "id: expected 0"),
+        ({"fields": {}}, "fields: expected a list"),
+        ({"fields": [1]}, "fields: expected a list of objects"),
+        ({"fields": [{"name": "a"}]}, r"fields\[0\].id: expected an integer"),
+        ({"fields": [{"id": 1, "name": 2}]}, r"fields\[0\].name: expected text"),
+        ({"fields": [{"id": 1, "name": "b"}, {"id": 1, "name": "c"}]}, "fields: expected one column of each id"),
+        ({"fields": [{"id": 1, "name": "b"}, {"id": 2, "name": "b"}]}, "fields: expected one column of each name"),
+        ({"partitionKeys": ["x"]}, "partitionKeys: expected names of columns"),
+        ({"partitionKeys": ["a", "a"]}, "partitionKeys: expected names of columns"),
+        ({"primaryKeys": "a"}, "primaryKeys: expected a list"),
+        ({"options": {"x": 1}}, "options.x: expected text"),
+    ],
+)
+def test_schema_that_is_not_sound_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    folder = put(tmp_path, "schema/schema-0", SCHEMA | changes)
+    with pytest.raises(NotCanonical, match=f"schema/schema-0: {told}"):
+        read_schema(folder, 0)
+
+
+def test_newer_versions_are_not_read(tmp_path: Path) -> None:
+    put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | {"version": 4})
+    folder = put(tmp_path, "schema/schema-0", SCHEMA | {"version": 4})
+    with pytest.raises(Unsupported, match="version: expected at most 3"):
+        read_snapshot(folder, "snapshot/snapshot-2")
+    with pytest.raises(Unsupported, match="version: expected at most 3"):
+        read_schema(folder, 0)
+
+
+def test_what_is_missing_in_old_files_is_none(tmp_path: Path) -> None:
+    folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | {"version": "-"})
+    put(tmp_path, "schema/schema-0", {"id": 0, "fields": []})
+    assert read_snapshot(folder, "snapshot/snapshot-2").index_manifest is None
+    assert read_schema(folder, 0).options == {}
+
+
+def test_files_are_told_by_number() -> None:
+    names = [
+        "schema-0",
+        "schema-10",
+        "schema-9",
+        "schema-",
+        "schema-01",
+        "schema-1.tmp",
+        "x-schema-1",
+        "schema-" + "9" * 20,
+    ]
+    assert numbered(names, "schema") == [0, 9, 10]
+
+
+def test_damaged_json_ends_in_a_decode_error(tmp_path: Path) -> None:
+    data = json.dumps(SNAPSHOT).encode()
+    folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT)
+    for end in range(len(data)):
+        (tmp_path / "snapshot/snapshot-2").write_bytes(data[:end])
+        with pytest.raises(DecodeError):
+            read_snapshot(folder, "snapshot/snapshot-2")

@@ -1,0 +1,117 @@
+"""Files that some state still needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dvcodec import DecodeError
+from dvcodec.tables import Folder
+from dvcodec.tables.paimon.references import referenced_files
+from tables.paimon.crafted import CraftedFile, craft_table
+
+ROWS = pa.table({"id": pa.array(range(10))})
+COLUMNS = [(0, "id", "BIGINT")]
+A = CraftedFile("a.parquet", ROWS, [1], more={"_EXTRA_FILES": ["a.parquet.index"]})
+B = CraftedFile("b.parquet", ROWS)
+C = CraftedFile("c.parquet", ROWS, [2])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return craft_table(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]])
+
+
+def needed(table: Path) -> set[str]:
+    found = referenced_files(Folder(str(table)))
+    assert all(name.startswith(f"{table}/") for name in found)
+    return {name.removeprefix(f"{table}/") for name in found}
+
+
+def stored(table: Path) -> set[str]:
+    return {file.location.removeprefix(f"{table}/") for file in Folder(str(table)).walk()}
+
+
+def test_all_that_is_there_is_needed(table: Path) -> None:
+    assert needed(table) == stored(table)
+
+
+def test_what_no_state_names_is_not_needed(table: Path) -> None:
+    for name in ("manifest/manifest-x", "bucket-0/x.parquet", "index/index-x"):
+        (table / name).write_bytes(b"x")
+    assert stored(table) - needed(table) == {"manifest/manifest-x", "bucket-0/x.parquet", "index/index-x"}
+
+
+def test_expired_states_need_nothing(table: Path) -> None:
+    (table / "snapshot/snapshot-1").unlink()
+    (table / "snapshot/snapshot-2").unlink()
+    assert stored(table) - needed(table) == {
+        "bucket-0/a.parquet",
+        "bucket-0/a.parquet.index",
+        "index/index-1-0",
+        "index/index-2-0",
+        *(f"manifest/{name}" for name in ("index-manifest-1-0", "index-manifest-2-0")),
+        *(f"manifest/manifest-list-{i}-{j}" for i in (1, 2) for j in (0, 1)),
+    }
+
+
+def test_tag_keeps_what_has_expired(table: Path) -> None:
+    (table / "tag").mkdir()
+    (table / "snapshot/snapshot-1").rename(table / "tag/tag-first")
+    (table / "snapshot/snapshot-2").unlink()
+    gone = {
+        "index/index-2-0",
+        "manifest/index-manifest-2-0",
+        "manifest/manifest-list-2-0",
+        "manifest/manifest-list-2-1",
+    }
+    assert stored(table) - needed(table) == gone
+
+
+def test_changelog_keeps_what_its_snapshot_added(table: Path) -> None:
+    (table / "changelog").mkdir()
+    (table / "snapshot/snapshot-1").rename(table / "changelog/changelog-1")
+    (table / "snapshot/snapshot-2").unlink()
+    assert {"bucket-0/a.parquet", "changelog/changelog-1"} <= needed(table)
+
+
+def test_changelog_files_and_statistics(table: Path) -> None:
+    path = table / "snapshot/snapshot-3"
+    changes = {"changelogManifestList": "manifest-list-1-1", "statistics": "stat-1"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    (table / "snapshot/snapshot-1").unlink()
+    (table / "snapshot/snapshot-2").unlink()
+    assert {"manifest/manifest-list-1-1", "bucket-0/a.parquet", "statistics/stat-1"} <= needed(table)
+
+
+def test_branch_has_states_of_its_own_and_the_tables_files(table: Path) -> None:
+    branch = table / "branch/branch-b"
+    shutil.copytree(table / "schema", branch / "schema")
+    (branch / "snapshot").mkdir()
+    (table / "snapshot/snapshot-1").rename(branch / "snapshot/snapshot-1")
+    (table / "snapshot/snapshot-2").unlink()
+    found = needed(table)
+    assert {"branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0"} <= found
+    assert {"bucket-0/a.parquet", "index/index-1-0", "manifest/manifest-list-1-1"} <= found
+
+
+def test_hints_and_progress_of_readers_are_needed(table: Path) -> None:
+    (table / "consumer").mkdir()
+    (table / "consumer/consumer-x").write_text("{}")
+    assert {"consumer/consumer-x", "snapshot/LATEST", "schema/schema-0"} <= needed(table)
+
+
+def test_damaged_state_is_an_error(table: Path) -> None:
+    (table / "snapshot/snapshot-2").write_text("{")
+    with pytest.raises(DecodeError, match="snapshot-2: metadata: expected JSON"):
+        referenced_files(Folder(str(table)))
+
+
+def test_real_tables_hold_no_file_that_is_not_needed(vectors: Path) -> None:
+    for name in ("java-0.9.0-tables/db.db/dv", "java-0.9.0-tables/db.db/dyn", "pypaimon-2.1.0/db.db/t1"):
+        table = vectors / "paimon" / name
+        assert needed(table) == stored(table)

@@ -1,0 +1,307 @@
+"""Whole tables: real ones, and ones made to order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from dvcodec import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    UsageError,
+    paimon,
+)
+from dvcodec.core.report import Status
+from dvcodec.tables import SnapshotInfo, TableKind, open_table
+from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004
+from tables.paimon.crafted import TIME_MS, CraftedFile, craft_table, rewrite_avro, rewrite_json
+
+COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
+
+
+def rows(start: int, count: int, p: str | None = None) -> pa.Table:
+    return pa.table({"id": range(start, start + count), "p": pa.array([p] * count, pa.string())})
+
+
+A = CraftedFile("a.parquet", rows(0, 300), [0, 5, 299])
+B = CraftedFile("b.parquet", rows(300, 200), range(50), bits=64)
+C = CraftedFile("c.parquet", rows(500, 100))
+
+
+def live(table: PaimonTable, id: int | None = None) -> pa.Table:  # noqa: A002
+    """The rows that are neither deleted nor hidden."""
+    snapshot = table.snapshot(id)
+    deleted = {found.data_file: found.rows for vector in snapshot.vectors for found in table.read(vector, snapshot)}
+    parts = []
+    for file in snapshot.data_files:
+        for part in table.physical_rows(file, snapshot):
+            end = part.start + part.batch.num_rows
+            keep = deleted.get(file.path, RowSet()).arrow_mask(part.start, end, keep=True)
+            parts.append(part.batch.filter(keep if part.keep is None else pc.and_(keep, part.keep)))
+    return pa.Table.from_batches(parts, table.schema(snapshot))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> PaimonTable:
+    return PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]], kinds=["APPEND", "OVERWRITE"])))
+
+
+def test_folder_is_recognised(table: PaimonTable) -> None:
+    found = open_table(table.location)
+    assert (type(found), found.kind, found.location) == (PaimonTable, TableKind.PAIMON, table.location)
+    assert open(table.location).location == table.location
+
+
+def test_states_data_files_and_vectors(table: PaimonTable) -> None:
+    assert table.snapshots() == (
+        SnapshotInfo(1, TIME_MS + 1, "APPEND", None),
+        SnapshotInfo(2, TIME_MS + 2, "OVERWRITE", 1),
+        SnapshotInfo(3, TIME_MS + 3, "APPEND", 2),
+    )
+    second = table.snapshot(2)
+    assert [(file.path, file.physical_rows) for file in second.data_files] == [
+        ("bucket-0/a.parquet", 300),
+        ("bucket-0/b.parquet", 200),
+    ]
+    assert [(v.data_file, v.format, v.where, v.cardinality) for v in second.vectors] == [
+        ("bucket-0/a.parquet", "paimon32", "index/index-2-0@1", 3),
+        ("bucket-0/b.parquet", "paimon64", "index/index-2-0@35", 50),
+    ]
+    assert table.snapshot() == table.snapshot(3)
+    for wrong in (0, 4, -1):
+        with pytest.raises(UsageError, match=f"there is no snapshot {wrong}"):
+            table.snapshot(wrong)
+
+
+def test_live_rows_of_each_state(table: PaimonTable) -> None:
+    first = sorted(set(range(300)) - {0, 5, 299})
+    assert live(table, 1)["id"].to_pylist() == first
+    assert live(table, 2)["id"].to_pylist() == [*first, *range(350, 500)]
+    assert live(table)["id"].to_pylist() == list(range(350, 600))
+
+
+def test_vectors_are_read_with_their_numbers(table: PaimonTable) -> None:
+    snapshot = table.snapshot(2)
+    found = [table.read(vector, snapshot) for vector in snapshot.vectors]
+    assert [(part.data_file, part.rows) for (part,) in found] == [
+        ("bucket-0/a.parquet", RowSet([0, 5, 299])),
+        ("bucket-0/b.parquet", RowSet(range(50))),
+    ]
+    for vector, (part,) in zip(snapshot.vectors, found, strict=True):
+        assert part.stats is not None
+        assert (part.stats.size, part.stats.cardinality) == (vector.size, vector.cardinality)
+        assert vector.to_location().cardinality == vector.cardinality
+    checks = list(table.check_container(snapshot.vectors[0].location, snapshot.vectors))
+    assert {check.status for check in checks} == {Status.PASS}
+
+
+def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> None:
+    folder = Path(table.location)
+    (folder / "tag").mkdir()
+    rows_before = live(table, 1)
+    (folder / "snapshot/snapshot-1").rename(folder / "tag/tag-first")
+    (folder / "tag/tag-second").write_bytes((folder / "snapshot/snapshot-2").read_bytes())
+    rewrite_json(folder / "tag/tag-second", tagCreateTime=1)
+    later = json.loads((folder / "snapshot/snapshot-2").read_text()) | {"id": 9}
+    (folder / "tag/tag-later").write_text(json.dumps(later))
+    (folder / "snapshot/EARLIEST").write_text("7")
+    (folder / "snapshot/LATEST").unlink()
+    assert [info.id for info in table.snapshots()] == [1, 2, 3]
+    assert live(table, 1) == rows_before
+
+
+def test_table_without_snapshots(tmp_path: Path) -> None:
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [])))
+    assert table.snapshots() == ()
+    with pytest.raises(UsageError, match="it has no snapshots"):
+        table.snapshot()
+
+
+def test_snapshot_without_files(tmp_path: Path) -> None:
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[A], []])))
+    assert (table.snapshot().data_files, table.snapshot().vectors) == ((), ())
+    assert live(table).num_rows == 0
+
+
+def test_files_of_one_name_in_other_partitions_are_others(tmp_path: Path) -> None:
+    files = [
+        CraftedFile("f.parquet", rows(0, 10, "a/b"), [1], ("a/b",), "p=a%2Fb"),
+        CraftedFile("f.parquet", rows(10, 10, "x"), [2], ("x",), "p=x"),
+        CraftedFile("f.parquet", rows(20, 10, "x"), [3], ("x",), "p=x", bucket=1),
+        CraftedFile("f.parquet", rows(30, 10), [4], (None,), "p=__DEFAULT_PARTITION__"),
+    ]
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], partition_keys=["p"])))
+    snapshot = table.snapshot()
+    assert [(file.path, file.partition) for file in snapshot.data_files] == [
+        ("p=a%2Fb/bucket-0/f.parquet", "p=a/b"),
+        ("p=x/bucket-0/f.parquet", "p=x"),
+        ("p=x/bucket-1/f.parquet", "p=x"),
+        ("p=__DEFAULT_PARTITION__/bucket-0/f.parquet", "p=null"),
+    ]
+    assert [vector.data_file for vector in snapshot.vectors] == [file.path for file in snapshot.data_files]
+    assert live(table)["id"].to_pylist() == sorted(set(range(40)) - {1, 12, 23, 34})
+
+
+def test_data_files_elsewhere(tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere/p=x/bucket-0/f.parquet"
+    file = CraftedFile("f.parquet", rows(0, 10), [1, 2], more={"_EXTERNAL_PATH": str(outside)})
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[file]])))
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].path == snapshot.data_files[0].location == str(outside)
+    assert snapshot.vectors[0].data_file == str(outside)
+    assert live(table)["id"].to_pylist() == [0, 3, 4, 5, 6, 7, 8, 9]
+    assert str(outside) in table.referenced()
+
+
+def test_vector_whose_data_file_is_gone_is_told_with_its_path(table: PaimonTable) -> None:
+    path = Path(table.location) / "snapshot/snapshot-3"
+    rewrite_json(path, indexManifest="index-manifest-1-0")
+    snapshot = table.snapshot()
+    assert [vector.data_file for vector in snapshot.vectors] == ["bucket-0/a.parquet"]
+    assert "bucket-0/a.parquet" not in {file.path for file in snapshot.data_files}
+
+
+def test_two_vectors_for_a_data_file_are_both_told(table: PaimonTable) -> None:
+    path = Path(table.location) / "manifest/index-manifest-3-0"
+    entries = paimon.read_index_manifest(path)
+    paimon.write_index_manifest(path, [*entries, *entries])
+    assert [vector.data_file for vector in table.snapshot().vectors] == ["bucket-0/b.parquet"] * 2
+
+
+@pytest.mark.parametrize(("at", "kind"), [(20, ChecksumMismatch), (4, NotCanonical)])
+def test_damaged_vector_is_an_error_with_its_place(table: PaimonTable, at: int, kind: type[DecodeError]) -> None:
+    snapshot = table.snapshot(2)
+    path = Path(snapshot.vectors[0].location)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(kind, match="index/index-2-0 at byte"):
+        table.read(snapshot.vectors[0], snapshot)
+    assert table.read(snapshot.vectors[1], snapshot)[0].rows == RowSet(range(50))
+
+
+def test_vector_with_another_cardinality_than_recorded(table: PaimonTable) -> None:
+    path = Path(table.location) / "manifest/index-manifest-3-0"
+    rewrite_avro(path, lambda record: record["_DELETIONS_VECTORS_RANGES"][0].update(_CARDINALITY=49))
+    snapshot = table.snapshot()
+    with pytest.raises(CardinalityMismatch, match=r"expected 49 \(metadata\), found 50"):
+        table.read(snapshot.vectors[0], snapshot)
+
+
+def test_missing_index_file_is_an_error_of_the_vector_alone(table: PaimonTable) -> None:
+    (Path(table.location) / "index/index-3-0").unlink()
+    snapshot = table.snapshot()
+    with pytest.raises(FileNotFoundError):
+        table.read(snapshot.vectors[0], snapshot)
+
+
+def test_metadata_that_leads_elsewhere_is_refused(table: PaimonTable) -> None:
+    folder = Path(table.location)
+    rewrite_avro(folder / "manifest/index-manifest-3-0", lambda record: record.update(_FILE_NAME="../../x"))
+    with pytest.raises(NotCanonical, match="index-manifest-3-0: _FILE_NAME: expected a bare file name"):
+        table.snapshot()
+    rewrite_avro(folder / "manifest/index-manifest-2-0", lambda record: record.update(_KIND=1))
+    with pytest.raises(NotCanonical, match="index-manifest-2-0: _KIND: expected ADD, found DELETE"):
+        table.snapshot(2)
+    rewrite_avro(folder / "manifest/manifest-1-0", lambda record: record.update(_PARTITION=b"\0\0\0\1" + bytes(16)))
+    with pytest.raises(NotCanonical, match="manifest-1-0: _PARTITION: expected 0 fields, found 1"):
+        table.snapshot(1)
+    rewrite_json(folder / "snapshot/snapshot-1", id=2)
+    with pytest.raises(NotCanonical, match="snapshot-1: id: expected 1, found 2"):
+        table.snapshots()
+
+
+def test_file_at_two_levels_is_refused(tmp_path: Path) -> None:
+    files = [CraftedFile("a.parquet", rows(0, 10), level=level) for level in (1, 2)]
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files])))
+    with pytest.raises(NotCanonical, match=r"_FILE: expected 'bucket-0/a\.parquet' at one level"):
+        table.snapshot()
+
+
+def test_data_file_of_another_snapshot_is_refused(table: PaimonTable) -> None:
+    first, last = table.snapshot(1), table.snapshot()
+    with pytest.raises(UsageError, match=r"a\.parquet: no data file of snapshot 3"):
+        table.physical_rows(first.data_files[0], last)
+
+
+def test_what_no_vector_expresses_is_told(tmp_path: Path) -> None:
+    files = [
+        CraftedFile("new.parquet", rows(0, 10)),
+        CraftedFile("plain.parquet", rows(0, 10), level=4),
+        CraftedFile("gone.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": 1}),
+        CraftedFile("old.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": None}),
+    ]
+    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])))
+    snapshot = table.snapshot()
+    retracts = "some of its records say that a key is gone (_VALUE_KIND)"
+    assert [table.other_deletes(file, snapshot) for file in snapshot.data_files] == [
+        "its records are not seen before they are compacted",
+        None,
+        retracts,
+        retracts,
+    ]
+    options = {"deletion-vectors.enabled": "false"}
+    table = PaimonTable(str(craft_table(tmp_path / "u", COLUMNS, [files], primary_keys=["id"], options=options)))
+    snapshot = table.snapshot()
+    assert "have to be merged by key" in str(table.other_deletes(snapshot.data_files[0], snapshot))
+
+
+def test_moved_table_is_read_where_it_is(table: PaimonTable, tmp_path: Path) -> None:
+    moved = PaimonTable(str(Path(table.location).rename(tmp_path / "moved żółć #1 50%")))
+    assert live(moved)["id"].to_pylist() == list(range(350, 600))
+    url = PaimonTable(f"file://{'/'.join(map(_quoted, Path(moved.location).parts))[1:]}")
+    assert live(url)["id"].to_pylist() == list(range(350, 600))
+    assert len(url.referenced()) == len(moved.referenced())
+    assert {file.location for file in url.stored_files()} == url.referenced()
+
+
+def _quoted(part: str) -> str:
+    from urllib.parse import quote
+
+    return quote(part)
+
+
+def test_table_of_java_0_9(vectors: Path) -> None:
+    table = PaimonTable(str(vectors / "paimon/java-0.9.0-tables/db.db/dv"))
+    truth: dict[str, Any] = json.loads((vectors / "paimon/java-0.9.0-tables/dv_truth.json").read_text())
+    snapshot = table.snapshot()
+    assert [file.record["_LEVEL"] for file in snapshot.data_files] == [5, 4]
+    (vector,) = snapshot.vectors
+    assert (vector.format, vector.size, vector.cardinality) == ("paimon32", 72, None)
+    assert (vector.path, vector.file_size) == (f"index/{truth['index_file']}", truth["file_size"])
+    (found,) = table.read(vector, snapshot)
+    assert found.data_file.endswith(truth["ranges"][0]["f0"])
+    assert list(found.rows) == truth["deleted_positions"]
+    for info in table.snapshots():
+        # Upserts of keys that are there: at any time each is there once, but the first commit is not compacted yet.
+        ids = live(table, info.id)["id"].to_pylist()
+        assert sorted(ids) == ([] if info.id == 1 else list(range(20000)))
+
+
+def test_table_with_a_hash_index_and_without_vectors(vectors: Path) -> None:
+    table = PaimonTable(str(vectors / "paimon/java-0.9.0-tables/db.db/dyn"))
+    assert table.snapshot().vectors == ()
+    assert live(table, 1).num_rows == 200
+    with pytest.raises(Unsupported, match="its records have to be merged by key"):
+        live(table)
+
+
+def test_table_of_pypaimon(vectors: Path) -> None:
+    table = PaimonTable(str(vectors / "paimon/pypaimon-2.1.0/db.db/t1"))
+    truth = json.loads((vectors / "paimon/pypaimon-2.1.0/t1_truth.json").read_text())
+    everything = live(table, 2)
+    kept = [i for i in range(1500) if i not in set(truth["deleted_row_ids"])]
+    assert live(table) == everything.take(kept)
+    parts = PaimonTable(str(vectors / "paimon/pypaimon-2.1.0/db.db/part"))
+    assert [file.partition for file in parts.snapshot().data_files] == ["p=x1/q=7", "p=longer-partition/q=7"]
+    assert live(parts).num_rows == 17
+    assert set(live(parts)["p"].to_pylist()) == {"x1", "longer-partition"}

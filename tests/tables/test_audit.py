@@ -1,0 +1,284 @@
+"""audit: every damage is found, named and placed; a sound table has no findings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import NotCanonical
+from dvcodec.puffin import rewrite_paths
+from dvcodec.tables import Folder, StoredFile
+from dvcodec.tables.audit import audit
+from dvcodec.tables.findings import Audit, Severity
+from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+
+
+def checks(found: Audit) -> list[str]:
+    return [finding.check for finding in found.findings]
+
+
+def test_a_sound_table(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    told: list[tuple[int, int]] = []
+    found = audit(table, progress=lambda done, total: told.append((done, total)))
+    assert found.findings == ()
+    assert found.ok
+    assert (found.counts.data_files, found.counts.vectors, found.counts.containers) == (4, 3, 1)
+    assert found.counts.stored_files == 5
+    assert [file.deleted for file in found.scan.files] == [3, ROWS, 3, 0]
+    assert told == [(3, 4), (4, 4)]
+    assert json.loads(json.dumps(found.to_dict())) == {
+        "table": str(tmp_path),
+        "kind": "iceberg",
+        "snapshot": {"id": 2, "timestamp_ms": 2_000, "operation": "delete", "parent": 1},
+        "ok": True,
+        "counts": {
+            "data_files": 4,
+            "vectors": 3,
+            "containers": 1,
+            "stored_files": 5,
+            "errors": 0,
+            "warnings": 0,
+            "infos": 0,
+        },
+        "findings": [],
+    }
+    assert audit(table, 1).findings == ()
+    with pytest.raises(UsageError, match="no snapshot 9"):
+        audit(table, 9)
+
+
+Damage = Callable[[FakeTable, Path], None]
+
+
+def flipped_bit(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    flip(vector.location, (vector.offset or 0) + 20)
+
+
+def swapped_blobs(table: FakeTable, folder: Path) -> None:
+    """Two vectors of one cardinality, each in the place of the other."""
+    a, _, c = table.snapshot().vectors
+    swapped = (
+        replace(a, offset=c.offset, size=c.size),
+        replace(c, offset=a.offset, size=a.size),
+    )
+    assert a.cardinality == c.cardinality
+    changed(table, *swapped, drop=[a, c])
+
+
+def wrong_count(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, cardinality=4), drop=[vector])
+
+
+def second_vector(table: FakeTable, folder: Path) -> None:
+    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1])}))
+
+
+def second_equal_vector(table: FakeTable, folder: Path) -> None:
+    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
+
+
+def truncated(table: FakeTable, folder: Path) -> None:
+    path = Path(table.snapshot().vectors[0].location)
+    path.write_bytes(path.read_bytes()[:30])
+
+
+def missing(table: FakeTable, folder: Path) -> None:
+    Path(table.snapshot().vectors[0].location).unlink()
+
+
+def beyond(table: FakeTable, folder: Path) -> None:
+    path = table.snapshot().data_files[3].path
+    changed(table, *write_vectors(folder, "more", {path: RowSet([5, ROWS])}))
+
+
+def overlapping(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, data_file=table.snapshot().data_files[3].path))
+
+
+def stale_path(table: FakeTable, folder: Path) -> None:
+    changed(table, *write_vectors(folder, "more", {"s3://old/data/d.parquet": RowSet([5])}))
+
+
+def gone_file(table: FakeTable, folder: Path) -> None:
+    changed(table, *write_vectors(folder, "more", {"s3://old/data/z.parquet": RowSet([5])}))
+
+
+def stale_blob(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    rewrite_paths(vector.location, vector.location, {str(vector.data_file): "s3://old/data/a.parquet"})
+    grown = Path(vector.location).stat().st_size
+    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
+
+
+def other_size(table: FakeTable, folder: Path) -> None:
+    vectors = table.snapshot().vectors
+    changed(table, *(replace(vector, file_size=77) for vector in vectors), drop=vectors)
+
+
+def missing_data(table: FakeTable, folder: Path) -> None:
+    Path(table.snapshot().data_files[2].location).unlink()
+
+
+def missing_data_elsewhere(table: FakeTable, folder: Path) -> None:
+    files = table.snapshot().data_files
+    moved = replace(files[2], location=str(folder.parent / "elsewhere.parquet"))
+    table.states[-1] = replace(table.states[-1], data_files=(*files[:2], moved, files[3]))
+
+
+def grown_data(table: FakeTable, folder: Path) -> None:
+    with Path(table.snapshot().data_files[2].location).open("ab") as file:
+        file.write(b"x")
+
+
+def moved(table: FakeTable, folder: Path) -> None:
+    table.folder = Folder(str(folder), recorded="s3://lake/t")
+
+
+A, C, D = "a.parquet", "c.parquet", "d.parquet"
+CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
+    (flipped_bit, [("crc", A)]),
+    (swapped_blobs, [("referenced-data-file", C), ("referenced-data-file", A)]),
+    (wrong_count, [("cardinality", A)]),
+    (second_vector, [("different-vectors", A)]),
+    (second_equal_vector, [("equal-vectors", A)]),
+    (
+        truncated,
+        [("length", A), ("length", "b.parquet"), ("length", C), ("file-size", None), ("container", None)],
+    ),
+    (missing, [("missing-file", A), ("missing-file", "b.parquet"), ("missing-file", C)]),
+    (beyond, [("rows", D)]),
+    (overlapping, [("overlap", D), ("referenced-data-file", D)]),
+    (stale_path, [("stale-path", D)]),
+    (gone_file, [("gone-data-file", "z.parquet")]),
+    (stale_blob, [("stale-blob-path", A)]),
+    (other_size, [("file-size", None)]),
+    (missing_data, [("missing-data-file", C)]),
+    (missing_data_elsewhere, [("missing-data-file", C)]),
+    (grown_data, [("data-file-size", C)]),
+    (moved, [("moved", None)]),
+]
+WARNINGS = {"gone-data-file", "stale-blob-path", "moved"}
+
+
+@pytest.mark.parametrize(("damage", "expected"), CASES, ids=[damage.__name__ for damage, _ in CASES])
+def test_damage_is_found_named_and_placed(
+    damage: Damage, expected: list[tuple[str, str | None]], tmp_path: Path
+) -> None:
+    table = make_table(tmp_path)
+    damage(table, tmp_path)
+    found = audit(table, threads=2)
+    assert [(one.check, one.data_file and Path(one.data_file).name) for one in found.findings] == expected
+    assert found.ok is ({name for name, _ in expected} <= WARNINGS)
+    for finding in found.findings:
+        assert finding.severity is (Severity.WARNING if finding.check in WARNINGS else Severity.ERROR)
+        assert "\n" not in finding.message
+        assert finding.expected is not None
+        assert finding.actual is not None
+        assert finding.expected in finding.message
+        assert finding.actual in finding.message
+        assert finding.path is not None
+        if finding.check != "moved":
+            assert finding.snapshot == 2
+        if finding.check not in {"missing-data-file", "data-file-size", "moved"}:
+            assert finding.vector == finding.vectors[0].where
+    json.dumps(found.to_dict())
+
+
+def test_places(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    flipped_bit(table, tmp_path)
+    vector = table.snapshot().vectors[0]
+    (finding,) = audit(table).findings
+    assert (finding.path, finding.vectors, finding.data_file) == (vector.location, (vector,), vector.data_file)
+    assert finding.offset is not None
+    assert vector.offset is not None
+    assert vector.size is not None
+    assert vector.offset <= finding.offset < vector.offset + vector.size
+    assert finding.to_dict()["vectors"] == [
+        {
+            "format": "iceberg",
+            "data_file": vector.data_file,
+            "path": vector.path,
+            "location": vector.location,
+            "offset": vector.offset,
+            "size": vector.size,
+            "cardinality": 3,
+        }
+    ]
+
+
+def test_orphans(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    write_vectors(tmp_path, "orphan", {"x": RowSet([1])})
+    for name in ("data/orphan.parquet", "data/.a.parquet.crc", "data/_SUCCESS", "metadata/m.avro"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"12345")
+    os.utime(tmp_path / "data/orphan.parquet", (0, 0))
+    found = audit(table)
+    assert checks(found) == ["orphan-data-file", "orphan-vector-file"]
+    assert found.ok
+    data, vector = found.findings
+    assert (data.path, data.severity) == (str(tmp_path / "data/orphan.parquet"), Severity.INFO)
+    assert data.details["size"] == 5
+    assert data.details["age_seconds"] > 10**9
+    assert "under way" not in data.message
+    assert vector.details["age_seconds"] < 1000
+    assert "under way" in vector.message
+    assert audit(table, orphans=False).findings == ()
+    assert audit(table, orphans=False).counts.stored_files is None
+
+
+def test_storage_that_knows_no_times(tmp_path: Path) -> None:
+    class Timeless(FakeTable):
+        def stored_files(self) -> Iterator[StoredFile]:
+            return (StoredFile(file.location, file.size) for file in super().stored_files())
+
+    made = make_table(tmp_path)
+    write_vectors(tmp_path, "orphan", {"x": RowSet([1])})
+    (finding,) = audit(Timeless(str(tmp_path), made.states)).findings
+    assert finding.details["age_seconds"] is None
+    assert "unknown age" in finding.message
+
+
+def test_orphans_that_cannot_be_told(tmp_path: Path) -> None:
+    class Unlisted(FakeTable):
+        def stored_files(self) -> Iterator[StoredFile]:
+            raise PermissionError(13, "Permission denied", self.location)
+
+    class Unreferenced(FakeTable):
+        def referenced(self) -> frozenset[str]:
+            raise NotCanonical("manifest", source="m.avro")
+
+    made = make_table(tmp_path)
+    assert checks(audit(Unlisted(str(tmp_path), made.states))) == ["listing"]
+    (finding,) = audit(Unreferenced(str(tmp_path), made.states)).findings
+    assert (finding.check, finding.severity) == ("references", Severity.WARNING)
+    assert "m.avro" in finding.message
+
+
+def test_broken_metadata_is_an_error(tmp_path: Path) -> None:
+    class Broken(FakeTable):
+        def snapshot(self, id: int | None = None) -> None:  # type: ignore[override]  # noqa: A002, ARG002
+            raise NotCanonical("snapshot", source="s.json")
+
+    with pytest.raises(NotCanonical):
+        audit(Broken(str(tmp_path), []))
+
+
+def test_relative_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = make_table(Path("t"))
+    assert audit(table).findings == ()
+    Path("t/data/c.parquet").unlink()
+    Path("t/data/o.parquet").touch()
+    assert checks(audit(table)) == ["missing-data-file", "orphan-data-file"]

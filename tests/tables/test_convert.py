@@ -1,0 +1,711 @@
+"""A table's deletes in another format: commit values that point at the right bytes, or an error that names the file."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dvcodec import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    DvcodecError,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    UsageError,
+    decode_at,
+    delta,
+    iceberg,
+    paimon,
+)
+from dvcodec.core.report import Status
+from dvcodec.io import open_source
+from dvcodec.puffin import open_puffin
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
+from dvcodec.tables.convert import write as writing
+from tables.fake import FakeTable, changed, flip, make_table, write_vectors
+from tables.iceberg import crafted as craft_iceberg
+from tables.paimon import crafted as craft_paimon
+
+ELSEWHERE: tuple[Target, ...] = ("delta", "paimon32", "paimon64")
+ROWS = RowSet([0, 3, 4, 5, 700])
+OTHER = RowSet(range(100, 400))
+
+
+class Given(FakeTable):
+    """A table whose vectors' rows are given, where no file holds a frame of them."""
+
+    def __init__(self, *arguments: Any, kind: TableKind = TableKind.ICEBERG) -> None:
+        super().__init__(*arguments)
+        self.kind = kind
+        self.given: dict[DeletionVector, dict[str, RowSet]] = {}
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        if vector in self.given:
+            return tuple(DeletedRows(path, rows) for path, rows in self.given[vector].items())
+        return super().read(vector, snapshot)
+
+
+def a_table(files: Sequence[DataFile], vectors: Sequence[DeletionVector], folder: Path, **options: Any) -> Given:
+    """Make a table of one state; its data files need not be there."""
+    return Given(str(folder), [Snapshot(SnapshotInfo(7, 1234), tuple(files), tuple(vectors))], **options)
+
+
+def a_file(name: str = "a.parquet", rows: int | None = 1000, **values: Any) -> DataFile:
+    return DataFile(**({"path": f"/t/{name}", "location": f"/t/{name}", "physical_rows": rows, "size": 99} | values))
+
+
+def position_deletes(name: str) -> DeletionVector:
+    return DeletionVector("position-deletes", None, f"/t/{name}", f"/t/{name}", None, 400)
+
+
+def delta_table(root: Path, deleted: Mapping[str, dict[str, Any] | None]) -> str:
+    """Write the log of a table: data file, as in `add.path` -> the vector's descriptor."""
+    log = root / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    actions: list[dict[str, Any]] = [
+        {"commitInfo": {"timestamp": 55, "operation": "WRITE"}},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {
+            "metaData": {
+                "id": str(uuid.uuid4()),
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(schema),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    for path, descriptor in deleted.items():
+        add = {"path": path, "partitionValues": {}, "size": 99, "modificationTime": 1, "dataChange": True}
+        add["stats"] = '{"numRecords": 1000}'
+        actions.append({"add": add if descriptor is None else add | {"deletionVector": descriptor}})
+    (log / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    return str(root)
+
+
+def on_disk(root: Path, rows: Mapping[str, RowSet]) -> dict[str, dict[str, Any]]:
+    """Write a Delta vector file; return the descriptors."""
+    written = delta.write_deletion_vectors(delta.new_file(str(root)), rows)
+    return {str(at.data_file): json.loads(delta.Descriptor.from_location(at, str(root)).to_json()) for at in written}
+
+
+def lines(done: Conversion) -> dict[str, dict[str, Any]]:
+    """Return the entries by data file, after a look at their form."""
+    text = Path(done.entries).read_text(encoding="ascii")
+    found = [json.loads(line) for line in text.splitlines()]
+    assert found == [vector.to_dict() for vector in done.vectors]
+    assert len({line["data_file"] for line in found}) == len(found)
+    assert sum(line["cardinality"] for line in found) == done.rows
+    return {line["data_file"]: line for line in found}
+
+
+def rows_of(line: dict[str, Any], root: str | None = None) -> RowSet:
+    """Read a vector by what a commit would say of it, and by nothing else."""
+    if "manifest_entry" in line:
+        entry = line["manifest_entry"]
+        with open_source(entry["file_path"]) as source:
+            assert source.size == entry["file_size_in_bytes"]
+            frame = source.read(entry["content_offset"], entry["content_size_in_bytes"])
+        return iceberg.decode(frame, cardinality=entry["record_count"])
+    if "add" in line:
+        return delta.load(delta.Descriptor.from_json(line["add"]["deletionVector"]), root)
+    meta = paimon.DeletionVectorMeta(**line["deletion_vector_meta"])
+    path = Path(line["path"])
+    file = line["index_file"]
+    assert (file["file_name"], file["file_size"]) == (path.name, path.stat().st_size)
+    assert len(paimon.read_deletion_vectors(path)) == file["row_count"]
+    return paimon.load(path, meta)
+
+
+def assert_untouched(folder: Path) -> None:
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+# ---------------------------------------------------------------------- from Delta
+
+
+def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
+    root, out = tmp_path / "t 100% ☃", tmp_path / "out"
+    root.mkdir()
+    names = {"p%3D1/x%20y.parquet": ROWS, "z.parquet": OTHER}
+    table = open_table(delta_table(root, {**on_disk(root, names), "whole.parquet": None}))
+    done = convert_table(table, "iceberg", str(out))
+    assert sorted(path.name for path in out.iterdir()) == [ENTRIES]
+    assert done.files == ()
+    assert done.to_dict() == {
+        "to": "iceberg",
+        "snapshot": 0,
+        "vectors": 2,
+        "rows": 305,
+        "in_place": 2,
+        "copied": 0,
+        "encoded": 0,
+        "empty": 0,
+        "files": [],
+        "entries": str(out / ENTRIES),
+    }
+    found = lines(done)
+    assert {path: rows_of(line) for path, line in found.items()} == {
+        f"{root}/p=1/x y.parquet": ROWS,
+        f"{root}/z.parquet": OTHER,
+    }
+    (container,) = root.glob("*.bin")
+    line = found[f"{root}/z.parquet"]
+    at = line["manifest_entry"]["content_offset"]
+    assert line["manifest_entry"] == {
+        "content": 1,
+        "file_path": str(container),
+        "file_format": "PUFFIN",
+        "record_count": 300,
+        "file_size_in_bytes": container.stat().st_size,
+        "referenced_data_file": f"{root}/z.parquet",
+        "content_offset": at,
+        "content_size_in_bytes": len(delta.encode(OTHER)),
+    }
+    assert line["sources"] == [{"format": "delta", "path": container.name, "offset": at, "size": line["size"]}]
+    assert (line["physical_rows"], line["data_file_size"], line["how"]) == (1000, 99, "in-place")
+
+
+def test_delta_vectors_are_copied_byte_for_byte(tmp_path: Path) -> None:
+    table = open_table(delta_table(tmp_path, on_disk(tmp_path, {"a.parquet": ROWS, "b.parquet": OTHER})))
+    done = convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
+    assert [vector.how for vector in done.vectors] == [How.COPIED, How.COPIED]
+    (puffin,) = done.files
+    assert iceberg.read_deletion_vectors(puffin) == {f"{tmp_path}/a.parquet": ROWS, f"{tmp_path}/b.parquet": OTHER}
+    with open_puffin(puffin) as reader:
+        assert all(check.status is Status.PASS for check in iceberg.lint(reader.footer))
+    data = Path(puffin).read_bytes()
+    for line in lines(done).values():
+        rows = rows_of(line)
+        assert data[line["offset"] : line["offset"] + line["size"]] == delta.encode(rows)
+
+
+def test_what_is_no_portable_frame_on_disk_is_encoded(tmp_path: Path) -> None:
+    rows = {"native.parquet": ROWS, "portable.parquet": OTHER}
+    frames = [delta.encode(ROWS, layout="native"), delta.encode(OTHER)]
+    path = Path(delta.new_file(str(tmp_path)))
+    path.write_bytes(b"\1" + b"".join(frames))
+    descriptors = {}
+    offset = 1
+    for (name, wanted), frame in zip(rows.items(), frames, strict=True):
+        descriptors[name] = {
+            "storageType": "p",
+            "pathOrInlineDv": path.as_uri(),
+            "offset": offset,
+            "sizeInBytes": len(frame) - 8,
+            "cardinality": wanted.cardinality,
+        }
+        offset += len(frame)
+    for layout in ("native", "portable"):
+        inline = delta.encode_inline(RowSet([1, 9]), layout=layout)
+        descriptors[f"inline {layout}.parquet"] = json.loads(inline.to_json())
+    descriptors["nothing.parquet"] = json.loads(delta.descriptor.EMPTY.to_json())
+    table = open_table(delta_table(tmp_path, descriptors))
+    done = convert_table(table, "iceberg", str(tmp_path / "out"))
+    found = {Path(path).name: line for path, line in lines(done).items()}
+    assert {name: line["how"] for name, line in found.items()} == {
+        "native.parquet": "encoded",
+        "portable.parquet": "in-place",
+        "inline native.parquet": "encoded",
+        "inline portable.parquet": "encoded",
+    }
+    expected = rows | {"inline native.parquet": RowSet([1, 9]), "inline portable.parquet": RowSet([1, 9])}
+    assert {name: rows_of(line) for name, line in found.items()} == expected
+    assert done.empty == 1
+
+
+# ---------------------------------------------------------------------- to Delta
+
+
+@pytest.mark.parametrize("where", ["table", "elsewhere"])
+def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> None:
+    table = make_table(tmp_path)
+    out = tmp_path if where == "table" else tmp_path / "out" / "deep"
+    done = convert_table(table, "delta", str(out))
+    found = lines(done)
+    assert {path: rows_of(line, str(tmp_path)) for path, line in found.items()} == {
+        "data/a.parquet": RowSet([1, 2, 500]),
+        "data/b.parquet": RowSet(range(1000)),
+        "data/c.parquet": RowSet([0, 999, 7]),
+    }
+    line = found["data/c.parquet"]
+    vector = line["add"].pop("deletionVector")
+    assert line["add"] == {
+        "path": "data/c.parquet",
+        "partitionValues": {},
+        "size": (tmp_path / "data" / "c.parquet").stat().st_size,
+        "modificationTime": 2000,
+        "dataChange": True,
+        "stats": '{"numRecords":1000,"tightBounds":false}',
+    }
+    assert line["remove"] == {"path": "data/c.parquet", "deletionTimestamp": 2000, "dataChange": True}
+    assert vector["storageType"] == ("u" if where == "table" else "p")
+    (container,) = done.files
+    assert Path(container).parent == out
+    assert {vector.how for vector in done.vectors} == {How.COPIED}
+
+
+def test_delta_descriptors_may_point_into_puffin_files(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    done = convert_table(table, "delta", str(tmp_path / "out"), reference_in_place=True)
+    assert done.files == ()
+    assert {vector.how for vector in done.vectors} == {How.IN_PLACE}
+    for line, source in zip(lines(done).values(), table.snapshot().vectors, strict=True):
+        found = delta.Descriptor.from_json(line["add"]["deletionVector"])
+        assert (found.path(), found.offset, found.frame_size) == (source.location, source.offset, source.size)
+        assert rows_of(line) == decode_at(source.location, source.offset or 0, source.size)
+
+
+def test_delta_paths_are_as_delta_writes_them(tmp_path: Path) -> None:
+    """The literals are what Delta 4.4 and Hadoop's Path make of these folders."""
+    spelled = {
+        "part=a%23b/x.parquet": "part=a%2523b/x.parquet",
+        "part=two words/x.parquet": "part=two%20words/x.parquet",
+        "part=zażółć ☃/x.parquet": "part=zażółć%20☃/x.parquet",
+        "part=x%2Fy%3Dz%3F&/x.parquet": "part=x%252Fy%253Dz%253F&/x.parquet",
+        "part=%2520+%7B%5B1%5D}/x.parquet": "part=%252520+%257B%255B1%255D%7D/x.parquet",
+        "a:b/x#?.parquet": "a%3Ab/x%23%3F.parquet",
+    }
+    files = [a_file(path=f"/t/{name}", location=f"/t/{name}") for name in spelled]
+    vectors = write_vectors(tmp_path, "v", {file.path: ROWS for file in files})
+    done = convert_table(a_table(files, vectors, Path("/t")), "delta", str(tmp_path / "out"))
+    assert sorted(line["add"]["path"] for line in lines(done).values()) == sorted(spelled.values())
+    assert {unquote(line["add"]["path"]) for line in lines(done).values()} == set(spelled)
+    elsewhere = convert_table(
+        a_table(files, vectors, Path("/t")), "delta", str(tmp_path / "out2"), root="s3a://lake/other"
+    )
+    assert {line["add"]["path"] for line in lines(elsewhere).values()} == {
+        f"file:///t/{name}" for name in spelled.values()
+    }
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [("s3a://lake/t/", "d/a%20%25.parquet"), ("s3://lake/other", "s3://lake/t/d/a%20%25.parquet")],
+)
+def test_delta_paths_of_a_bucket(tmp_path: Path, root: str, expected: str) -> None:
+    file = a_file(path="s3://lake/t/d/a %.parquet", location="s3://lake/t/d/a %.parquet")
+    vectors = write_vectors(tmp_path, "v", {file.path: ROWS})
+    table = a_table([file], vectors, Path("/t"))
+    (line,) = lines(convert_table(table, "delta", str(tmp_path / "out"), root=root)).values()
+    assert line["add"]["path"] == line["remove"]["path"] == expected
+
+
+def test_partition_values_are_handed_on(tmp_path: Path) -> None:
+    values = {"day": "2026-01-01", "part": None}
+    for name in ("partition", "partitionValues"):
+        file = a_file(partition="day=2026-01-01/part=null", record={name: values})
+        table = a_table([file], write_vectors(tmp_path, "v", {file.path: ROWS}), tmp_path)
+        (line,) = lines(convert_table(table, "delta", str(tmp_path / name))).values()
+        assert line["add"]["partitionValues"] == line["partition_values"] == values
+        assert line["partition"] == "day=2026-01-01/part=null"
+
+
+# ---------------------------------------------------------------------- position deletes, and Iceberg to Iceberg
+
+
+def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -> None:
+    files = [a_file(f"{name}.parquet") for name in "abc"]
+    first, second, third = (position_deletes(f"{i}-deletes.parquet") for i in range(3))
+    (vector,) = write_vectors(tmp_path, "v", {files[2].path: OTHER})
+    table = a_table(files, [first, vector, second, third], tmp_path)
+    table.given = {
+        first: {files[0].path: RowSet([1, 2]), files[1].path: RowSet([9])},
+        second: {files[0].path: RowSet([2, 999])},
+        third: {files[2].path: RowSet([100])},  # does not count where there is a vector
+    }
+    told: list[tuple[int, int]] = []
+    done = convert_table(table, "iceberg", str(tmp_path / "out"), progress=lambda *step: told.append(step))
+    found = lines(done)
+    assert {path: rows_of(line) for path, line in found.items()} == {
+        files[0].path: RowSet([1, 2, 999]),
+        files[1].path: RowSet([9]),
+        files[2].path: OTHER,
+    }
+    assert [source["path"] for source in found[files[0].path]["sources"]] == [first.path, second.path]
+    assert found[files[0].path]["sources"][0] == {
+        "format": "position-deletes",
+        "path": first.path,
+        "offset": None,
+        "size": 400,
+    }
+    assert {path: line["how"] for path, line in found.items()} == {
+        files[0].path: "encoded",
+        files[1].path: "encoded",
+        files[2].path: "in-place",
+    }
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> None:
+    """Of a moved table: what is recorded is what a commit has to say again."""
+    file = a_file(path="s3://lake/t/a.parquet", location=f"{tmp_path}/a.parquet")
+    (vector,) = write_vectors(tmp_path, "v", {file.path: ROWS})
+    table = a_table([file], [replace(vector, path="s3://lake/t/v.puffin")], tmp_path)
+    (line,) = lines(convert_table(table, "iceberg", str(tmp_path / "out"))).values()
+    assert line["manifest_entry"]["file_path"] == "s3://lake/t/v.puffin"
+    assert line["manifest_entry"]["referenced_data_file"] == "s3://lake/t/a.parquet"
+    (other,) = lines(convert_table(table, "delta", str(tmp_path / "o2"), reference_in_place=True)).values()
+    assert other["path"] == vector.location
+
+
+# ---------------------------------------------------------------------- Paimon
+
+
+@pytest.mark.parametrize(("to", "bits", "how"), [("paimon32", 32, "encoded"), ("paimon64", 64, "copied")])
+def test_index_files_are_written_for_each_partition_and_bucket(
+    tmp_path: Path, to: Target, bits: paimon.vectors.Bits, how: str
+) -> None:
+    files = [
+        a_file("p=1/a.parquet", partition="p=1"),
+        a_file("p=2/a.parquet", partition="p=2", record={"_BUCKET": 3}),
+        a_file("p=2/b.parquet", partition="p=2", record={"_BUCKET": 3}),
+        a_file("p=2/c.parquet", partition="p=2", record={"_BUCKET": 4}),
+    ]
+    vectors = write_vectors(tmp_path, "v", {file.path: RowSet([i, 500]) for i, file in enumerate(files)})
+    done = convert_table(a_table(files, vectors, tmp_path), to, str(tmp_path / "out"))
+    found = [json.loads(line) for line in Path(done.entries).read_text().splitlines()]
+    assert len(done.files) == 3
+    assert [(line["deletion_vector_meta"]["data_file"], line["index_file"]["bucket"]) for line in found] == [
+        ("a.parquet", 0),
+        ("a.parquet", 3),
+        ("b.parquet", 3),
+        ("c.parquet", 4),
+    ]
+    assert [line["index_file"]["row_count"] for line in found] == [1, 2, 2, 1]
+    assert len({line["path"] for line in found[1:3]}) == 1
+    for i, line in enumerate(found):
+        assert rows_of(line) == RowSet([i, 500])
+        assert line["how"] == how
+        data = Path(line["path"]).read_bytes()[line["offset"] : line["offset"] + line["size"]]
+        assert data == paimon.encode(RowSet([i, 500]), bits=bits)
+
+
+def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
+    files = [a_file("x/a.parquet"), a_file("y/a.parquet")]
+    table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
+    with pytest.raises(UsageError, match=r"/t/y/a\.parquet and /t/x/a\.parquet"):
+        convert_table(table, "paimon64", str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: paimon.vectors.Bits) -> list[DeletionVector]:
+    written = paimon.write_deletion_vectors(str(folder / f"index-{bits}"), rows, bits=bits)
+    return [
+        DeletionVector(at.format, at.data_file, at.path, at.path, at.offset, at.size, at.cardinality, at.file_size)
+        for at in written
+    ]
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("to", TARGETS)
+def test_from_paimon(tmp_path: Path, bits: paimon.vectors.Bits, to: Target) -> None:
+    files = [a_file("bucket-0/a.parquet"), a_file("bucket-0/b.parquet")]
+    rows = {files[0].path: ROWS, files[1].path: OTHER}
+    table = a_table(files, paimon_vectors(tmp_path, rows, bits), Path("/t"), kind=TableKind.PAIMON)
+    done = convert_table(table, to, str(tmp_path / "out"))
+    assert [rows_of(line, "/t") for line in lines(done).values()] == [ROWS, OTHER]
+    expected = {("iceberg", 64): How.IN_PLACE, ("delta", 64): How.COPIED, (f"paimon{bits}", bits): How.COPIED}
+    assert {vector.how for vector in done.vectors} == {expected.get((to, bits), How.ENCODED)}
+
+
+def test_positions_beyond_32_bits(tmp_path: Path) -> None:
+    file = a_file("huge.parquet", rows=2**40)
+    table = a_table([file], write_vectors(tmp_path, "v", {file.path: RowSet([5, 2**31])}), tmp_path)
+    with pytest.raises(UsageError, match=r"huge\.parquet.*2147483648"):
+        convert_table(table, "paimon32", str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+    (line,) = lines(convert_table(table, "paimon64", str(tmp_path / "out"))).values()
+    assert rows_of(line) == RowSet([5, 2**31])
+
+
+# ---------------------------------------------------------------------- laws
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.text("ab %#☃=", min_size=1, max_size=6).map("x{}.parquet".format),
+        st.sets(st.integers(0, 2**33), max_size=20).map(RowSet),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.sampled_from(["iceberg", "delta", "paimon64"]), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_frames_survive_any_way(tmp_path: Path, rows: dict[str, RowSet], way: list[Target], in_place: bool) -> None:
+    folder = tmp_path / uuid.uuid4().hex
+    files = [a_file(name, rows=2**34) for name in rows]
+    table = a_table(
+        files, write_vectors(folder, "v", {f"/t/{name}": deleted for name, deleted in rows.items()}), folder
+    )
+    kinds = {"iceberg": TableKind.ICEBERG, "delta": TableKind.DELTA, "paimon64": TableKind.PAIMON}
+    left = {f"/t/{name}": deleted for name, deleted in rows.items() if deleted}
+    for step, to in enumerate(way):
+        if to == table.kind.value == "delta":
+            continue
+        staying = in_place and to != "paimon64"
+        done = convert_table(table, to, str(folder / str(step)), reference_in_place=staying)
+        assert {vector.how for vector in done.vectors} <= {How.IN_PLACE if staying else How.COPIED}
+        vectors = [
+            DeletionVector(to, vector.data_file.path, at.path, at.path, at.offset, at.size, at.cardinality)
+            for vector in done.vectors
+            for at in [vector.location]
+        ]
+        table = a_table(files, vectors, folder, kind=kinds[to])
+    found = {
+        str(vector.data_file): bytes(Path(vector.location).read_bytes())[vector.offset or 0 :][: vector.size]
+        for vector in table.snapshot().vectors
+        if vector.cardinality
+    }
+    assert found == {path: iceberg.encode(deleted) for path, deleted in left.items()}
+
+
+# ---------------------------------------------------------------------- files
+
+
+def test_files_are_closed_when_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(iceberg.encode(ROWS))
+    monkeypatch.setattr(writing, "FILE_BYTES", 2 * size)
+    files = [a_file(f"{i}.parquet") for i in range(5)]
+    table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
+    done = convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
+    assert [len(iceberg.read_deletion_vectors(path)) for path in done.files] == [2, 2, 1]
+    assert [rows_of(line) for line in lines(done).values()] == [ROWS] * 5
+
+
+def test_a_broken_vector_takes_back_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "FILE_BYTES", 1)
+    table = make_table(tmp_path)
+    last = table.snapshot().vectors[-1]
+    assert last.offset is not None
+    flip(last.location, last.offset + 12)
+    with pytest.raises(ChecksumMismatch, match=r"deletes\.puffin"):
+        convert_table(table, "delta", str(tmp_path / "out" / "deep"))
+    assert not (tmp_path / "out" / "deep").exists()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "mine").touch()
+    with pytest.raises(ChecksumMismatch):
+        convert_table(table, "delta", str(tmp_path / "kept"))
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["mine"]
+
+
+def test_an_earlier_conversion_is_not_replaced(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    convert_table(table, "delta", str(tmp_path / "out"))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(UsageError, match=ENTRIES):
+        convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_paths_are_whole_however_the_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t").mkdir()
+    delta_table(Path("t"), on_disk(Path("t").absolute(), {"a.parquet": ROWS}))
+    for i, folder in enumerate(("t", f"file://{tmp_path}/t", "./t/")):
+        for in_place in (True, False):
+            out = f"out{i}{in_place}"
+            done = convert_table(open_table(folder), "iceberg", out, reference_in_place=in_place)
+            (line,) = lines(done).values()
+            entry = line["manifest_entry"]
+            assert entry["referenced_data_file"] == f"{tmp_path}/t/a.parquet"
+            assert entry["file_path"].startswith(f"{tmp_path}/{'t' if in_place else out}/")
+
+
+# ---------------------------------------------------------------------- what cannot be converted
+
+
+def test_a_table_without_vectors(tmp_path: Path) -> None:
+    done = convert_table(a_table([a_file()], [], tmp_path), "paimon32", str(tmp_path / "out"))
+    assert (done.vectors, done.files, done.rows) == ((), (), 0)
+    assert (tmp_path / "out" / ENTRIES).read_bytes() == b""
+
+
+def with_vectors(tmp_path: Path, file: DataFile, *rows: RowSet) -> Given:
+    vectors = [write_vectors(tmp_path, f"v{i}", {file.path: deleted})[0] for i, deleted in enumerate(rows)]
+    return a_table([file], vectors, tmp_path)
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_two_live_vectors(tmp_path: Path, to: Target) -> None:
+    table = with_vectors(tmp_path, a_file("twice.parquet"), ROWS, ROWS)
+    with pytest.raises(NotCanonical, match=r"twice\.parquet.*at most one.*v0\.puffin@4 and .*v1\.puffin@4"):
+        convert_table(table, to, str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_vector_of_a_data_file_that_is_gone(tmp_path: Path, to: Target) -> None:
+    table = make_table(tmp_path)
+    changed(table, *write_vectors(tmp_path, "v", {"/t/gone.parquet": ROWS}))
+    with pytest.raises(NotCanonical, match=r"v\.puffin@4.*/t/gone\.parquet"):
+        convert_table(table, to, str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("given", [True, False])
+def test_rows_that_the_data_file_does_not_have(tmp_path: Path, to: Target, given: bool) -> None:
+    file = a_file("short.parquet", rows=700)
+    table = with_vectors(tmp_path, file, ROWS)
+    if given:
+        deletes = position_deletes("deletes.parquet")
+        table = a_table([file], [deletes], tmp_path)
+        table.given = {deletes: {file.path: ROWS}}
+    with pytest.raises(NotCanonical, match=r"short\.parquet.*below 700.*found 700"):
+        convert_table(table, to, str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_cardinality_that_is_not_the_recorded_one(tmp_path: Path, to: Target) -> None:
+    table = make_table(tmp_path)
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, cardinality=4), drop=[vector])
+    with pytest.raises(CardinalityMismatch, match=r"deletes\.puffin"):
+        convert_table(table, to, str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+def test_layouts_that_a_format_does_not_have(tmp_path: Path) -> None:
+    file = a_file()
+    (vector,) = paimon_vectors(tmp_path, {file.path: ROWS}, 32)
+    with pytest.raises(DecodeError, match="magic"):
+        convert_table(a_table([file], [replace(vector, format="iceberg")], tmp_path), "delta", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("format", ["lance", "scorch", "equality-deletes"])
+def test_deletes_of_another_kind(tmp_path: Path, format: str) -> None:  # noqa: A002
+    deletes = DeletionVector(format, "/t/a.parquet", "/t/d", "/t/d")
+    with pytest.raises(Unsupported, match=rf"/t/d: deletes of the kind {format}"):
+        convert_table(a_table([a_file()], [deletes], tmp_path), "delta", str(tmp_path / "out"))
+
+
+def test_a_vector_of_no_data_file(tmp_path: Path) -> None:
+    (vector,) = write_vectors(tmp_path, "v", {"/t/a.parquet": ROWS})
+    table = a_table([a_file()], [replace(vector, data_file=None)], tmp_path)
+    with pytest.raises(NotCanonical, match=r"v\.puffin@4.*none named"):
+        convert_table(table, "delta", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("kind", [TableKind.LANCE, TableKind.SCORCH])
+def test_tables_without_data_files_of_rows(tmp_path: Path, kind: TableKind) -> None:
+    with pytest.raises(UsageError, match=kind.value):
+        convert_table(a_table([], [], tmp_path, kind=kind), "iceberg", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("values", [{"rows": None}, {"size": None}, {"partition": "p=1"}])
+def test_what_delta_records_must_be_known(tmp_path: Path, values: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"/t/dark\.parquet: its (rows|bytes|partition values) are not known"):
+        convert_table(with_vectors(tmp_path, a_file("dark.parquet", **values), ROWS), "delta", str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+
+
+def test_equality_deletes_hold_within_iceberg_alone(tmp_path: Path) -> None:
+    """Another format would bring the rows back that they delete; in the same table they go on holding."""
+    first = craft_iceberg.Commit({"a.parquet": 20, "b.parquet": 20}, {"a.parquet": RowSet([3])})
+    later = craft_iceberg.Commit({"c.parquet": 20}, equality=True)
+    crafted = craft_iceberg.craft_table(tmp_path / "t", first, later)
+    table = open_table(crafted.folder)
+    for to in ELSEWHERE:
+        with pytest.raises(Unsupported, match=r"a\.parquet: .*equality-\d+\.parquet"):
+            convert_table(table, to, str(tmp_path / "out"))
+        assert_untouched(tmp_path / "out")
+    assert convert_table(table, "iceberg", str(tmp_path / "out1")).rows == 1
+    assert convert_table(table, "delta", str(tmp_path / "out2"), snapshot_id=crafted.snapshots[0]).rows == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ([{"level": 5, "more": {"_DELETE_ROW_COUNT": 0}}], None),
+        ([{"level": 5, "more": {"_DELETE_ROW_COUNT": 1}}], "_VALUE_KIND"),
+        ([{"level": 5, "more": {"_DELETE_ROW_COUNT": None}}], "_VALUE_KIND"),
+        ([{"level": 0}], "compacted"),
+    ],
+)
+def test_records_that_are_no_rows_hold_within_paimon_alone(
+    tmp_path: Path, files: list[dict[str, Any]], why: str | None
+) -> None:
+    rows = pa.table({"id": range(5)})
+    data = [craft_paimon.CraftedFile(f"{i}.parquet", rows, [2], **about) for i, about in enumerate(files)]
+    craft_paimon.craft_table(
+        tmp_path / "t", [(0, "id", "BIGINT NOT NULL")], [data], primary_keys=["id"], options={"bucket": "1"}
+    )
+    table = open_table(tmp_path / "t")
+    for to in ("delta", "iceberg"):
+        if why is None:
+            assert convert_table(table, to, str(tmp_path / to)).rows == 1
+        else:
+            with pytest.raises(Unsupported, match=rf"0\.parquet: .*{why}"):
+                convert_table(table, to, str(tmp_path / to))
+    assert convert_table(table, "paimon64", str(tmp_path / "out")).rows == len(files)
+
+
+def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(5)})
+    data = [
+        craft_paimon.CraftedFile("a.parquet", rows, [2], (part, 20_000), f"p={folder}/day=20000")
+        for part, folder in (("a/b=c", "a%2Fb%3Dc"), (None, "__DEFAULT_PARTITION__"))
+    ]
+    columns = [(0, "id", "BIGINT"), (1, "p", "STRING"), (2, "day", "DATE")]
+    craft_paimon.craft_table(tmp_path / "t", columns, [data], partition_keys=["p", "day"])
+    found = lines(convert_table(open_table(tmp_path / "t"), "delta", str(tmp_path / "out")))
+    assert {path: line["add"]["partitionValues"] for path, line in found.items()} == {
+        "p=a%252Fb%253Dc/day=20000/bucket-0/a.parquet": {"p": "a/b=c", "day": "2024-10-04"},
+        "p=__DEFAULT_PARTITION__/day=20000/bucket-0/a.parquet": {"p": None, "day": "2024-10-04"},
+    }
+
+
+def test_data_files_that_are_no_parquet(tmp_path: Path) -> None:
+    cases: list[dict[str, Any]] = [{"record": {"file_format": "ORC"}}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
+    for i, values in enumerate(cases):
+        table = with_vectors(tmp_path, a_file(**values), ROWS)
+        with pytest.raises(UsageError, match=r"/t/a\.\w+: it is (orc|avro)"):
+            convert_table(table, "delta", str(tmp_path / "out"))
+        assert convert_table(table, "iceberg", str(tmp_path / f"out{i}")).rows == 5
+
+
+def test_wrong_use(tmp_path: Path) -> None:
+    table, out = make_table(tmp_path), str(tmp_path / "out")
+    with pytest.raises(UsageError, match="only to iceberg, delta, paimon32, paimon64"):
+        convert_table(table, "puffin", out)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="cannot be referenced in place"):
+        convert_table(table, "paimon64", out, reference_in_place=True)
+    with pytest.raises(UsageError, match="Delta's already"):
+        convert_table(a_table([], [], tmp_path, kind=TableKind.DELTA), "delta", out)
+    with pytest.raises(UsageError, match="no snapshot 99"):
+        convert_table(table, "delta", out, snapshot_id=99)
+    assert_untouched(tmp_path / "out")
+    assert convert_table(table, "delta", out, snapshot_id=1).vectors == ()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damaged_vectors_end_in_an_error(tmp_path: Path, data: st.DataObject) -> None:
+    """One flipped bit anywhere in the frames, or any other range: an error, and nothing is left."""
+    folder = tmp_path / uuid.uuid4().hex
+    table = make_table(folder)
+    vectors = table.snapshot().vectors
+    frames = sum(vector.size or 0 for vector in vectors)
+    flip(vectors[0].location, (vectors[0].offset or 0) + data.draw(st.integers(0, frames - 1)))
+    to = data.draw(st.sampled_from(TARGETS))
+    with pytest.raises(DvcodecError, match=r"deletes\.puffin"):
+        convert_table(table, to, str(folder / "out"))
+    assert_untouched(folder / "out")

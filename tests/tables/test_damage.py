@@ -1,0 +1,416 @@
+"""Tables of every kind, damaged on purpose: each damage is found, named and placed; sound tables have no findings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import DecodeError
+from dvcodec.ops.sniff import decode_at
+from dvcodec.paimon import read_index_manifest, write_index_manifest
+from dvcodec.tables import DeletionVector, Table, open_table
+from dvcodec.tables.audit import audit
+from dvcodec.tables.live import live_batches
+from dvcodec.tables.repair import repair_plan, write
+from dvcodec.tables.scan import scan
+from tables.delta.crafted import Crafted, rows_from
+from tables.fake import flip
+from tables.iceberg.crafted import Commit, craft_table
+from tables.paimon import crafted as paimon_crafted
+
+ROWS = 100
+A, B, C = "a.parquet", "b.parquet", "c.parquet"
+SOUND = {A: RowSet([1, 5, 7]), C: RowSet([2, 5, 99])}
+Edit = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+class Workshop(ABC):
+    """Makes a table of the data files a, b and c, of 100 rows each, and changes what its metadata says of vectors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def make(self, deletes: Mapping[str, RowSet]) -> None:
+        """Make the table; all vectors are in one file."""
+
+    @abstractmethod
+    def count(self) -> None:
+        """Record another cardinality of the vector of a."""
+
+    @abstractmethod
+    def swap(self) -> None:
+        """Give a and c each other's vectors, which have one cardinality."""
+
+    @abstractmethod
+    def twice(self, rows: RowSet) -> None:
+        """Give a a second live vector."""
+
+    @property
+    def table(self) -> Table:
+        return open_table(str(self.folder))
+
+    def vector(self, name: str) -> DeletionVector:
+        return next(one for one in self.table.snapshot().vectors if str(one.data_file).endswith(name))
+
+
+class Iceberg(Workshop):
+    def make(
+        self, deletes: Mapping[str, RowSet], *more: Commit, tweak: Callable[[Any], Any] = lambda entry: entry
+    ) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        data = dict.fromkeys((A, B, C), ROWS)
+        craft_table(self.folder, Commit(data), Commit(vectors=deletes), *more, tweak_entry=tweak)
+
+    def count(self) -> None:
+        def tweak(entry: Any) -> Any:
+            if str(entry["data_file"].get("referenced_data_file")).endswith(A):
+                entry["data_file"]["record_count"] += 1
+            return entry
+
+        self.make(SOUND, tweak=tweak)
+
+    def swap(self) -> None:
+        places = {A: self.vector(C), C: self.vector(A)}
+
+        def tweak(entry: Any) -> Any:
+            name = str(entry["data_file"].get("referenced_data_file")).rpartition("/")[2]
+            if name in places:
+                other = places[name]
+                entry["data_file"] |= {"content_offset": other.offset, "content_size_in_bytes": other.size}
+            return entry
+
+        self.make(SOUND, tweak=tweak)
+
+    def twice(self, rows: RowSet) -> None:
+        def tweak(entry: Any) -> Any:
+            return entry | {"status": 0} if entry["status"] == 2 else entry  # the first vector is not taken away
+
+        self.make(SOUND, Commit(vectors={A: rows}), tweak=tweak)
+
+
+class Delta(Workshop):
+    def make(self, deletes: Mapping[str, RowSet]) -> None:
+        self.made = Crafted(self.folder)
+        self.made.create()
+        adds = [self.made.write_file(name, rows_from(i * ROWS)) for i, name in enumerate((A, B, C))]
+        self.made.commit(*({"add": added} for added in adds))
+        self.made.delete(deletes)
+
+    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change the last commit: its live actions by path."""
+        path = self.made.commit_file(len(self.made.truth) - 1)
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        change({action["add"]["path"]: action["add"]["deletionVector"] for action in actions if "add" in action})
+        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+    def count(self) -> None:
+        def change(vectors: dict[str, Any]) -> None:
+            vectors[A]["cardinality"] += 1
+
+        self.edit(change)
+
+    def swap(self) -> None:
+        def change(vectors: dict[str, Any]) -> None:
+            vectors[A]["offset"], vectors[C]["offset"] = vectors[C]["offset"], vectors[A]["offset"]
+
+        self.edit(change)
+
+    def twice(self, rows: RowSet) -> None:
+        (descriptor,) = self.made.write_vectors({A: rows}).values()
+        self.made.commit({"add": self.made.live[A] | {"deletionVector": descriptor}})
+
+
+class Paimon(Workshop):
+    def make(self, deletes: Mapping[str, RowSet]) -> None:
+        columns = [(0, "id", "BIGINT")]
+        files = [
+            paimon_crafted.CraftedFile(
+                name, pa.table({"id": pa.array(range(i * ROWS, (i + 1) * ROWS), pa.int64())}), deletes.get(name)
+            )
+            for i, name in enumerate((A, B, C))
+        ]
+        without = [replace(file, deleted=None) for file in files]
+        paimon_crafted.craft_table(self.folder, columns, [without, files])
+
+    def edit(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Change the vectors of the index manifest, by data file."""
+        path = self.folder / "manifest/index-manifest-2-0"
+        (entry,) = read_index_manifest(path)
+        metas = change({meta.data_file: meta for meta in entry.vectors or ()})
+        write_index_manifest(path, [replace(entry, vectors=tuple(metas.values()))])
+
+    def count(self) -> None:
+        self.edit(lambda metas: metas | {A: replace(metas[A], cardinality=4)})
+
+    def swap(self) -> None:
+        self.edit(lambda metas: {A: replace(metas[C], data_file=A), C: replace(metas[A], data_file=C)})
+
+    def twice(self, rows: RowSet) -> None:
+        path = self.folder / "manifest/index-manifest-2-0"
+        (entry,) = read_index_manifest(path)
+        other = Paimon(self.folder.with_name("other"))
+        other.make({A: rows})
+        (second,) = read_index_manifest(other.folder / "manifest/index-manifest-2-0")
+        shutil.copy(other.folder / "index" / second.file_name, self.folder / "index" / "index-second-0")
+        write_index_manifest(path, [entry, replace(second, file_name="index-second-0")])
+
+
+KINDS: dict[str, Callable[[Path], Workshop]] = {"iceberg": Iceberg, "delta": Delta, "paimon": Paimon}
+
+
+@pytest.fixture(params=KINDS)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Workshop:
+    made = KINDS[request.param](tmp_path / "table")
+    made.make(SOUND)
+    return made
+
+
+Named = list[tuple[str, str | None]]
+
+
+def findings(table: Table) -> Named:
+    found = audit(table, threads=2)
+    for finding in found.findings:
+        assert "\n" not in finding.message
+        assert finding.path is not None
+        assert finding.snapshot == found.info.id or finding.snapshot is None
+        assert finding.actual is None or finding.actual in finding.message
+    json.dumps(found.to_dict())
+    return [(one.check, one.data_file and Path(one.data_file).name) for one in found.findings]
+
+
+def refused(table: Table) -> None:
+    """Rows of a are not given while it is not known which are deleted."""
+    path = next(file.path for file in table.snapshot().data_files if file.path.endswith(A))
+    with pytest.raises((DecodeError, OSError)):
+        list(live_batches(table, path))
+
+
+def test_sound(shop: Workshop) -> None:
+    assert findings(shop.table) == []
+    assert {Path(file.data_file.path).name: file.rows for file in scan(shop.table, keep_rows=True).files} == {
+        A: SOUND[A],
+        B: RowSet(),
+        C: SOUND[C],
+    }
+    for info in shop.table.snapshots():
+        assert audit(shop.table, info.id).findings == ()
+
+
+def test_one_flipped_bit(shop: Workshop) -> None:
+    vector = shop.vector(A)
+    assert vector.offset is not None
+    assert vector.size is not None
+    flip(vector.location, vector.offset + vector.size - 6)
+    assert findings(shop.table) == [("crc", A)]
+    (finding,) = audit(shop.table).findings
+    assert finding.path == vector.location
+    assert finding.offset is not None
+    assert vector.offset <= finding.offset < vector.offset + vector.size
+    refused(shop.table)
+
+
+def test_a_swapped_blob_of_equal_cardinality(shop: Workshop) -> None:
+    """Only Puffin files name the data files of their vectors; in others nothing tells such vectors apart."""
+    shop.swap()
+    expected: Named = [("referenced-data-file", A), ("referenced-data-file", C)]
+    assert sorted(findings(shop.table)) == (expected if isinstance(shop, Iceberg) else [])
+
+
+def test_a_wrong_count_in_the_metadata(shop: Workshop) -> None:
+    shop.count()
+    found = findings(shop.table)
+    assert found[0] == ("cardinality", A)
+    assert found[1:] == ([("blob-cardinality", A)] if isinstance(shop, Iceberg) else [])
+    refused(shop.table)
+
+
+def test_two_live_vectors(shop: Workshop) -> None:
+    shop.twice(RowSet([8]))
+    assert findings(shop.table) == [("different-vectors", A)]
+    (finding,) = audit(shop.table).findings
+    assert len({vector.where for vector in finding.vectors}) == 2
+    refused(shop.table)
+
+
+def test_two_live_vectors_are_united(shop: Workshop, tmp_path: Path) -> None:
+    shop.twice(RowSet([8]))
+    table = shop.table
+    before = sorted(shop.folder.rglob("*"))
+    plan = repair_plan(audit(table), table)
+    assert ([action.action for action in plan.actions], plan.unmended) == (["merge-vectors"], ())
+    json.dumps(plan.to_dict())
+    (location,) = write(plan, table, str(tmp_path / "new"))
+    assert decode_at(location.path, location.offset, location.size) == SOUND[A] | {8}
+    assert (location.cardinality, location.file_size) == (4, Path(location.path).stat().st_size)
+    assert str(location.data_file).endswith(A)
+    assert sorted(shop.folder.rglob("*")) == before
+
+
+def test_two_live_vectors_of_the_same_rows(shop: Workshop) -> None:
+    shop.twice(SOUND[A])
+    assert findings(shop.table) == [("equal-vectors", A)]
+
+
+def test_a_truncated_file(shop: Workshop) -> None:
+    last = max((shop.vector(name) for name in (A, C)), key=lambda vector: vector.offset or 0)
+    path = Path(last.location)
+    path.write_bytes(path.read_bytes()[: (last.offset or 0) + 12])
+    found = findings(shop.table)
+    assert found[0] == ("length", Path(str(last.data_file)).name)
+    assert ("container", None) in found
+    assert {name for _, name in found} == {Path(str(last.data_file)).name, None}
+
+
+def test_a_missing_file(shop: Workshop) -> None:
+    Path(shop.vector(A).location).unlink()
+    assert sorted(findings(shop.table)) == [("missing-file", A), ("missing-file", C)]
+    refused(shop.table)
+
+
+def test_a_position_beyond_the_file(tmp_path: Path) -> None:
+    for name, kind in KINDS.items():
+        shop = kind(tmp_path / name)
+        shop.make(SOUND | {A: RowSet([5, ROWS])})
+        assert findings(shop.table) == [("rows", A)]
+        (finding,) = audit(shop.table).findings
+        assert (finding.expected, finding.actual) == (f"below {ROWS} (rows of the data file)", f"{ROWS}")
+        refused(shop.table)
+
+
+def test_a_moved_table(shop: Workshop, tmp_path: Path) -> None:
+    """Whole paths in the metadata are looked for below the folder; that they are elsewhere is said."""
+    shop.folder.rename(tmp_path / "moved")
+    table = open_table(str(tmp_path / "moved"))
+    assert findings(table) == ([("moved", None)] if isinstance(shop, Iceberg) else [])
+    assert audit(table).ok
+    assert sum(batch.num_rows for batch in live_batches(table)) == 3 * ROWS - 6
+
+
+def test_a_table_in_a_store(shop: Workshop) -> None:
+    """The same by URL: listed, read and told of as a local one."""
+    url = f"memory://{uuid.uuid4()}"
+    store = fsspec.filesystem("memory")
+    store.put(str(shop.folder), url, recursive=True)
+    table = open_table(url)
+    assert findings(table) == ([("moved", None)] if isinstance(shop, Iceberg) else [])
+    assert audit(table).counts.stored_files == sum(path.is_file() for path in shop.folder.rglob("*"))
+    data = shop.vector(A)
+    below = str(Path(data.location).relative_to(shop.folder))
+    store.pipe(f"{url}/{below}x.bin", b"orphan")
+    store.rm(f"{url}/{below}")
+    found = audit(table).findings
+    assert {"missing-file", "orphan-vector-file"} <= {one.check for one in found}
+    assert next(one.details["age_seconds"] for one in found if one.check == "orphan-vector-file") < 1000
+
+
+def test_a_missing_data_file(shop: Workshop) -> None:
+    next(shop.folder.rglob(B)).unlink()
+    assert findings(shop.table) == [("missing-data-file", B)]
+
+
+def test_a_grown_data_file(shop: Workshop) -> None:
+    with next(shop.folder.rglob(C)).open("ab") as file:
+        file.write(b"x")
+    assert findings(shop.table) == [("data-file-size", C)]
+
+
+def test_orphans(shop: Workshop) -> None:
+    data, vectors = next(shop.folder.rglob(A)), Path(shop.vector(A).location)
+    shutil.copy(data, data.with_name("orphan.parquet"))
+    shutil.copy(vectors, vectors.with_name(f"0{vectors.name}" if vectors.suffix else f"{vectors.name}0"))
+    assert sorted(findings(shop.table)) == [("orphan-data-file", None), ("orphan-vector-file", None)]
+    assert audit(shop.table).ok
+
+
+@pytest.fixture
+def lance(own_vectors: Path, tmp_path: Path) -> Path:
+    """A dataset by pylance, of which only the metadata and the deletion files are kept."""
+    return Path(shutil.copytree(own_vectors / "lance" / "pylance-14.0.2" / "deletions", tmp_path / "lance"))
+
+
+@pytest.mark.parametrize("name", ["life", "life-stable", "kinds"])
+def test_lance_sound(name: str, own_vectors: Path) -> None:
+    table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / name))
+    for info in table.snapshots():
+        assert audit(table, info.id).findings == ()
+    assert scan(table).lost == ()
+
+
+def test_lance_data_files(own_vectors: Path, tmp_path: Path) -> None:
+    """Of a fragment in several files, each is looked for."""
+    folder = Path(shutil.copytree(own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life", tmp_path / "life"))
+    table = open_table(str(folder))
+    file = max(table.snapshot(5).data_files, key=lambda file: len(file.record["files"]))
+    second = folder / file.record["files"][1]
+    second.write_bytes(second.read_bytes() + b"x")
+    assert [(one.check, one.data_file) for one in audit(table, 5).findings] == [("data-file-size", file.path)]
+    second.unlink()
+    (finding,) = audit(table, 5).findings
+    assert (finding.check, finding.actual) == ("missing-data-file", f"no such file: {second}")
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "bin"])
+def test_lance_damaged(suffix: str, lance: Path) -> None:
+    def named() -> list[str]:
+        return [one.check for one in audit(open_table(str(lance)), orphans=False).findings]
+
+    table = open_table(str(lance))
+    (vector,) = [one for one in table.snapshot().vectors if one.location.endswith(suffix)]
+    path = Path(vector.location)
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-9])
+    assert named()[0] in {"length", "magic", "structure"}
+    path.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])
+    assert named()[0] in {"length", "magic", "structure"}
+    path.unlink()
+    assert named() == ["missing-file"]
+    path.write_bytes(sound)
+    assert named() == []
+
+
+def test_lance_files_in_each_others_places(lance: Path) -> None:
+    arrow, binary = (next(lance.glob(f"_deletions/0-4*.{name}"), None) for name in ("arrow", "bin"))
+    assert arrow is not None
+    assert binary is None
+    other = next(lance.glob("_deletions/0-1*.arrow"))
+    shutil.copy(other, arrow)
+    assert [one.check for one in audit(open_table(str(lance)), orphans=False).findings] == ["cardinality"]
+
+
+@pytest.fixture(params=["small-v15", "small-v16", "small-v17"])
+def scorch(request: pytest.FixtureRequest, own_vectors: Path, tmp_path: Path) -> Path:
+    """An index by bleve."""
+    source = own_vectors / "tables" / "scorch" / "bleve-2.6.1" / request.param
+    return Path(shutil.copytree(source, tmp_path / "scorch"))
+
+
+def test_scorch_sound(scorch: Path) -> None:
+    table = open_table(str(scorch))
+    for info in table.snapshots():
+        assert audit(table, info.id).findings == ()
+    assert sum(file.deleted for file in scan(table).files) == 5
+
+
+def test_scorch_damaged(scorch: Path) -> None:
+    (vector,) = open_table(str(scorch)).snapshot().vectors
+    flip(vector.location, vector.offset or 0)
+    (finding,) = audit(open_table(str(scorch))).findings
+    assert finding.check in {"length", "magic", "structure"}
+    assert (finding.vectors, finding.data_file) == ((vector,), vector.data_file)
+    assert finding.offset is not None
+    segments = open_table(str(scorch)).snapshot().data_files
+    Path(segments[-1].location).unlink()
+    assert "missing-data-file" in [one.check for one in audit(open_table(str(scorch))).findings]

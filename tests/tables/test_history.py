@@ -1,0 +1,136 @@
+"""history: what each snapshot deleted and restored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import ChecksumMismatch
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
+from dvcodec.tables.history import history
+from tables.fake import FakeTable, flip, make_table, write_data, write_vectors
+
+
+def grown(folder: Path) -> FakeTable:
+    """Three states after the first: rows deleted; more and fewer; a file replaced."""
+    table = make_table(folder)
+    files, (a, b, c) = table.states[-1].data_files, table.states[-1].vectors
+    assert files[0].path == a.data_file
+    (more,) = write_vectors(folder, "third", {files[0].path: RowSet([2, 3, 500])})
+    e = write_data(folder, "e", first=4000)
+    (fresh,) = write_vectors(folder, "fourth", {e.path: RowSet([9])})
+    table.states += [
+        Snapshot(SnapshotInfo(3, 3_000, "overwrite", 2), files, (more, b, c)),
+        Snapshot(SnapshotInfo(4, 4_000, "replace", 3), (*files[:1], *files[2:], e), (more, c, fresh)),
+    ]
+    return table
+
+
+def test_each_snapshot_against_the_one_before(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    changes = list(history(table, keep_rows=True))
+    assert [(change.info.id, change.previous and change.previous.id) for change in changes] == [
+        (1, None),
+        (2, 1),
+        (3, 2),
+        (4, 3),
+    ]
+    assert [(len(change.added), len(change.removed)) for change in changes] == [(4, 0), (0, 0), (0, 0), (1, 1)]
+    assert [(change.deleted, change.restored) for change in changes] == [(0, 0), (1006, 0), (1, 1), (1, 0)]
+    (third,) = changes[2].files
+    assert (third.deleted_rows, third.restored_rows) == (RowSet([3]), RowSet([1]))
+    assert Path(changes[3].removed[0].path).stem == "b"
+    assert Path(changes[3].files[0].data_file.path).stem == "e"
+    told = changes[2].to_dict()
+    assert (told["deleted"], told["restored"], told["previous"]) == (1, 1, 2)
+    assert told["files"][0]["deleted_ranges"] == [[3, 4]]
+    assert told["files"][0]["restored_ranges"] == [[1, 2]]
+
+
+def test_unchanged_vectors_are_not_read(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    (change,) = history(table, since=3, until=3)
+    assert (change.files[0].deleted, change.files[0].deleted_rows) == (1, None)
+    assert "deleted_ranges" not in change.to_dict()["files"][0]
+    assert [vector.data_file for vector in table.reads] == [table.states[0].data_files[0].path] * 2
+
+
+def test_a_rolled_back_snapshot_is_held_against_its_parent(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    first = table.states[0]
+    (vector,) = write_vectors(tmp_path, "fifth", {first.data_files[3].path: RowSet([4])})
+    table.states.append(replace(first, info=SnapshotInfo(5, parent=1), vectors=(vector,)))
+    (change,) = history(table, since=5)
+    assert change.previous == first.info
+    assert (change.deleted, change.restored, change.removed) == (1, 0, ())
+
+
+def test_a_parent_that_is_gone(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    del table.states[0]
+    (change,) = history(table, until=2)
+    assert (change.previous, len(change.added), change.deleted) == (None, 4, 1006)
+
+
+def test_without_parents_the_list_decides(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    table.states = [replace(state, info=replace(state.info, parent=None)) for state in table.states]
+    assert [(change.deleted, change.restored) for change in history(table)] == [(0, 0), (1006, 0), (1, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("reused", ["inline", "scorch"])
+def test_vectors_without_a_lasting_place_are_read(reused: str, tmp_path: Path) -> None:
+    """Two vectors may be described alike and hold other rows."""
+
+    class Changing(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+            return (DeletedRows(str(vector.data_file), RowSet([snapshot.info.id])),)
+
+    made = make_table(tmp_path)
+    vector = made.states[1].vectors[0]
+    if reused == "inline":
+        vector = replace(vector, path="")
+    table = Changing(str(tmp_path), [replace(state, vectors=(vector,)) for state in made.states])
+    if reused == "scorch":
+        table.kind = TableKind.SCORCH
+    assert [(change.deleted, change.restored) for change in history(table)] == [(1, 0), (1, 1)]
+
+
+def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
+    """They hold for the files of the state that were there before them: the table tells."""
+
+    class Wide(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+            if vector.data_file is not None:
+                return super().read(vector, snapshot)
+            return tuple(DeletedRows(file.path, RowSet([7])) for file in snapshot.data_files)
+
+    made = make_table(tmp_path)
+    first, second = made.states
+    wide = DeletionVector("position-deletes", None, "w", "w")
+    kept = replace(second, vectors=second.vectors)
+    table = Wide(str(tmp_path), [first, kept, replace(kept, info=SnapshotInfo(3), vectors=(*kept.vectors, wide))])
+    assert [change.deleted for change in history(table)] == [0, 1006, 2]  # row 7 of b and c was deleted
+
+
+def test_a_vector_that_is_not_sound_is_an_error(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    bad = table.states[1].vectors[0]
+    flip(bad.location, (bad.offset or 0) + 20)
+    with pytest.raises(ChecksumMismatch):
+        list(history(table))
+    assert len(list(history(table, since=4))) == 1
+
+
+def test_arguments(tmp_path: Path) -> None:
+    table = grown(tmp_path)
+    with pytest.raises(UsageError, match="no snapshot 9"):
+        next(history(table, since=9))
+    with pytest.raises(UsageError, match="no snapshot 9"):
+        next(history(table, until=9))
+    with pytest.raises(UsageError, match="snapshot 1 comes before 2"):
+        next(history(table, since=2, until=1))
+    assert list(history(FakeTable(str(tmp_path), []))) == []

@@ -1,0 +1,211 @@
+"""live_batches and export_live: the rows that are left."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot
+from dvcodec.tables.live import deleted_rows, export_live, live_batches
+from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+
+
+def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [value for batch in batches for value in batch.column("id").to_pylist()]
+
+
+LIVE = [i for i in range(4 * ROWS) if i not in {1, 2, 500, 2000, 2007, 2999} and not ROWS <= i < 2 * ROWS]
+
+
+def test_all_live_rows(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    batches = list(live_batches(table))
+    assert ids(iter(batches)) == LIVE
+    assert all(batch.schema.names == ["id", "name"] for batch in batches)
+    assert [batch.num_rows for batch in batches] == [298, 299, 300, 100, 298, 300, 300, 99, 300, 300, 300, 100]
+    assert ids(live_batches(table, batch_rows=7)) == LIVE
+
+
+def test_deleted_rows_and_one_file(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    path = table.snapshot().data_files[0].path
+    assert ids(live_batches(table, path, deleted=True)) == [1, 2, 500]
+    assert ids(live_batches(table, path, columns=["id"])) == [i for i in LIVE if i < ROWS]
+    assert deleted_rows(table, path) == RowSet([1, 2, 500])
+    assert ids(live_batches(table, path, snapshot_id=1)) == list(range(ROWS))
+    assert sorted(ids(live_batches(table)) + ids(live_batches(table, deleted=True))) == list(range(4 * ROWS))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(rows=st.sets(st.integers(0, ROWS - 1)), batch_rows=st.integers(1, 400))
+def test_live_and_deleted_are_the_file(
+    rows: set[int], batch_rows: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = make_table(tmp_path_factory.mktemp("table"), {"c": RowSet(rows)})
+    path = table.snapshot().data_files[2].path
+    assert ids(live_batches(table, path, batch_rows=batch_rows)) == [2000 + i for i in range(ROWS) if i not in rows]
+    assert ids(live_batches(table, path, batch_rows=batch_rows, deleted=True)) == [2000 + i for i in sorted(rows)]
+
+
+def test_rows_that_are_no_rows_of_the_table(tmp_path: Path) -> None:
+    """Paimon's retractions are in the file, but neither live nor deleted."""
+
+    class Kept(FakeTable):
+        def physical_rows(
+            self,
+            data_file: DataFile,
+            snapshot: Snapshot,
+            *,
+            columns: Sequence[str] | None = None,
+            batch_rows: int = 1 << 16,
+        ) -> Iterator[PhysicalRows]:
+            for part in super().physical_rows(data_file, snapshot, columns=columns, batch_rows=batch_rows):
+                keep = [(part.start + i) % 2 == 0 for i in range(part.batch.num_rows)]
+                yield replace(part, keep=pa.array(keep))
+
+    made = make_table(tmp_path)
+    table = Kept(str(tmp_path), made.states)
+    path = made.snapshot().data_files[0].path
+    assert ids(live_batches(table, path)) == [i for i in range(0, ROWS, 2) if i not in (2, 500)]
+    assert ids(live_batches(table, path, deleted=True)) == [2, 500]
+
+
+def bad_bit(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    flip(vector.location, (vector.offset or 0) + 20)
+
+
+def bad_count(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, cardinality=4), drop=[vector])
+
+
+def other_vector(table: FakeTable, folder: Path) -> None:
+    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1])}))
+
+
+def beyond(table: FakeTable, folder: Path) -> None:
+    path = table.snapshot().data_files[0].path
+    changed(table, *write_vectors(folder, "x", {path: RowSet([ROWS])}), drop=table.snapshot().vectors)
+
+
+def beyond_unknown_rows(table: FakeTable, folder: Path) -> None:
+    beyond(table, folder)
+    state = table.states[-1]
+    files = tuple(replace(file, physical_rows=None) for file in state.data_files)
+    table.states[-1] = replace(state, data_files=files)
+
+
+def stale(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, data_file="s3://old/t/data/a.parquet"), drop=[vector])
+
+
+def other_rows(table: FakeTable, folder: Path) -> None:
+    state = table.states[-1]
+    files = (replace(state.data_files[0], physical_rows=ROWS + 1), *state.data_files[1:])
+    table.states[-1] = replace(state, data_files=files)
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "told"),
+    [
+        (bad_bit, ChecksumMismatch, "CRC"),
+        (bad_count, CardinalityMismatch, "cardinality"),
+        (other_vector, NotCanonical, "second vector"),
+        (beyond, NotCanonical, "below 1000"),
+        (beyond_unknown_rows, NotCanonical, "below 1000"),
+        (stale, NotCanonical, "data/a.parquet"),
+        (other_rows, NotCanonical, "rows of the data file"),
+    ],
+)
+def test_damage_is_an_error(
+    damage: Callable[[FakeTable, Path], None], error: type[DecodeError], told: str, tmp_path: Path
+) -> None:
+    table = make_table(tmp_path)
+    damage(table, tmp_path)
+    with pytest.raises(error, match=told):
+        list(live_batches(table))
+    out = tmp_path / "out.parquet"
+    with pytest.raises(error, match=told):
+        export_live(table, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_no_row_of_a_file_is_given_before_its_vector_is_read(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    bad_bit(table, tmp_path)
+    with pytest.raises(ChecksumMismatch):
+        next(live_batches(table))
+
+
+def test_a_vector_twice_is_that_vector(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    changed(table, *write_vectors(tmp_path, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
+    assert ids(live_batches(table)) == LIVE
+
+
+def test_position_deletes_are_united(tmp_path: Path) -> None:
+    class Positions(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+            if vector.data_file is not None:
+                return super().read(vector, snapshot)
+            return tuple(DeletedRows(file.path, RowSet([3])) for file in snapshot.data_files)
+
+    made = make_table(tmp_path)
+    path = made.snapshot().data_files[0].path
+    (second,) = write_vectors(tmp_path, "more", {path: RowSet([2, 4])})
+    vectors = [replace(one, format="position-deletes") for one in (*made.snapshot().vectors, second)]
+    wide = DeletionVector("position-deletes", None, "w", "w")
+    table = Positions(str(tmp_path), [replace(made.states[-1], vectors=(*vectors, wide))])
+    assert deleted_rows(table, path) == RowSet([1, 2, 3, 4, 500])
+    assert ids(live_batches(table, path, deleted=True)) == [1, 2, 3, 4, 500]
+
+
+def test_gone_data_files_do_no_harm(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    changed(table, *write_vectors(tmp_path, "more", {"/other/z.parquet": RowSet([1])}))
+    assert ids(live_batches(table)) == LIVE
+
+
+def test_usage(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    with pytest.raises(UsageError, match="no data file x in snapshot 2"):
+        list(live_batches(table, "x"))
+    with pytest.raises(UsageError, match="no column z among id, name"):
+        export_live(table, tmp_path / "out.parquet", columns=["z"])
+    with pytest.raises(UsageError, match="no snapshot 9"):
+        list(live_batches(table, snapshot_id=9))
+
+
+def test_export(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    told: list[tuple[int, int]] = []
+    out = tmp_path / "out.parquet"
+    count = export_live(table, out, progress=lambda done, total: told.append((done, total)))
+    written = pq.read_table(out)
+    assert count == written.num_rows == len(LIVE)
+    assert written.schema.equals(table.schema(table.snapshot()))
+    assert written["id"].to_pylist() == LIVE
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert pq.ParquetFile(out).num_row_groups == 1
+
+
+def test_export_of_columns_and_of_nothing(tmp_path: Path) -> None:
+    table = make_table(tmp_path, {name: RowSet(range(ROWS)) for name in "abcd"})
+    sink = io.BytesIO()
+    assert export_live(table, sink, snapshot_id=1, columns=["name", "id"], compression="none") == 4 * ROWS
+    assert pq.read_table(io.BytesIO(sink.getvalue())).schema.names == ["name", "id"]
+    sink = io.BytesIO()
+    assert export_live(table, sink) == 0
+    assert pq.read_table(io.BytesIO(sink.getvalue())).schema.names == ["id", "name"]

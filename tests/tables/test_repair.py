@@ -1,0 +1,322 @@
+"""repair_plan and write: what would mend a table, and that it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec import RowSet, UsageError, iceberg, paimon
+from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
+from dvcodec.core.location import DvLocation
+from dvcodec.core.report import Check
+from dvcodec.puffin import rewrite_paths
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
+from dvcodec.tables.audit import audit
+from dvcodec.tables.live import deleted_rows
+from dvcodec.tables.repair import RepairPlan, repair_plan, write
+from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+
+
+def committed(table: FakeTable, plan: RepairPlan, locations: tuple[DvLocation, ...]) -> FakeTable:
+    """Do what a plan says, as a table library would."""
+    gone = [vector for action in plan.actions for vector in action.replaces]
+    new = [
+        DeletionVector("iceberg", at.data_file, at.path, at.path, at.offset, at.size, at.cardinality, at.file_size)
+        for at in locations
+    ]
+    for action in plan.actions:
+        if action.action == "correct-cardinality":
+            new += [replace(vector, cardinality=action.cardinality) for vector in action.replaces]
+        elif action.action == "correct-file-size":
+            new += [replace(vector, file_size=action.details["file_size"]) for vector in action.replaces]
+        elif action.action == "remove-file":
+            Path(str(action.path)).unlink()
+    changed(table, *new)
+    last = table.states[-1]
+    kept = [vector for i, vector in enumerate(last.vectors) if vector not in gone or i >= len(last.vectors) - len(new)]
+    table.states[-1] = replace(last, vectors=tuple(kept))
+    return table
+
+
+def second(table: FakeTable, folder: Path) -> RowSet:
+    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 9])}))
+    return RowSet([1, 2, 9, 500])
+
+
+def equal(table: FakeTable, folder: Path) -> RowSet:
+    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
+    return RowSet([1, 2, 500])
+
+
+def gone(table: FakeTable, folder: Path) -> RowSet:
+    changed(table, *write_vectors(folder, "more", {"/other/z.parquet": RowSet([1])}))
+    return RowSet([1, 2, 500])
+
+
+def stale(table: FakeTable, folder: Path) -> RowSet:
+    """The metadata names a path of before; so does the Puffin file."""
+    vector = table.snapshot().vectors[0]
+    (old,) = write_vectors(folder, "more", {"s3://old/t/data/a.parquet": RowSet([4, 5])})
+    changed(table, old, drop=[vector])
+    return RowSet([4, 5])
+
+
+def stale_metadata(table: FakeTable, folder: Path) -> RowSet:
+    """Only the metadata names a path of before."""
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, data_file="s3://old/t/data/a.parquet"), drop=[vector])
+    return RowSet([1, 2, 500])
+
+
+def stale_blob(table: FakeTable, folder: Path) -> RowSet:
+    vector = table.snapshot().vectors[0]
+    rewrite_paths(vector.location, vector.location, {str(vector.data_file): "s3://old/data/a.parquet"})
+    grown = Path(vector.location).stat().st_size
+    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
+    return RowSet([1, 2, 500])
+
+
+def wrong_count(table: FakeTable, folder: Path) -> RowSet:
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, cardinality=4), drop=[vector])
+    return RowSet([1, 2, 500])
+
+
+def wrong_size(table: FakeTable, folder: Path) -> RowSet:
+    vectors = table.snapshot().vectors
+    changed(table, *(replace(vector, file_size=77) for vector in vectors), drop=vectors)
+    return RowSet([1, 2, 500])
+
+
+def orphan(table: FakeTable, folder: Path) -> RowSet:
+    write_vectors(folder, "more", {"x": RowSet([1])})
+    return RowSet([1, 2, 500])
+
+
+def broken(table: FakeTable, folder: Path) -> RowSet:
+    """A third state replaces the vector of a; the new one has a flipped bit."""
+    old = table.snapshot()
+    (new,) = write_vectors(folder, "third", {old.data_files[0].path: RowSet([1, 2, 3, 500, 600])})
+    vectors = (new, *old.vectors[1:])
+    table.states.append(replace(old, info=SnapshotInfo(3, parent=2), vectors=vectors))
+    flip(new.location, (new.offset or 0) + 20)
+    return RowSet([1, 2, 500])
+
+
+@pytest.mark.parametrize(
+    ("damage", "action", "files"),
+    [
+        (second, "merge-vectors", 1),
+        (equal, "drop-vectors", 0),
+        (gone, "drop-vectors", 0),
+        (stale, "rewrite-paths", 1),
+        (stale_metadata, "rewrite-paths", 0),
+        (stale_blob, "rewrite-paths", 1),
+        (wrong_count, "correct-cardinality", 0),
+        (wrong_size, "correct-file-size", 0),
+        (orphan, "remove-file", 0),
+        (broken, "take-from-snapshot", 1),
+    ],
+)
+def test_what_is_planned_mends(
+    damage: Callable[[FakeTable, Path], RowSet], action: str, files: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "table"
+    table = make_table(folder)
+    expected = damage(table, folder)
+    before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*"))
+    found = audit(table)
+    plan = repair_plan(found, table)
+    assert ([one.action for one in plan.actions], plan.unmended) == ([action], ())
+    assert plan.actions[0].mends == (found.findings[0].check,)
+    assert json.loads(json.dumps(plan.to_dict()))["actions"][0]["action"] == action
+    locations = write(plan, table, str(tmp_path / "new"))
+    assert sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) == before
+    written = list((tmp_path / "new").iterdir())
+    assert len(written) == files
+    if action != "rewrite-paths" or files:  # else it is the metadata alone that names other paths
+        assert {at.path for at in locations} == set(map(str, written))
+    assert all(at.file_size == Path(at.path).stat().st_size for at in locations)
+    mended = committed(table, plan, locations)
+    assert audit(mended, orphans=action == "remove-file").findings == ()
+    assert deleted_rows(mended, mended.snapshot().data_files[0].path) == expected
+
+
+def test_what_is_lost_is_told(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    broken(table, tmp_path)
+    (action,) = repair_plan(audit(table), table).actions
+    assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
+    assert action.details == {"recorded_cardinality": 5, "lossless": False}
+    assert "at least 2 rows that were deleted since live again" in action.message
+
+
+def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
+    """The same vector, broken ones, none at all, and those with positions beyond the file."""
+    table = make_table(tmp_path)
+    broken(table, tmp_path)
+    path = table.snapshot().data_files[0].path
+    same = replace(table.states[1], vectors=table.states[2].vectors)
+    (far,) = write_vectors(tmp_path, "far", {path: RowSet([ROWS])})
+    (bad,) = write_vectors(tmp_path, "bad", {path: RowSet([9])})
+    flip(bad.location, (bad.offset or 0) + 20)
+    for vectors in (same.vectors, (far,), (bad,), ()):
+        table.states[1] = replace(same, vectors=vectors)
+        plan = repair_plan(audit(table, orphans=False), table)
+        assert plan.actions == ()
+        assert [finding.check for finding in plan.unmended] == ["crc"]
+
+
+def test_older_metadata_that_is_not_sound(tmp_path: Path) -> None:
+    class Half(FakeTable):
+        def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+            if id in (1, 2):
+                raise NotCanonical("snapshot", source="s.json")
+            return super().snapshot(id)
+
+    made = make_table(tmp_path)
+    broken(made, tmp_path)
+    table = Half(str(tmp_path), made.states)
+    assert [finding.check for finding in repair_plan(audit(table, orphans=False), table).unmended] == ["crc"]
+
+
+def test_what_cannot_be_mended_is_kept(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    files, (a, b, c) = table.snapshot().data_files, table.snapshot().vectors
+    (far,) = write_vectors(tmp_path, "far", {files[3].path: RowSet([ROWS])})
+    swapped = (replace(a, offset=c.offset, size=c.size), b, replace(c, offset=a.offset, size=a.size))
+    changed(table, *swapped, far, drop=[a, b, c])
+    Path(files[1].location).unlink()
+    plan = repair_plan(audit(table), table)
+    assert plan.actions == ()
+    assert [finding.check for finding in plan.unmended] == [
+        "rows",
+        "referenced-data-file",
+        "referenced-data-file",
+        "missing-data-file",
+    ]
+    assert len(plan.to_dict()["unmended"]) == 4
+    assert write(plan, table, str(tmp_path.parent / "nothing")) == ()
+
+
+def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    second(table, tmp_path)
+    added = table.snapshot().vectors[-1]
+    flip(added.location, (added.offset or 0) + 20)
+    plan = repair_plan(audit(table), table)
+    assert "different-vectors" in [finding.check for finding in plan.unmended]
+    assert "merge-vectors" not in [action.action for action in plan.actions]
+
+
+def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
+    class Described(FakeTable):
+        def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+            for vector in vectors[:1]:
+                for name in ("blob-ids", "blob-cardinality"):
+                    yield Check.failed(name, vector.where, vector.offset, "x", 1, 2)
+
+    folder = tmp_path / "table"
+    table = Described(str(folder), make_table(folder).states)
+    plan = repair_plan(audit(table), table)
+    assert [(action.action, action.mends) for action in plan.actions] == [("write-again", ("blob-ids",))]
+    assert [finding.check for finding in plan.unmended] == ["blob-cardinality"]
+    (location,) = write(plan, table, str(tmp_path / "new"))
+    assert iceberg.read_deletion_vectors(location.path) == {location.data_file: RowSet([1, 2, 500])}
+
+
+@pytest.mark.parametrize("folder", ["", "{table}", "{table}/new", "{table}/data/../new", "file://{table}/x", "link"])
+def test_never_in_the_table(folder: str, tmp_path: Path) -> None:
+    table = make_table(tmp_path / "table")
+    second(table, tmp_path / "table")
+    plan = repair_plan(audit(table), table)
+    (tmp_path / "link").symlink_to(tmp_path / "table" / "data")
+    named = str(tmp_path / "link") if folder == "link" else folder.format(table=table.location)
+    before = sorted((tmp_path / "table").rglob("*"))
+    with pytest.raises(UsageError, match=r"in the table|is empty"):
+        write(plan, table, named)
+    assert sorted((tmp_path / "table").rglob("*")) == before
+
+
+def test_beside_a_table_of_a_longer_name(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    second(table, tmp_path / "t")
+    plan = repair_plan(audit(table), table)
+    assert len(write(plan, table, str(tmp_path / "table"))) == 1
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "table")
+    second(table, tmp_path / "table")
+    (old,) = write_vectors(tmp_path / "table", "old", {"s3://old/t/data/d.parquet": RowSet([4])})
+    changed(table, old)
+    plan = repair_plan(audit(table), table)
+    assert [action.action for action in plan.actions] == ["merge-vectors", "rewrite-paths"]
+    Path(old.location).write_bytes(Path(old.location).read_bytes()[:-9])
+    with pytest.raises(DecodeError):
+        write(plan, table, str(tmp_path / "new"))
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_vectors_are_verified_again(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "table")
+    second(table, tmp_path / "table")
+    plan = repair_plan(audit(table), table)
+    vector = table.snapshot().vectors[-1]
+    flip(vector.location, (vector.offset or 0) + 20)
+    with pytest.raises(ChecksumMismatch):
+        write(plan, table, str(tmp_path / "new"))
+
+
+class Paimon(FakeTable):
+    """Vectors of two buckets in index files."""
+
+    kind = TableKind.PAIMON
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+        rows = paimon.read_deletion_vectors(vector.location)[vector.offset or 0]
+        return (DeletedRows(str(vector.data_file), rows),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+        return iter(())
+
+
+def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
+    made = make_table(tmp_path / "table", {})
+    vectors = []
+    for i, file in enumerate(made.snapshot().data_files):
+        for j in range(2):
+            path = str(tmp_path / "table" / f"index-{i}-{j}")
+            (at,) = paimon.write_deletion_vectors(path, {file.path: RowSet([i, 10 + j])}, bits=64 if i == 3 else 32)
+            record = {"_PARTITION": b"", "_BUCKET": min(i, 1)}
+            vectors.append(
+                DeletionVector(at.format, file.path, path, path, at.offset, at.size, 2, at.file_size, record)
+            )
+    table = Paimon(str(tmp_path / "table"), [replace(made.states[-1], vectors=tuple(vectors))])
+    plan = repair_plan(audit(table, orphans=False), table)
+    locations = write(plan, table, str(tmp_path / "new"))
+    assert [at.format for at in locations] == ["paimon32", "paimon32", "paimon32", "paimon64"]
+    assert [at.data_file for at in locations] == [file.path for file in table.snapshot().data_files]
+    assert len({at.path for at in locations}) == 3
+    assert locations[1].path == locations[2].path
+    for i, at in enumerate(locations):
+        assert paimon.read_deletion_vectors(at.path)[at.offset] == RowSet([i, 10, 11])
+
+
+def test_usage(tmp_path: Path) -> None:
+    table, other = make_table(tmp_path / "a"), make_table(tmp_path / "b")
+    second(table, tmp_path / "a")
+    found = audit(table)
+    with pytest.raises(UsageError, match="the audit is of"):
+        repair_plan(found, other)
+    plan = repair_plan(found, table)
+    with pytest.raises(UsageError, match="the plan is of"):
+        write(plan, other, str(tmp_path / "new"))
+    lance = FakeTable(table.location, table.states)
+    lance.kind = TableKind.LANCE
+    with pytest.raises(UsageError, match="by its own library"):
+        write(replace(plan, kind=TableKind.LANCE), lance, str(tmp_path / "new"))

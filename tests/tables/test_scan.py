@@ -1,0 +1,189 @@
+"""scan: what is deleted of each data file, sound vectors and others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, UsageError
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
+from dvcodec.tables.scan import DENSITY_PARTS, density, scan
+from tables.fake import FakeTable, changed, flip, make_table, write_vectors
+
+
+def test_all_files_in_order(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    found = scan(table, keep_rows=True)
+    assert (found.table, found.kind, found.info.id, found.lost, found.checks) == (str(tmp_path), table.kind, 2, (), ())
+    assert [Path(file.data_file.path).stem for file in found.files] == ["a", "b", "c", "d"]
+    assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
+    assert [file.rows for file in found.files] == [
+        RowSet([1, 2, 500]),
+        RowSet(range(1000)),
+        RowSet([0, 7, 999]),
+        RowSet(),
+    ]
+    assert [file.deleted_share for file in found.files] == [0.003, 1.0, 0.003, 0.0]
+    assert [file.fully_deleted for file in found.files] == [False, True, False, False]
+    assert [file.containers for file in found.files] == [
+        ContainerMix(arrays=1),
+        ContainerMix(runs=1),
+        ContainerMix(arrays=1),
+        ContainerMix(),
+    ]
+    sizes = {vector.data_file: vector.size for vector in table.snapshot().vectors}
+    assert [file.stored_bytes for file in found.files] == [sizes.get(file.data_file.path, 0) for file in found.files]
+    assert [file.vectors for file in found.files][3] == ()
+    assert [file.density.shape for file in found.files] == [(DENSITY_PARTS,)] * 4
+    assert [float(file.density.max()) for file in found.files][1::2] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_threads_change_nothing(threads: int, tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    found = scan(table, threads=threads)
+    assert all(file.rows is None for file in found.files)
+    assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
+    assert len(table.reads) == 3
+
+
+def test_states(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    assert [file.deleted for file in scan(table, 1).files] == [0, 0, 0, 0]
+    with pytest.raises(UsageError, match="no snapshot 7"):
+        scan(table, 7)
+    with pytest.raises(UsageError, match="threads must be 1 or more"):
+        scan(table, threads=0)
+
+
+def test_progress(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    scan(make_table(tmp_path), progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (3, 3)
+    assert told == sorted(told)
+
+
+def test_a_vector_that_is_not_sound_stops_nothing(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    bad = table.snapshot().vectors[0]
+    assert bad.offset is not None
+    assert bad.size is not None
+    flip(bad.location, bad.offset + bad.size - 6)
+    found = scan(table)
+    assert [file.deleted for file in found.files] == [0, 1000, 3, 0]
+    assert [vector for vector, _ in found.lost] == [bad]
+    assert [(check.name, check.subject) for check in found.checks] == [("crc", bad.where)]
+    assert len(found.files[0].errors) == 1
+    assert found.files[0].vectors == (bad,)
+    assert "CRC" in found.files[0].errors[0]
+
+
+def test_two_vectors_are_united(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    path = table.snapshot().data_files[0].path
+    changed(table, *write_vectors(tmp_path, "more", {path: RowSet([2, 3])}))
+    found = scan(table, keep_rows=True)
+    assert found.files[0].rows == RowSet([1, 2, 3, 500])
+    assert len(found.files[0].vectors) == 2
+    assert [check.name for check in found.checks] == ["different-vectors"]
+
+
+def test_vectors_of_other_files(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    changed(
+        table, *write_vectors(tmp_path, "more", {"/old/data/d.parquet": RowSet([2]), "/old/e.parquet": RowSet([2])})
+    )
+    found = scan(table)
+    assert [check.name for check in found.checks] == ["stale-path", "gone-data-file"]
+    assert found.checks[0].expected == table.snapshot().data_files[3].path
+    assert [vector.data_file for vector, _ in found.lost] == ["/old/data/d.parquet", "/old/e.parquet"]
+    assert sum(file.deleted for file in found.files) == 1006
+
+
+class Wide(FakeTable):
+    """Its last vectors name no data file: they are position deletes of all files."""
+
+    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        if vector.data_file is not None:
+            return super().read(vector, snapshot)
+        return tuple(
+            DeletedRows(file.path, RowSet([i])) for i, file in enumerate(snapshot.data_files) if i != vector.cardinality
+        )
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    last = made.states[-1]
+    wide = tuple(DeletionVector("position-deletes", None, f"w{i}", f"w{i}", None, 300, i) for i in range(2))
+    vectors = (*wide, *last.vectors) if first else (*last.vectors, *wide)
+    table = Wide(str(tmp_path), [made.states[0], replace(last, vectors=vectors)])
+    found = scan(table, keep_rows=True)
+    assert found.checks == ()
+    assert [file.rows for file in found.files] == [
+        RowSet([0, 1, 2, 500]),
+        RowSet(range(1000)),
+        RowSet([0, 2, 7, 999]),
+        RowSet([3]),
+    ]
+    assert [len(file.vectors) for file in found.files] == [2, 2, 3, 2]
+    assert found.files[3].stored_bytes == 200
+    assert found.files[3].containers == ContainerMix()
+
+
+def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
+    """What is held at a time is bounded by the tasks under way, not by the table."""
+    lock, alive, most = Lock(), set(), 0
+
+    class Held(RowSet):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, positions: list[int]) -> None:
+            super().__init__(positions)
+            nonlocal most
+            with lock:
+                alive.add(id(self))
+                most = max(most, len(alive))
+
+        def __del__(self) -> None:
+            with lock:
+                alive.discard(id(self))
+
+    class Many(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+            assert vector.data_file is not None
+            return (DeletedRows(vector.data_file, Held([1, 2])),)
+
+    made = make_table(tmp_path)
+    file = made.states[0].data_files[0]
+    files = tuple(replace(file, path=f"{i}") for i in range(2000))
+    vectors = tuple(DeletionVector("iceberg", f"{i}", "x", "x", 64 * i, 1 << 20, 2) for i in range(2000))
+    table = Many(str(tmp_path), [replace(made.states[0], data_files=files, vectors=vectors)])
+    assert sum(found.deleted for found in scan(table, threads=2).files) == 4000
+    assert most <= 4 * (2 * 2 + 2)
+
+
+@given(st.integers(0, 500), st.data())
+def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> None:
+    deleted = data.draw(st.sets(st.integers(0, rows + 10)))
+    found = density(RowSet(deleted), rows)
+    mask = np.array([row in deleted for row in range(rows)], bool)
+    expected = []
+    for part in range(DENSITY_PARTS if rows else 0):
+        start, stop = rows * part // DENSITY_PARTS, rows * (part + 1) // DENSITY_PARTS
+        expected.append(mask[start : max(stop, start + 1)].mean())
+    assert found.dtype == np.float32
+    assert found.tolist() == np.array(expected or [0] * DENSITY_PARTS, np.float32).tolist()
+
+
+def test_density_of_large_files() -> None:
+    half = density(RowSet.from_ranges([(0, 2**33)]), 2**34)
+    assert half.tolist() == [1.0] * 32 + [0.0] * 32
+    assert density(RowSet([1]), None).tolist() == []
