@@ -1,4 +1,4 @@
-"""Audit of an Iceberg table of 10,000 data files with vectors in 200 Puffin files. `python bench/table_audit.py [FILES]`.
+"""Audit of an Iceberg table: 10,000 data files with vectors in 200 Puffin files. `python bench/table_audit.py [FILES]`.
 
 The table is made with the crafter of the tests; its data files are one byte each, as an audit does not open them. The
 audit runs as a process of its own, so that its peak memory is told; imports count in that, but not in the time.

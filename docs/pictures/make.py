@@ -41,9 +41,10 @@ def report_page(folder: Path) -> None:
     page = folder / "report.html"
     report.write(page, replace(audit, findings=some_findings(audit)[:2]), min_ratio=0.9)
     with browser() as shown:
-        shown.open(page, width=1160, height=1400)
+        shown.open(page, width=1280, height=1520)
         shown.js("document.querySelectorAll('details').forEach((group) => group.removeAttribute('open'))")
         shown.js("document.getElementById('rewrite').remove()")
+        shown.js("document.querySelector('[data-key=partition] button').click()")
         (HERE / "report.png").write_bytes(shown.screenshot())
 
 

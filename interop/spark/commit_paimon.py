@@ -7,26 +7,25 @@ from collections import defaultdict
 from typing import Any
 
 from commit_rows import listed
-from common import COLUMNS, Place, rows
+from common import Place, rows
+from paimon_library import BASE, COLUMNS
 from paimon_tables import scan
-
-OPTIONS = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "parquet"}
 
 
 def create(place: Place, root: str, stop: int, bits: int, partition: str | None = None) -> str:
     """Make an append table, with a file of rows for each partition."""
-    options = OPTIONS | {"deletion-vectors.bitmap64": str(bits == 64).lower()}
+    options = BASE | {"deletion-vectors.bitmap64": str(bits == 64).lower()}
     lines = place.folder / "rows.jsonl"
     lines.write_text("\n".join(place.spark.sql(rows(0, stop, 1)).toJSON().collect()))
     library = place.jvm.dvcodec.interop.PaimonTables
-    library.create(root, partition, None, json.dumps(options))
+    library.create(root, json.dumps(COLUMNS), partition, "[]", json.dumps(options))
     library.write(root, str(lines), False)
     return root
 
 
 def delete(place: Place, root: str, where: str) -> None:
     """Let Paimon's classes delete rows, by the positions that Spark finds."""
-    _, files, _ = scan(place.jvm, root, cardinalities=True)
+    files, _ = scan(place.jvm, root, None, cardinalities=True)
     stored = place.spark.read.parquet(*(file.path for file in files)).where(where)
     positions = defaultdict(list)
     for row in stored.select("_metadata.file_name", "_metadata.row_index").collect():
@@ -36,10 +35,9 @@ def delete(place: Place, root: str, where: str) -> None:
 
 def read(place: Place, root: str) -> list[list[Any]]:
     """Return what Paimon's scan returns."""
-    version, _, _ = scan(place.jvm, root, cardinalities=True)
     lines = place.folder / "rows.jsonl"
-    place.jvm.dvcodec.interop.PaimonTables.read(root, version, str(lines))
-    return listed(place.spark.read.schema(COLUMNS).json(str(lines)))
+    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, None, str(lines))
+    return listed(place.spark.read.schema(columns).json(str(lines)))
 
 
 def change(place: Place, root: str, entries: list[dict[str, Any]]) -> list[str]:

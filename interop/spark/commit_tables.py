@@ -2,8 +2,8 @@
 
     commit_tables.py FOLDER
 
-Takes commands as lines of JSON, ``{"op": NAME, ...arguments}``, and answers each with a line of JSON; see the README
-beside this file. Nothing here writes a deletion vector: the engines do where they are asked to delete rows.
+Takes commands as lines of JSON, ``{"op": NAME, ...arguments}``, and answers each with a line, ``{"result": VALUE}`` or
+``{"error": TEXT}``. Nothing here writes a deletion vector: the engines do, where they are asked to delete rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def main(folder: Path) -> None:
         for line in sys.stdin:
             command = json.loads(line)
             engine, _, name = command.pop("op").partition("-")
-            answer = ENGINES[engine][name](place, **command)
+            try:
+                answer = {"result": ENGINES[engine][name](place, **command)}
+            except Exception as err:  # noqa: BLE001  (whatever an engine says: the next command has its turn)
+                answer = {"error": f"{type(err).__name__}: {err}"}
             print(json.dumps(answer), file=answers, flush=True)
         place.spark.stop()
 

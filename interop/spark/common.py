@@ -63,10 +63,12 @@ class DataFile:
     Attributes:
         path: where it lies on this machine.
         rows: how many rows it has physically, as the engine recorded it.
+        is_read: False if the engine's own reads leave the file out, whatever is in it.
     """
 
     path: str
     rows: int
+    is_read: bool = True
 
 
 @dataclass

@@ -156,9 +156,10 @@ class _Table:
         self.library.write(self.root, str(lines), delete)
 
     def delete(self, predicate: str) -> None:
+        """Delete rows by a condition on id and part."""
         found = defaultdict(list)
         files, _ = scan(self.jvm, self.root, None, cardinalities=True)
-        stored = self._place.spark.read.option("mergeSchema", "true").parquet(*(file.path for file in files))
+        stored = self._place.spark.read.schema("id BIGINT, part STRING").parquet(*(file.path for file in files))
         for row in stored.where(predicate).select("_metadata.file_name", "_metadata.row_index").collect():
             found[row.file_name].append(row.row_index)
         self.library.delete(self.root, json.dumps(found))

@@ -76,18 +76,21 @@ def describe(jvm: Any, root: str, snapshot: Callable[[int], Snapshot]) -> list[S
 
 
 def scan(jvm: Any, root: str, version: int | None, *, cardinalities: bool) -> tuple[list[DataFile], list[Vector]]:
-    """Return the data files that Paimon would read of a snapshot (None = the latest), and their vectors.
+    """Return the data files of a snapshot (None = the latest), and their vectors.
 
     Before 1.0 no cardinalities are recorded.
     """
     table = _open(jvm, root)
     version = table.snapshotManager().latestSnapshotId() if version is None else version
+    then = table.copy(_options(jvm, {"scan.snapshot-id": str(version)}))
+    splits = then.newScan().plan().splits()
+    planned = {meta.fileName() for split in splits for meta in split.dataFiles()}
     files, vectors = [], []
     for split in table.newSnapshotReader().withSnapshot(version).read().dataSplits():
         deletions = split.deletionFiles().orElse(None) or [None] * split.dataFiles().size()
         for meta, deletion in zip(split.dataFiles(), deletions, strict=True):
             path = f"{local(split.bucketPath())}/{meta.fileName()}"
-            files.append(DataFile(path, meta.rowCount()))
+            files.append(DataFile(path, meta.rowCount(), meta.fileName() in planned))
             if deletion is not None:
                 container, offset, length = local(deletion.path()), deletion.offset(), deletion.length()
                 cardinality = deletion.cardinality() if cardinalities else None
@@ -98,3 +101,10 @@ def scan(jvm: Any, root: str, version: int | None, *, cardinalities: bool) -> tu
 def _open(jvm: Any, root: str) -> Any:
     paimon = jvm.org.apache.paimon
     return paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))
+
+
+def _options(jvm: Any, options: dict[str, str]) -> Any:
+    found = jvm.java.util.HashMap()
+    for key, value in options.items():
+        found.put(key, value)
+    return found

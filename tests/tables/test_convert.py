@@ -260,6 +260,25 @@ def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> Non
     assert {vector.how for vector in done.vectors} == {How.COPIED}
 
 
+@pytest.mark.interop
+def test_delta_rs_reads_the_actions(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    table = make_table(tmp_path)
+    done = convert_table(table, "delta", str(tmp_path / "out" / "deep"))
+    delta_table(tmp_path, {f"data/{name}.parquet": None for name in "abcd"})
+    actions = [{kind: line[kind]} for line in lines(done).values() for kind in ("remove", "add")]
+    text = "".join(json.dumps(action) + "\n" for action in actions)
+    (tmp_path / "_delta_log" / f"{1:020}.json").write_text(text)
+    read = pa.table(deltalake.DeltaTable(str(tmp_path)).deletion_vectors().read_all()).to_pylist()
+    found = {Path(unquote(row["filepath"])).stem: RowSet.from_mask(row["selection_vector"]) for row in read}
+    everything = RowSet(range(1000))
+    assert {name: everything - kept for name, kept in found.items()} == {
+        "a": RowSet([1, 2, 500]),
+        "b": everything,
+        "c": RowSet([0, 7, 999]),
+    }
+
+
 def test_delta_descriptors_may_point_into_puffin_files(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     done = convert_table(table, "delta", str(tmp_path / "out"), reference_in_place=True)

@@ -14,7 +14,7 @@ from dvcodec.tables.model import TableKind
 from dvcodec.tables.scan import Scan
 from dvcodec.tables.stats import RewriteCandidate, Totals
 
-__all__ = ["KINDS", "findings", "head", "name_of", "rewrite", "summary"]
+__all__ = ["KINDS", "findings", "head", "large", "name_of", "rewrite", "summary"]
 
 FINDINGS_SHOWN = 200
 """Findings of one severity that are listed; `dvcodec audit --json` has them all."""
@@ -83,7 +83,7 @@ def summary(audit: Audit, sums: Totals) -> Html:
     told = NOTHING if share is None else f"{share_text(share)} of all rows"
     per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
     unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
-    rows = f"{number(sums.rows - sums.deleted)} live"
+    rows = f"{large(sums.rows - sums.deleted)} live"
     if unknown:
         rows = f"not told of {counted(unknown, 'file')}"
     cards = (
@@ -92,12 +92,24 @@ def summary(audit: Audit, sums: Totals) -> Html:
             number(sums.data_files),
             f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted",
         ),
-        _card("Rows", number(sums.rows), rows),
-        _card("Deleted rows", number(sums.deleted), told, picture=share_bar(share, told)),
+        _card("Rows", large(sums.rows), rows, title=number(sums.rows)),
+        _card("Deleted rows", large(sums.deleted), told, title=number(sums.deleted), picture=share_bar(share, told)),
         _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
         _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
     )
     return tag("section", _verdict(audit), tag("div", *cards, class_="cards"), id="summary", aria_label="Summary")
+
+
+def large(count: int) -> str:
+    """Return a count as it fits a card: all digits up to a billion, then three.
+
+    >>> large(999_999_999), large(1_234_567_890), large(5 * 10**12)
+    ('999,999,999', '1.23 billion', '5 trillion')
+    """
+    for unit, word in ((10**12, "trillion"), (10**9, "billion")):
+        if count >= unit:
+            return f"{float(f'{count / unit:.3g}'):,.4g} {word}"
+    return number(count)
 
 
 def _card(heading: str, figure: str, more: str, *, title: str | None = None, picture: Html | None = None) -> Html:

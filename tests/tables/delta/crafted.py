@@ -189,7 +189,7 @@ class Crafted:
                 for file in sidecars
             ]
             files = []
-        name = f"{stem}.{uuid.uuid4()}.{form.split()[0]}"
+        name = f"{stem}.{uuid.uuid4()}.{form.partition(' ')[0]}"
         if name.endswith(".json"):
             (self.log / name).write_text("\n".join(json.dumps(action) for action in head + files))
             return [self.log / name, *sidecars]
@@ -250,8 +250,8 @@ CHECKPOINT = pa.schema(
 def craft_table(folder: Path, *, partitioned: bool = False) -> Crafted:
     """Make a table of five versions, each file of `ROWS` rows in row groups of 40.
 
-    Version 0 creates it, 1 adds three files, 2 deletes rows of two of them (one vector file), 3 deletes more of the first
-    (its vector is replaced), 4 removes the third and adds a fourth.
+    Version 0 creates it, 1 adds three files, 2 deletes rows of two of them (one vector file), 3 more of the
+    first (its vector is replaced), 4 removes the third and adds a fourth.
 
     Args:
         folder: where; it need not exist.

@@ -102,7 +102,7 @@ def test_names() -> None:
         f"{1:020}.{UUID}.json",
         "_sidecars",
         "_staged_commits",
-        "٠" * 20 + ".json",
+        "\N{ARABIC-INDIC DIGIT ZERO}" * 20 + ".json",
     }
     assert log_of(*kept, *other).names == kept
 

@@ -121,7 +121,7 @@ def test_what_is_no_column(wrong: dict[str, Any]) -> None:
 
 
 def test_partition_columns_have_to_be_columns() -> None:
-    with pytest.raises(NotCanonical, match="partitionColumns: .*'b'"):
+    with pytest.raises(NotCanonical, match=r"partitionColumns: .*'b'"):
         parse(field("long"), partitions=("b",))
 
 

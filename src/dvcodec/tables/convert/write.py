@@ -109,8 +109,9 @@ def convert_table(
         folder: path or URL; made if it is not there. Nothing in it is replaced.
         snapshot_id: which state; None = the current one.
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
-            asks for. None: for Iceberg yes, for Delta no, as delta-kernel-rs reads vectors from Delta's own files
-            alone. Paimon's cannot.
+            asks for. Java engines read them there by offset and size. Readers that open the container first do not:
+            pyiceberg and iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: for Iceberg yes, for
+            Delta no. Paimon's are always written anew.
         root: folder of the target's table (Delta records paths from there); None = the source table's.
         progress: called with the number of vectors read and of all, after each.
 

@@ -122,11 +122,13 @@ class DeltaTable(Table):
         if descriptor.is_inline:
             text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
             found = read_inline(text, size, cardinality=descriptor.cardinality, source=vector.where)
+            stats = describe(found, row_count=rows, size=size)
         else:
             with open_source(vector.location) as source:
                 cursor = frame_at(source, descriptor)
             found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
-        return (DeletedRows(vector.data_file, found.load(), describe(found, row_count=rows)),)
+            stats = describe(found, row_count=rows)
+        return (DeletedRows(vector.data_file, found.load(), stats),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a vector file frame by frame; what superseded vectors hold is not looked at.

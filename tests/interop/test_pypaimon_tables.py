@@ -1,0 +1,43 @@
+"""Whole tables by pypaimon: what is found in their folder is what pypaimon scans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.tables import Table, open_table
+from interop.driver import PyPaimon
+
+pytestmark = pytest.mark.interop
+
+FILES = [4000, 1500, 10]
+DELETES = [[3, 4, 500, 777], [100, 101, 102, 4003, 5499], list(range(1000, 2000))]
+
+
+def live_ids(table: Table, number: int | None) -> list[int]:
+    snapshot = table.snapshot(number)
+    deleted = {found.data_file: found.rows for vector in snapshot.vectors for found in table.read(vector, snapshot)}
+    ids: list[int] = []
+    for file in snapshot.data_files:
+        for part in table.physical_rows(file, snapshot, columns=["id"]):
+            end = part.start + part.batch.num_rows
+            ids += part.batch.filter(deleted.get(file.path, RowSet()).arrow_mask(part.start, end, keep=True))[
+                "id"
+            ].to_pylist()
+    return sorted(ids)
+
+
+def test_live_rows_are_what_pypaimon_scans(pypaimon: PyPaimon, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"files": FILES, "deletes": DELETES}))
+    made = json.loads(pypaimon.run("table-write", tmp_path / "warehouse", spec))
+    table = open_table(made["table"])
+    assert live_ids(table, None) == json.loads(pypaimon.run("table-scan", tmp_path / "warehouse"))
+    assert table.referenced() == {file.location for file in table.stored_files()}
+    expected = set(range(sum(FILES)))
+    for info, gone in zip(table.snapshots()[len(FILES) :], DELETES, strict=True):
+        expected -= set(gone)
+        assert live_ids(table, info.id) == sorted(expected)

@@ -1,0 +1,138 @@
+"""Tables that deltalake writes, read here; and tables made by hand, read there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+
+from dvcodec.tables.delta import DeltaTable
+from dvcodec.tables.delta import open as open_delta
+from tables.delta.crafted import craft_table
+from tables.delta.test_real import as_set, live_rows
+
+deltalake = pytest.importorskip("deltalake")
+pytestmark = pytest.mark.interop
+
+UTC = dt.timezone.utc
+EVERYTHING = pa.schema(
+    [
+        ("long", pa.int64()),
+        ("integer", pa.int32()),
+        ("short", pa.int16()),
+        ("byte", pa.int8()),
+        ("float", pa.float32()),
+        ("double", pa.float64()),
+        ("flag", pa.bool_()),
+        ("text", pa.string()),
+        ("bytes", pa.binary()),
+        ("day", pa.date32()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("local", pa.timestamp("us")),
+        ("price", pa.decimal128(10, 2)),
+        ("list", pa.list_(pa.struct([("x", pa.int32())]))),
+        ("map", pa.map_(pa.string(), pa.list_(pa.int64()))),
+    ]
+)
+PARTITIONS = ("long", "byte", "flag", "text", "day", "time", "local", "price", "double")
+
+
+def rows(start: int, count: int = 20) -> pa.Table:
+    zone, base = dt.datetime(2020, 2, 29, 23, 59, tzinfo=UTC), dt.datetime(2020, 2, 29, 23, 59)  # noqa: DTZ001
+    made: list[dict[str, Any] | None] = [
+        {
+            "long": i % 3,
+            "integer": i,
+            "short": -i,
+            "byte": i % 2,
+            "float": i / 4,
+            "double": (i % 4) / 3,
+            "flag": i % 2 == 0,
+            "text": f"a b%{i % 3}/ż",
+            "bytes": bytes([i % 256]),
+            "day": dt.date(1900, 1, 1) + dt.timedelta(days=i % 2),
+            "time": zone + dt.timedelta(microseconds=i % 3),
+            "local": base + dt.timedelta(hours=i % 2),
+            "price": Decimal(i % 3) / 4,
+            "list": [{"x": i}, None],
+            "map": [("k", [i]), ("n", None)],
+        }
+        for i in range(start, start + count)
+    ]
+    nothing = dict.fromkeys(EVERYTHING.names)
+    return pa.Table.from_pylist([*made, nothing], EVERYTHING)
+
+
+def compare(root: Path) -> DeltaTable:
+    """Compare every version: data files, rows, and the rows that vectors leave."""
+    table = open_delta(str(root))
+    infos = table.snapshots()
+    assert infos[-1].id == deltalake.DeltaTable(str(root)).version()
+    for info in infos:
+        theirs = deltalake.DeltaTable(str(root), version=info.id)
+        snapshot = table.snapshot(info.id)
+        adds = pa.table(theirs.get_add_actions(flatten=True)).to_pylist()
+        assert sorted((file.path, file.size, file.physical_rows) for file in snapshot.data_files) == sorted(
+            (unquote(add["path"]), add["size_bytes"], add["num_records"]) for add in adds
+        )
+        found = live_rows(table, snapshot)
+        query = deltalake.QueryBuilder().register("t", theirs).execute("select * from t").read_all()
+        assert as_set(found) == as_set(pa.table(query).select(found.schema.names).cast(found.schema))
+    return table
+
+
+@pytest.mark.parametrize("by", [None, *PARTITIONS])
+def test_types_and_partitions(tmp_path: Path, by: str | None) -> None:
+    root = str(tmp_path / "a b")
+    for start in (0, 20):
+        deltalake.write_deltalake(root, rows(start), mode="append", partition_by=None if by is None else [by])
+    table = compare(Path(root))
+    assert table.schema(table.snapshot()).equals(EVERYTHING)
+
+
+def test_history(tmp_path: Path) -> None:
+    """Deletes, schema evolution, checkpoints and the cleanup of old commits."""
+    root = str(tmp_path / "t")
+    deltalake.write_deltalake(root, pa.table({"a": [1, 2, 3], "p": ["x", "y", "x"]}), partition_by=["p"])
+    table = deltalake.DeltaTable(root)
+    table.delete("a = 2")
+    more = pa.table({"a": [4], "p": ["x"], "new": [1.5]})
+    deltalake.write_deltalake(root, more, mode="append", schema_mode="merge")
+    table = deltalake.DeltaTable(root)
+    table.create_checkpoint()
+    table.optimize.compact()
+    deltalake.write_deltalake(root, pa.table({"a": [5], "p": ["z"], "new": [None]}, more.schema), mode="append")
+    found = compare(tmp_path / "t")
+    versions = [info.id for info in found.snapshots()]
+    assert {info.operation for info in found.snapshots()} >= {"WRITE", "DELETE", "OPTIMIZE"}
+    stored = {file.location for file in found.stored_files()}
+    assert found.referenced() == stored
+    for version in range(2):
+        (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
+    assert [info.id for info in compare(tmp_path / "t").snapshots()] == versions[2:]
+
+
+@pytest.mark.parametrize("form", [None, "classic", "parts", "json", "parquet", "json alone", "parquet alone"])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_tables_made_by_hand(tmp_path: Path, form: str | None, partitioned: bool) -> None:
+    crafted = craft_table(tmp_path / "t", partitioned=partitioned)
+    if form is not None:
+        crafted.features = ("deletionVectors", "v2Checkpoint")
+        crafted.checkpoint(form)
+    table = open_delta(str(crafted.root))
+    theirs = deltalake.DeltaTable(str(crafted.root))
+    kept = {entry["filepath"]: entry["selection_vector"] for entry in pa.table(theirs.deletion_vectors()).to_pylist()}
+    snapshot = table.snapshot()
+    assert len(kept) == len(snapshot.vectors) == 2
+    for vector in snapshot.vectors:
+        (found,) = table.read(vector, snapshot)
+        (mask,) = [mask for path, mask in kept.items() if path.endswith(found.data_file.rpartition("/")[2])]
+        assert [at for at, keep in enumerate(mask) if not keep] == list(found.rows)
+    query = deltalake.QueryBuilder().register("t", theirs).execute("select * from t").read_all()
+    rows = live_rows(table, snapshot)
+    assert as_set(rows) == as_set(pa.table(query).select(rows.schema.names).cast(rows.schema))

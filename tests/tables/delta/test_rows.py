@@ -1,0 +1,101 @@
+"""Data files in the columns of the table, by physical position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.delta.rows import read_rows
+from dvcodec.tables.delta.schema import Column
+
+A, B = (Column(name, name, None, True, pa.int64()) for name in "ab")
+
+
+def read(
+    file: Path, columns: Sequence[Column], values: Mapping[str, str | None] | None = None, batch_rows: int = 1 << 16
+) -> list[tuple[int, list[dict[str, object]]]]:
+    found = read_rows(str(file), columns, values or {}, frozenset(values or {}), batch_rows)
+    return [(rows.start, rows.batch.to_pylist()) for rows in found]
+
+
+def write(file: Path, **columns: pa.Array | list[object]) -> Path:
+    pq.write_table(pa.table(columns), file, row_group_size=3)
+    return file
+
+
+def test_positions(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", a=pa.array(range(7), pa.int32()), other=["x"] * 7)
+    assert read(file, [A], batch_rows=2) == [
+        (0, [{"a": 0}, {"a": 1}]),
+        (2, [{"a": 2}]),
+        (3, [{"a": 3}, {"a": 4}]),
+        (5, [{"a": 5}]),
+        (6, [{"a": 6}]),
+    ]
+
+
+def test_partition_columns_are_taken_from_the_log(tmp_path: Path) -> None:
+    """Delta 4 writes them into the files too."""
+    file = write(tmp_path / "f", a=[1, 2], b=[8, 8])
+    assert read(file, [B, A], {"b": "9"}) == [(0, [{"b": 9, "a": 1}, {"b": 9, "a": 2}])]
+    file = write(tmp_path / "g", a=[1])
+    assert read(file, [A, B], {"b": None}) == [(0, [{"a": 1, "b": None}])]
+    assert read(file, [B], {"b": "9"}) == [(0, [{"b": 9}])]
+
+
+def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", a=[1, 2])
+    new = Column("new", "new", None, True, pa.list_(pa.string()))
+    assert read(file, [new, A]) == [(0, [{"new": None, "a": 1}, {"new": None, "a": 2}])]
+    assert read(file, [new]) == [(0, [{"new": None}, {"new": None}])]
+    required = Column("required", "required", None, False, pa.int64())
+    with pytest.raises(NotCanonical, match="column required: expected no nulls, found 2 from row 0 on"):
+        read(file, [required])
+
+
+def test_no_columns(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", a=[1, 2, 3, 4])
+    assert [(rows.start, rows.batch.num_rows) for rows in read_rows(str(file), [], {}, frozenset(), 2)] == [
+        (0, 2),
+        (2, 1),
+        (3, 1),
+    ]
+
+
+def test_names_with_dots(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    pq.write_table(pa.table({"a.b": [1], "a": [{"b": 2}], "b": [3]}), file)
+    dotted = Column("a.b", "a.b", None, True, pa.int64())
+    assert read(file, [dotted, B]) == [(0, [{"a.b": 1, "b": 3}])]
+
+
+def test_renamed_columns(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", **{"col-1": [1], "a": [2]})
+    assert read(file, [Column("a", "col-1", None, True, pa.int64())]) == [(0, [{"a": 1}])]
+
+
+def test_columns_by_id(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("x", pa.int64(), metadata={b"PARQUET:field_id": b"4"}), pa.field("a", pa.int64())])
+    file = tmp_path / "f"
+    pq.write_table(pa.table({"x": [1], "a": [2]}, schema=schema), file)
+    columns = [Column("a", "col-4", 4, True, pa.int64()), Column("b", "col-5", 5, True, pa.int64())]
+    assert read(file, columns) == [(0, [{"a": 1, "b": None}])]
+    without = write(tmp_path / "g", a=[1])
+    with pytest.raises(NotCanonical, match="field ids of columns: expected some, found none"):
+        read(without, columns)
+
+
+def test_what_does_not_fit(tmp_path: Path) -> None:
+    file = write(tmp_path / "f", a=["1"])
+    with pytest.raises(Unsupported, match=f"{file}: column a: expected int64, found string"):
+        read(file, [A])
+    file.write_bytes(b"PAR1")
+    with pytest.raises(NotCanonical, match=str(file)):
+        read(file, [A])
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "none", [A])

@@ -1,0 +1,423 @@
+"""Delta tables through the model: snapshots, vectors, containers, references and rows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dvcodec import RowSet, delta
+from dvcodec.core.errors import (
+    BadMagic,
+    CardinalityMismatch,
+    ChecksumMismatch,
+    NotCanonical,
+    Truncated,
+    Unsupported,
+    UsageError,
+)
+from dvcodec.core.report import Status
+from dvcodec.tables import Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables.delta import DeltaTable
+from dvcodec.tables.delta import open as open_delta
+from tables.delta.crafted import FIELDS, ROWS, TIME, Crafted, craft_table, rows_from
+
+FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
+MAPPED: list[dict[str, Any]] = [
+    {**field, "metadata": {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}}
+    for number, field in enumerate([*FIELDS, {"name": "part", "type": "integer", "nullable": True}], 1)
+]
+
+
+def opened(table: Crafted) -> DeltaTable:
+    return open_delta(str(table.root))
+
+
+def deleted(table: DeltaTable, snapshot: Snapshot) -> dict[str, RowSet]:
+    """The deleted rows by data file; every data file of the snapshot is there."""
+    rows = {file.path: RowSet() for file in snapshot.data_files}
+    for vector in snapshot.vectors:
+        for found in table.read(vector, snapshot):
+            rows[found.data_file] |= found.rows
+    return rows
+
+
+def all_rows(table: DeltaTable, snapshot: Snapshot, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    return [
+        row
+        for file in snapshot.data_files
+        for rows in table.physical_rows(file, snapshot, columns=columns)
+        for row in rows.batch.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("folder", ["table", "a b%20#ż"])
+def test_every_version(tmp_path: Path, folder: str, partitioned: bool) -> None:
+    crafted = craft_table(tmp_path / folder, partitioned=partitioned)
+    table = opened(crafted)
+    assert [info.id for info in table.snapshots()] == [0, 1, 2, 3, 4]
+    for version, truth in enumerate(crafted.truth):
+        snapshot = table.snapshot(version)
+        assert deleted(table, snapshot) == truth
+        assert snapshot.info == table.snapshots()[version]
+    assert table.snapshot() == table.snapshot(4)
+
+
+def test_infos(tmp_path: Path) -> None:
+    infos = opened(craft_table(tmp_path / "t")).snapshots()
+    assert infos[0] == SnapshotInfo(0, TIME, "CREATE TABLE", None)
+    assert infos[4] == SnapshotInfo(4, TIME + 4000, "MERGE", 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("parsed_stats", [False, True])
+def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_stats: bool) -> None:
+    crafted = craft_table(tmp_path / "t", partitioned=True)
+    before = opened(crafted).snapshot()
+    crafted.checkpoint(form, parsed_stats=parsed_stats)
+    for version in range(4):
+        crafted.commit_file(version).unlink()
+    table = opened(crafted)
+    assert [info.id for info in table.snapshots()] == [4]
+    after = table.snapshot()
+    assert after.info == before.info
+    assert set(after.data_files) == set(before.data_files)
+    assert set(after.vectors) == set(before.vectors)
+    path = crafted.write_file("later.parquet", rows_from(400), {"part": "x"})
+    crafted.commit({"add": path})
+    assert deleted(opened(crafted), opened(crafted).snapshot()) == crafted.truth[5]
+    with pytest.raises(UsageError, match="no version 3"):
+        table.snapshot(3)
+
+
+def test_a_wrong_hint_is_no_error(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):
+        (crafted.log / "_last_checkpoint").write_text(hint)
+        assert opened(crafted).snapshot().info.id == 4
+
+
+def test_versions_in_any_order(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    table = opened(crafted)
+    for version in (3, 1, 4, 4, 0, 2):
+        assert deleted(table, table.snapshot(version)) == crafted.truth[version]
+
+
+def test_data_files(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t", partitioned=True)
+    first, second, third = opened(crafted).snapshot(1).data_files
+    assert first.path == "part=two words/part-0.parquet"
+    assert first.location == str(crafted.root / first.path)
+    assert first.physical_rows == ROWS
+    assert first.size == Path(first.location).stat().st_size
+    assert first.record["path"] == "part=two%20words/part-0.parquet"
+    partitions = [file.partition for file in (first, second, third)]
+    assert partitions == ["part=two words", "part=50% #1", "part=__HIVE_DEFAULT_PARTITION__"]
+
+
+def test_vectors(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    crafted.delete({"part-3.parquet": RowSet([1])}, prefix="ab")
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    # The first file's vector was replaced after the second's: the newest action stands last.
+    second, first, last = snapshot.vectors
+    assert [vector.data_file for vector in snapshot.vectors] == ["part-1.parquet", "part-0.parquet", "part-3.parquet"]
+    assert first.offset == 1
+    assert first.size == first.record["sizeInBytes"] + 8
+    assert (second.format, second.cardinality, second.record["numRecords"]) == ("delta", 3, ROWS)
+    assert last.path.startswith("ab/deletion_vector_")
+    assert last.location == str(crafted.root / last.path)
+    (found,) = table.read(second, snapshot)
+    assert (found.data_file, found.rows) == ("part-1.parquet", RowSet([0, 50, 99]))
+    assert found.stats is not None
+    assert (found.stats.size, found.stats.max, found.stats.row_count) == (second.size, 99, ROWS)
+    assert second.to_location().offset == second.offset
+
+
+def test_inline_vectors(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    rows = RowSet([3, 4, 7, 11, 18, 29])
+    inline = json.loads(delta.encode_inline(rows).to_json())
+    empty = json.loads(delta.EMPTY.to_json())
+    crafted.commit(*crafted.replaced("part-0.parquet", inline), *crafted.replaced("part-3.parquet", empty))
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    by_file = {vector.data_file: vector for vector in snapshot.vectors}
+    vector, none = by_file["part-0.parquet"], by_file["part-3.parquet"]
+    assert (vector.path, vector.location, vector.offset, vector.size) == ("", "", None, 44)
+    (found,) = table.read(vector, snapshot)
+    assert found.rows == rows
+    assert found.stats is not None
+    assert found.stats.size == 44
+    (found,) = table.read(none, snapshot)
+    assert found.rows == RowSet()
+    assert found.stats is not None
+    assert (found.stats.size, found.stats.row_count) == (0, ROWS)
+    wrong = replace(vector, record={**vector.record, "cardinality": 5})
+    with pytest.raises(CardinalityMismatch):
+        table.read(wrong, snapshot)
+
+
+def test_absolute_paths(tmp_path: Path) -> None:
+    """A shallow clone: its data files, and at first its vectors, are those of another table."""
+    source = craft_table(tmp_path / "so urce")
+    clone = Crafted(tmp_path / "clone")
+    clone.create()
+    adds = []
+    for add in source.live.values():
+        copied = {**add, "path": f"file:{source.root}/{add['path']}".replace(" ", "%20")}
+        if "deletionVector" in add:
+            named = delta.Descriptor.from_json(add["deletionVector"]).path(str(source.root))
+            url = f"file://{named}".replace(" ", "%20")
+            copied["deletionVector"] = {**add["deletionVector"], "storageType": "p", "pathOrInlineDv": url}
+        adds.append({"add": copied})
+    clone.commit(*adds, operation="CLONE")
+    table = opened(clone)
+    snapshot = table.snapshot()
+    expected = {f"file:{source.root}/{path}": rows for path, rows in source.truth[4].items()}
+    assert deleted(table, snapshot) == expected
+    assert len(all_rows(table, snapshot)) == 3 * ROWS
+    assert {str(source.root / "part-0.parquet"), snapshot.vectors[0].location} <= table.referenced()
+
+
+def test_a_moved_table(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "old", partitioned=True)
+    shutil.move(crafted.root, tmp_path / "new")
+    table = open_delta(str(tmp_path / "new"))
+    assert deleted(table, table.snapshot()) == crafted.truth[4]
+
+
+def test_two_vectors_for_a_data_file_are_both_listed(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    descriptor = crafted.write_vectors({"part-0.parquet": RowSet([5])})["part-0.parquet"]
+    crafted.commit(crafted.replaced("part-0.parquet", descriptor)[1])
+    snapshot = opened(crafted).snapshot()
+    assert [file.path for file in snapshot.data_files].count("part-0.parquet") == 1
+    assert [vector.data_file for vector in snapshot.vectors].count("part-0.parquet") == 2
+
+
+@pytest.mark.parametrize("again", ["part-0.parquet", "part-3.parquet"])
+def test_a_data_file_with_a_vector_and_without(tmp_path: Path, again: str) -> None:
+    crafted = craft_table(tmp_path / "t")
+    descriptor = crafted.write_vectors({again: RowSet([5])})[again] if again == "part-3.parquet" else None
+    crafted.commit(crafted.replaced(again, descriptor)[1])
+    with pytest.raises(NotCanonical, match=f"expected one live action, found two for '{again}'"):
+        opened(crafted).snapshot()
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "error"),
+    [
+        (10, None, Truncated),
+        (0, b"\0\0\0\1", NotCanonical),
+        (4, b"\xff", ChecksumMismatch),
+        (20, b"\7", ChecksumMismatch),
+    ],
+)
+def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, error: type[Exception]) -> None:
+    table = opened(craft_table(tmp_path / "t"))
+    snapshot = table.snapshot(2)
+    vector = snapshot.vectors[-1]
+    file = Path(vector.location)
+    assert vector.offset is not None
+    data, at = file.read_bytes(), vector.offset + place
+    file.write_bytes(data[:at] if content is None else data[:at] + content + data[at + len(content) :])
+    with pytest.raises(error) as info:
+        table.read(vector, snapshot)
+    assert str(file) in str(info.value)
+
+
+def test_a_vector_of_another_cardinality(tmp_path: Path) -> None:
+    table = opened(craft_table(tmp_path / "t"))
+    snapshot = table.snapshot()
+    vector = snapshot.vectors[0]
+    with pytest.raises(CardinalityMismatch, match="expected 4"):
+        table.read(replace(vector, record={**vector.record, "cardinality": 4}), snapshot)
+
+
+def test_a_descriptor_without_offset(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    descriptor = crafted.write_vectors({"part-3.parquet": RowSet([5])})["part-3.parquet"]
+    del descriptor["offset"]
+    crafted.commit(*crafted.replaced("part-3.parquet", descriptor))
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    vector = snapshot.vectors[-1]
+    assert vector.offset is None
+    assert table.read(vector, snapshot)[0].rows == RowSet([5])
+    assert [check.status for check in table.check_container(vector.location, [vector])] == [Status.PASS]
+
+
+def test_containers(tmp_path: Path) -> None:
+    table = opened(craft_table(tmp_path / "t"))
+    first, second = table.snapshot(2).vectors
+    assert first.location == second.location
+    assert first.size is not None
+    assert second.size is not None
+    checks = list(table.check_container(first.location, [first, second]))
+    assert [(check.name, check.status, check.offset) for check in checks] == [
+        ("frame", Status.PASS, first.offset),
+        ("frame", Status.PASS, second.offset),
+    ]
+    wrong = [replace(first, offset=2), replace(second, size=second.size - 1)]
+    checks = list(table.check_container(first.location, wrong))
+    assert [(check.status, check.expected, check.actual) for check in checks] == [
+        (Status.FAIL, f"one of {first.size} bytes (log)", "none"),
+        (Status.FAIL, f"one of {second.size - 1} bytes (log)", f"one of {second.size} bytes"),
+    ]
+    file = Path(first.location)
+    file.write_bytes(b"\2" + file.read_bytes()[1:])
+    with pytest.raises(BadMagic, match="version byte"):
+        list(table.check_container(first.location, [first]))
+
+
+def test_referenced_is_everything_but_orphans(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t", partitioned=True)
+    changed = crafted.write_file("_change_data/cdc-1.parquet", rows_from(0))
+    crafted.commit({"cdc": {**changed, "dataChange": False}})
+    for form in FORMS:
+        crafted.checkpoint(form)
+    (crafted.log / f"{5:020}.crc").write_text("{}")
+    (crafted.log / "_last_checkpoint").write_text("{}")
+    (crafted.log / f"{0:020}.{4:020}.compacted.json").write_text("")
+    table = opened(crafted)
+    stored = {file.location for file in table.stored_files()}
+    assert table.referenced() == stored
+    orphans = {str(crafted.log / "_sidecars" / "x.parquet"), str(crafted.root / "x.parquet")}
+    for orphan in orphans:
+        Path(orphan).write_text("")
+    assert {file.location for file in opened(crafted).stored_files()} - table.referenced() == orphans
+
+
+def test_what_versions_that_are_gone_needed_is_not_referenced(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    crafted.tombstones = crafted.tombstones[-1:]  # of the others the retention is over
+    crafted.checkpoint("json")
+    for version in range(5):
+        crafted.commit_file(version).unlink()
+    table = opened(crafted)
+    found = {Path(location).name for location in table.referenced()}
+    assert {"part-0.parquet", "part-1.parquet", "part-2.parquet", "part-3.parquet"} <= found
+    vectors = {Path(vector.location).name for vector in table.snapshot().vectors}
+    assert {name for name in found if name.endswith(".bin")} == vectors
+
+
+def test_rows(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t", partitioned=True)
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    fields = [pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("part", pa.string())]
+    assert table.schema(snapshot) == pa.schema(fields)
+    rows = all_rows(table, snapshot)
+    assert sorted(row["id"] for row in rows) == [*range(200), *range(300, 400)]
+    assert {row["id"]: row["part"] for row in rows}[350] == "zażółć"
+    parts = list(table.physical_rows(snapshot.data_files[0], snapshot, columns=["part", "id"], batch_rows=30))
+    assert [found.start for found in parts] == [0, 30, 40, 70, 80]
+    assert parts[0].batch.schema.names == ["part", "id"]
+    with pytest.raises(UsageError, match="no column 'nope': it has id, name, part"):
+        table.physical_rows(snapshot.data_files[0], snapshot, columns=["nope"])
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping(tmp_path: Path, mode: str) -> None:
+    crafted = Crafted(
+        tmp_path / "t",
+        features=("columnMapping", "deletionVectors"),
+        fields=MAPPED,
+        partition_columns=("part",),
+        configuration={"delta.columnMapping.mode": mode},
+    )
+    crafted.create()
+    schema = pa.schema(
+        [
+            pa.field("col-1", pa.int64(), metadata={b"PARQUET:field_id": b"1"}),
+            pa.field("col-2", pa.string(), metadata={b"PARQUET:field_id": b"2"}),
+        ]
+    )
+    crafted.commit(
+        {"add": crafted.write_file("x1/a", pa.table({"col-1": [1], "col-2": ["a"]}, schema), {"col-3": "7"})}
+    )
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].partition == "part=7"
+    assert all_rows(table, snapshot) == [{"id": 1, "name": "a", "part": 7}]
+
+
+def test_the_schema_of_each_version(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    crafted.fields = [{**FIELDS[0], "type": "decimal(20,0)"}, {**FIELDS[1], "name": "label"}]
+    crafted.commit({"metaData": crafted.metadata})
+    table = opened(crafted)
+    old, new = table.snapshot(4), table.snapshot(5)
+    assert table.schema(old).names == ["id", "name"]
+    assert table.schema(new).names == ["id", "label"]
+    assert all_rows(table, old)[0] == {"id": 100, "name": "row 100"}
+    assert all_rows(table, new)[0] == {"id": 100, "label": None}
+
+
+def test_hidden_columns_of_data_files(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    rows = (
+        rows_from(0, 1)
+        .append_column("_row-id-col-1", pa.array([5]))
+        .append_column("_change_type", pa.array(["insert"]))
+    )
+    crafted.commit({"add": crafted.write_file("more.parquet", rows)})
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    (found,) = table.physical_rows(snapshot.data_files[-1], snapshot)
+    assert found.batch.schema.names == ["id", "name"]
+
+
+def test_what_is_not_known(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    crafted.fields = [*FIELDS, {"name": "v", "type": "variant", "nullable": True, "metadata": {}}]
+    crafted.commit({"metaData": crafted.metadata})
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    with pytest.raises(Unsupported, match="'variant'"):
+        table.schema(snapshot)
+    assert len(all_rows(table, snapshot, ["id"])) == 3 * ROWS
+    crafted.commit({"metaData": {**crafted.metadata, "format": {"provider": "orc"}}})
+    table = opened(crafted)
+    snapshot = table.snapshot()
+    with pytest.raises(Unsupported, match=r"format\.provider: expected parquet, found orc"):
+        table.physical_rows(snapshot.data_files[0], snapshot, columns=["id"])
+    crafted.features = ("catalogManaged",)
+    crafted.commit({"protocol": crafted.protocol})
+    table = opened(crafted)
+    assert len(table.snapshots()) == 8
+    for ask in (table.snapshot, table.referenced):
+        with pytest.raises(Unsupported, match="catalogManaged"):
+            ask()
+    assert table.snapshot(6).info.id == 6
+
+
+def test_gaps(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    crafted.commit_file(2).unlink()
+    table = opened(crafted)
+    for ask in (table.snapshots, table.snapshot):
+        with pytest.raises(NotCanonical, match=f"expected {2:020}.json or a checkpoint, to rebuild version 4"):
+            ask()
+    assert table.snapshot(1).info.id == 1
+
+
+def test_opening(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t")
+    table = open_table(f"{crafted.root}/")
+    assert (table.kind, table.location) == (TableKind.DELTA, str(crafted.root))
+    with pytest.raises(UsageError, match="no Delta table"):
+        open_delta(str(tmp_path / "nowhere"))
+    (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "empty" / "_delta_log" / "x").touch()
+    with pytest.raises(NotCanonical, match="expected commits or a checkpoint"):
+        open_delta(str(tmp_path / "empty")).snapshots()
