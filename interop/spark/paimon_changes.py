@@ -63,8 +63,8 @@ def _changed(table: Session) -> None:
         "ADD COLUMN flag STRING FIRST",
     )
     table.run(
-        f"INSERT INTO {table} SELECT 'new', id, part, ratio, amount, at, clock, raw, day, point, tags, props, id * 10 "
-        f"FROM ({wide(80, 99, 1)})",
+        f"INSERT INTO {table} SELECT 'new', id, part, ratio, amount, at, clock, raw, day, "
+        f"struct(id AS x, ratio AS y), tags, props, id * 10 FROM ({wide(80, 99, 1)})",
         f"DELETE FROM {table} WHERE id % 5 = 2",
         f"DELETE FROM {table} WHERE id = 88",
     )
@@ -87,7 +87,7 @@ def _merged(table: Session) -> None:
         f"UPDATE {table} SET price = -1 WHERE id % 10 = 7",
     )
     table.call("compact")
-    table.call("expire_snapshots", "retain_max => 5", "retain_min => 1", "older_than => TIMESTAMP'2100-01-01 00:00:00'")
+    table.call("expire_snapshots", "retain_max => 5", "retain_min => 5", "older_than => TIMESTAMP'2100-01-01 00:00:00'")
 
 
 CHANGES = {

@@ -185,7 +185,7 @@ class _Table:
     def _live(self, version: int | None) -> str:
         lines = self._scratch()
         ddl = self.library.read(self.root, version, str(lines))
-        live = self._place.spark.read.schema(f"{ddl}, _file STRING, _pos BIGINT").json(str(lines))
+        live = self._place.spark.read.schema(f"{ddl}, _file STRING, _pos BIGINT").json(str(lines), mode="FAILFAST")
         return self._place.keep(live, "paimon-library", self._name, "head" if version is None else version)
 
     def _scratch(self) -> Path:

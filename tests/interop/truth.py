@@ -124,8 +124,12 @@ def check_listing(made: MadeTable) -> None:
         listed = {file.location: file.physical_rows for file in snapshot.data_files}
         assert listed == state.files, state.version
         assert len(snapshot.data_files) == len(listed)
-        found = sorted(_place(opened, vector) for vector in snapshot.vectors)
-        assert found == sorted(_recorded(made, vector) for vector in state.vectors), state.version
+        recorded = [_recorded(made, vector) for vector in state.vectors]
+        # Whom position deletes are for may be told by their bounds alone, which the engine's listing does not name.
+        wide = {place[0] for place in recorded if place[1] == -1 and not place[-1]}
+        found = [_place(opened, vector) for vector in snapshot.vectors]
+        found = [(*place[:-1], "") if place[0] in wide else place for place in found]
+        assert sorted(found) == sorted(recorded), state.version
 
 
 Place = tuple[str, int, int, int, str]

@@ -533,6 +533,22 @@ def test_an_earlier_conversion_is_not_replaced(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
+@pytest.mark.parametrize("to", TARGETS)
+def test_remote_folders(tmp_path: Path, to: Target) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    folder = f"memory://{uuid.uuid4().hex}/out 1%"
+    table = make_table(tmp_path)
+    done = convert_table(table, to, folder, reference_in_place=False if to == "iceberg" else None)
+    text = fsspec.filesystem("memory").cat_file(done.entries.removeprefix("memory:/")).decode()
+    found = [json.loads(line) for line in text.splitlines()]
+    assert [line["cardinality"] for line in found] == [3, 1000, 3]
+    for line in found:
+        assert line["path"].startswith(f"{folder}/")
+        assert decode_at(line["path"], line["offset"], line["size"]).cardinality == line["cardinality"]
+    with pytest.raises(UsageError, match=ENTRIES):
+        convert_table(table, to, folder)
+
+
 def test_paths_are_whole_however_the_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t").mkdir()
@@ -650,6 +666,19 @@ def test_equality_deletes_hold_within_iceberg_alone(tmp_path: Path) -> None:
     assert convert_table(table, "delta", str(tmp_path / "out2"), snapshot_id=crafted.snapshots[0]).rows == 1
 
 
+def test_a_vector_that_is_older_than_its_data_file(tmp_path: Path) -> None:
+    """It does not hold, and to say it in another format would make it hold."""
+
+    def older(entry: dict[str, Any]) -> dict[str, Any]:
+        return entry | {"sequence_number": 1} if entry["data_file"]["content"] else entry
+
+    commits = (craft_iceberg.Commit({"a": 1}), craft_iceberg.Commit({"b": 20}, {"b": RowSet([3])}))
+    craft_iceberg.craft_table(tmp_path / "t", *commits, tweak_entry=older)
+    for to in TARGETS:
+        with pytest.raises(NotCanonical, match=r"/b\b.*expected at least 2, .*found 1"):
+            convert_table(open_table(tmp_path / "t"), to, str(tmp_path / "out"))
+
+
 @pytest.mark.parametrize(
     ("files", "why"),
     [
@@ -709,6 +738,8 @@ def test_wrong_use(tmp_path: Path) -> None:
         convert_table(table, "paimon64", out, reference_in_place=True)
     with pytest.raises(UsageError, match="Delta's already"):
         convert_table(a_table([], [], tmp_path, kind=TableKind.DELTA), "delta", out)
+    with pytest.raises(UsageError, match="empty"):
+        convert_table(table, "delta", "")
     with pytest.raises(UsageError, match="no snapshot 99"):
         convert_table(table, "delta", out, snapshot_id=99)
     assert_untouched(tmp_path / "out")

@@ -150,7 +150,9 @@ class Crafted:
     def tombstone(self, path: str) -> Action:
         """The ``remove`` of a live data file."""
         added = self.live[path]
-        kept = {name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added}
+        kept: Action = {
+            name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added
+        }
         return {**kept, "deletionTimestamp": TIME, "dataChange": True, "extendedFileMetadata": True}
 
     # ------------------------------------------------------------------ checkpoints

@@ -140,11 +140,16 @@ def test_protocol() -> None:
 
 
 def test_metadata() -> None:
-    known = {"schemaString": "{}", "partitionColumns": ["p"], "format": {"provider": "parquet"}}
+    known: dict[str, Any] = {"schemaString": "{}", "partitionColumns": ["p"], "format": {"provider": "parquet"}}
     parsed = Metadata.parse(action("metaData", **known))
     assert (parsed.schema, parsed.partition_columns, parsed.configuration) == ("{}", ("p",), {})
     assert parsed.provider == "parquet"
-    wrong = [{"schemaString": None}, {"partitionColumns": "p"}, {"partitionColumns": [None]}, {"format": {}}]
+    wrong: list[dict[str, Any]] = [
+        {"schemaString": None},
+        {"partitionColumns": "p"},
+        {"partitionColumns": [None]},
+        {"format": {}},
+    ]
     for members in [*wrong, {"configuration": {"a": 1}}]:
         with pytest.raises(NotCanonical, match=r"line 3: metaData\."):
             Metadata.parse(action("metaData", **{**known, **members}))

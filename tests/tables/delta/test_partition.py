@@ -74,6 +74,7 @@ def test_what_is_no_value(text: str, kind: pa.DataType) -> None:
         scalar(text, kind)
 
 
-def test_a_value_that_is_not_recorded_is_null() -> None:
+def test_a_value_that_is_not_recorded() -> None:
     column = Column("p", "col-1", None, True, pa.int32())
-    assert partition_scalar({"p": "7"}, column, "file").as_py() is None
+    with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected a string or null, found nothing"):
+        partition_scalar({"p": "7"}, column, "file")

@@ -18,7 +18,7 @@ def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ..
     return parse_schema(Metadata(text, partitions, {}, "parquet", "0.json, line 3"), mode)
 
 
-def field(kind: Any, name: str = "a", nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+def field(kind: Any, name: Any = "a", nullable: Any = True, **metadata: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
 
@@ -60,8 +60,10 @@ def test_nested() -> None:
 
 def test_column_mapping() -> None:
     inner = field("long", "x", **{"delta.columnMapping.physicalName": "col-2", "delta.columnMapping.id": 2})
-    names = {"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1}
-    outer = field({"type": "struct", "fields": [inner]}, **names)
+    outer = field(
+        {"type": "struct", "fields": [inner]},
+        **{"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1},
+    )
     by_name = parse(outer, mode="name").column("a")
     assert (by_name.physical_name, by_name.id, by_name.children[0].physical_name) == ("col-1", None, "col-2")
     by_id = parse(outer, mode="id").column("a")

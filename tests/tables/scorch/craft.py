@@ -67,7 +67,8 @@ class Bolt:
         groups = [items[at : at + self.per_page] for at in range(0, len(items), self.per_page)] or [[]]
         level = [(group[0][0] if group else b"", self._page(LEAF, len(group), self._leaf(group))) for group in groups]
         while len(level) > 1:
-            groups_of = [level[at : at + self.per_page] for at in range(0, len(level), self.per_page)]
+            wide = max(2, self.per_page)
+            groups_of = [level[at : at + wide] for at in range(0, len(level), wide)]
             level = [(group[0][0], self._page(BRANCH, len(group), self._branch(group))) for group in groups_of]
         return level[0][1]
 

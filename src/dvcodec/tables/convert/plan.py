@@ -63,8 +63,8 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         read: called for each position delete file that has been read.
 
     Raises:
-        UsageError: a table whose rows are in no Parquet files of rows.
-        NotCanonical: a vector for a data file that the snapshot does not have, or two for one.
+        UsageError: a table of another kind, whose data files nobody else could have.
+        NotCanonical: a vector for a data file that the snapshot does not have, or that is newer; or two for one.
         Unsupported: a kind of deletes that no vector expresses.
         DecodeError: a position delete file is not sound.
     """
@@ -85,6 +85,7 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
             raise NotCanonical(
                 "deletion vector", source=vector.where, expected="a data file of the snapshot", actual=vector.data_file
             )
+        _check_order(vector, files[vector.data_file])
         if vector.data_file in vectors:
             both = f"{vectors[vector.data_file].where} and {vector.where}"
             raise NotCanonical("live deletion vectors", source=vector.data_file, expected="at most one", actual=both)
@@ -102,3 +103,15 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         planned.append(Planned(files[path], sources, RowSet.union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
+
+
+def _check_order(vector: DeletionVector, data_file: DataFile) -> None:
+    """Check that Iceberg's vector is no older than its data file: it would not hold (table spec, "Scan Planning")."""
+    written, added = (found.record.get("sequence_number") for found in (vector, data_file))
+    if written is not None and added is not None and written < added:
+        raise NotCanonical(
+            f"sequence_number of the vector of {data_file.path}",
+            source=vector.where,
+            expected=f"at least {added}, that of the data file",
+            actual=written,
+        )

@@ -97,8 +97,8 @@ def convert_table(
     ============  ====================================================================================================
     ``iceberg``   ``manifest_entry``: the ``data_file`` struct of a v3 delete manifest, partition aside
     ``delta``     ``add``, an action with the vector; ``remove``, for a log that has the data file without one
-    ``paimon*``   ``index_file`` and ``deletion_vector_meta``: of an index manifest entry; one file or more for each
-                  partition and bucket
+    ``paimon*``   ``index_file`` and ``deletion_vector_meta``: of an index manifest entry. The files, one or more for
+                  each partition and bucket, belong into the folder ``index`` of the table
     ============  ====================================================================================================
 
     Not done here: the commit, and the data files' own metadata where the target does not have them yet.
@@ -124,6 +124,8 @@ def convert_table(
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+    if not folder:
+        raise UsageError("the folder to write to is empty: name one")
     if reference_in_place and to.startswith("paimon"):
         raise UsageError("Paimon's vectors are in index files of its own: they cannot be referenced in place")
     if to == table.kind.value == "delta":

@@ -31,12 +31,15 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
         source: the data file, for errors.
 
     Raises:
-        NotCanonical: the text is none of the column's type.
+        NotCanonical: there is none, or the text is none of the column's type.
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    text = values.get(column.physical_name)
-    if text is None or text == "":
+    what = f"partitionValues.{column.physical_name}"
+    if column.physical_name not in values:
+        raise NotCanonical(what, source=source, expected="a string or null", actual="nothing")
+    text = values[column.physical_name]
+    if not text:
         return pa.scalar(None, column.type)
     types, wanted = pa.types, column.type
     try:
@@ -46,5 +49,4 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
             return pa.scalar(text).cast(pa.timestamp("us")).cast(wanted)
         return pa.scalar(text).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeEncodeError):
-        what = f"partitionValues.{column.physical_name}"
         raise NotCanonical(what, source=source, expected=wanted, actual=repr(text)[:80]) from None

@@ -237,7 +237,7 @@ class DeltaTable(Table):
 
     def _data_file(self, added: AddFile, partitions: Mapping[str, str]) -> DataFile:
         values = {name: added.partition_values.get(physical) for name, physical in partitions.items()}
-        label = "/".join(f"{name}={NULL_FOLDER if value is None else value}" for name, value in values.items())
+        label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
         location = self.folder.locate(added.path)
         return DataFile(added.path, location, added.rows, added.size, label or None, added.record)
 

@@ -31,8 +31,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.scorch import documents
-from dvcodec.tables.scorch.bolt import read_meta
-from dvcodec.tables.scorch.root import Epoch, Root, SegmentEntry, read_root
+from dvcodec.tables.scorch.root import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.zap.footer import decode_footer
 
 if TYPE_CHECKING:
@@ -111,12 +110,12 @@ class ScorchTable(Table):
             DecodeError: the bitmap is not sound.
             OSError: ``root.bolt`` cannot be read.
         """
-        with open_source(vector.location) as source:
-            try:
+        try:
+            with open_source(vector.location) as source:
                 ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
                 stored = read_vector(source, ref)
-            finally:
-                self._refuse_later(read_meta(source).transaction, vector)
+        finally:
+            _refuse_later(vector)
         rows = stored.load()
         stats = describe(stored, row_count=vector.record["physical_rows"])
         return (DeletedRows(str(vector.data_file), rows, stats),)
@@ -230,15 +229,17 @@ class ScorchTable(Table):
             },
         )
 
-    def _refuse_later(self, transaction: int, vector: DeletionVector) -> None:
-        read = vector.record["transaction"]
-        if transaction != read:
-            raise NotCanonical(
-                "transaction",
-                source=vector.location,
-                expected=f"{read}, in which the snapshot was read",
-                actual=f"{transaction}: the index was written since",
-            )
+
+def _refuse_later(vector: DeletionVector) -> None:
+    """Raise `NotCanonical` if the place of a vector may hold something else by now."""
+    read, now = vector.record["transaction"], read_transaction(vector.location)
+    if now != read:
+        raise NotCanonical(
+            "transaction",
+            source=vector.location,
+            expected=f"{read}, in which the snapshot was read",
+            actual=f"{now}: the index was written since",
+        )
 
 
 def _info(epoch: Epoch) -> SnapshotInfo:

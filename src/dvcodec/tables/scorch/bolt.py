@@ -31,7 +31,7 @@ from typing import TypeAlias
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Source, read_window
+from dvcodec.io import Source, open_source, read_window
 
 __all__ = ["Bucket", "Meta", "Value", "read_bolt", "read_meta"]
 
@@ -147,7 +147,8 @@ def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta,
     """
     cursor = read_window(source, 0, min(source.size, limits.max_manifest_bytes + 1))
     limits.check("max_manifest_bytes", cursor.remaining, cursor, 0)
-    meta = read_meta(source)
+    with open_source(cursor.view, name=source.name) as held:
+        meta = read_meta(held)
     tree = _Tree(cursor, meta)
     return meta, Bucket(dict(tree.bucket(meta.root, 0)), meta.offset)
 

@@ -26,7 +26,7 @@ from dvcodec.io import open_source
 from dvcodec.tables.scorch.bolt import Bucket, Value, read_bolt, read_meta
 from dvcodec.zap.footer import VERSIONS
 
-__all__ = ["Epoch", "Root", "SegmentEntry", "encode_key", "read_root"]
+__all__ = ["Epoch", "Root", "SegmentEntry", "encode_key", "read_root", "read_transaction"]
 
 SNAPSHOTS, TRAINER, META_DATA, INTERNAL = b"s", b"t", b"m", b"i"
 _SMALL, _ZERO, _LONG = 109, 136, 245
@@ -93,22 +93,28 @@ def read_root(location: str) -> Root:
         OSError: it cannot be read.
     """
     for _ in range(_READINGS):
-        with open_source(location) as source:
-            before = read_meta(source).transaction
-            try:
+        before = read_transaction(location)
+        try:
+            with open_source(location) as source:
                 meta, root = read_bolt(source)
-            except DecodeError:
-                if read_meta(source).transaction == before:
-                    raise
-                continue
-            if read_meta(source).transaction == meta.transaction:
-                return Root(meta.transaction, _epochs(root, source.name))
+        except DecodeError:
+            if read_transaction(location) == before:
+                raise
+            continue
+        if read_transaction(location) == meta.transaction:
+            return Root(meta.transaction, _epochs(root, source.name))
     raise NotCanonical(
         "transactions",
         source=location,
         expected="none while the file is read",
         actual=f"one in each of {_READINGS} readings",
     )
+
+
+def read_transaction(location: str) -> int:
+    """Return the number of the last transaction. The file is opened anew: what an open one has buffered may be old."""
+    with open_source(location) as source:
+        return read_meta(source).transaction
 
 
 def encode_key(value: int) -> bytes:

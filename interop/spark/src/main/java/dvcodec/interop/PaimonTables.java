@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.OffsetDateTime;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -294,7 +295,8 @@ public final class PaimonTables {
         }
         if (value instanceof Timestamp) {
             boolean zoned = type.getTypeRoot() == DataTypeRoot.TIMESTAMP_WITH_LOCAL_TIME_ZONE;
-            return ((Timestamp) value).toLocalDateTime() + (zoned ? "Z" : "");
+            LocalDateTime time = ((Timestamp) value).toLocalDateTime();
+            return DateTimeFormatter.ISO_LOCAL_DATE_TIME.format(time) + (zoned ? "Z" : "");
         }
         return value instanceof Decimal ? ((Decimal) value).toBigDecimal() : value.toString();
     }

@@ -1,0 +1,176 @@
+"""Scorch indexes that bleve makes anew: what dvcodec tells of every epoch equals what scorch says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dvcodec.io import open_source
+from dvcodec.tables import open_table
+from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch.bolt import Bucket, read_bolt
+from interop.driver import GoBleve
+from interop.scorch_indexes import NO_MERGES, Batch, drop, life, make, put, truth
+from tables.scorch.truth import check
+
+pytestmark = pytest.mark.interop
+
+VERSIONS = range(11, 18)
+
+
+def opened(path: Path) -> ScorchTable:
+    table = open_table(path)
+    assert isinstance(table, ScorchTable)
+    return table
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_life_in_every_version(bleve: GoBleve, tmp_path: Path, version: int) -> None:
+    path = make(bleve, tmp_path / "index", version, life(), tmp_path)
+    told = truth(bleve, path, tmp_path)
+    assert len(told) > 5
+    assert any(segment["deleted"] for epoch in told for segment in epoch["segments"])
+    check(opened(path), told)
+
+
+def test_more_batches_on_an_index_that_was_closed(bleve: GoBleve, tmp_path: Path) -> None:
+    path = make(bleve, tmp_path / "index", 16, life(), tmp_path)
+    before = opened(path)
+    make(bleve, path, 16, [drop(range(2)), put(range(50, 60), 4)], tmp_path)
+    told = truth(bleve, path, tmp_path)
+    assert before.snapshots()[-1].id == told[-1]["epoch"]
+    check(before, told)
+
+
+def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
+    """Branch pages, and segments whose numbers are keys of two bytes."""
+    batches: list[Batch] = []
+    for number in range(70):
+        batches.append(put(range(3), number, prefix=f"x{number}-"))
+        if number % 3 == 2:
+            batches.append(drop([0, 2], prefix=f"x{number - 1}-"))
+    path = make(bleve, tmp_path / "index", 15, batches, tmp_path, **NO_MERGES)
+    told = truth(bleve, path, tmp_path)
+    assert len(told) > 90
+    assert max(segment["id"] for segment in told[-1]["segments"]) > 60
+    kinds = page_kinds(path)
+    assert kinds["branch"] > 0
+    table = opened(path)
+    # All epochs by their metadata, and some with their documents.
+    assert [info.id for info in table.snapshots()] == [epoch["epoch"] for epoch in told]
+    for epoch in told:
+        snapshot = table.snapshot(epoch["epoch"])
+        deleted = {
+            vector.data_file: table.read(vector, snapshot)[0].rows.to_numpy().tolist() for vector in snapshot.vectors
+        }
+        assert [(file.path, file.physical_rows, deleted.get(file.path, [])) for file in snapshot.data_files] == [
+            (segment["file"], len(segment["documents"]), segment["deleted"]) for segment in epoch["segments"]
+        ]
+
+
+def test_bitmaps_over_several_pages(bleve: GoBleve, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    documents: Batch = [{"id": str(number), "doc": {"tag": "t"}} for number in range(70_000)]
+    gone: Batch = [{"id": str(number), "doc": None} for number in rng.choice(70_000, 30_000, replace=False).tolist()]
+    path = make(bleve, tmp_path / "index", 16, [documents, gone[:20_000], gone[20_000:]], tmp_path, **NO_MERGES)
+    told = truth(bleve, path, tmp_path)
+    table = opened(path)
+    assert max(vector.size or 0 for vector in table.snapshot().vectors) > 2 * 4096
+    assert page_kinds(path)["further"] > 0
+    check(table, told, batch_rows=10_000)
+
+
+def test_documents_of_all_types(bleve: GoBleve, tmp_path: Path) -> None:
+    document: dict[str, Any] = {
+        "text": "the quick brown fox " * 200,
+        "number": -1.5e300,
+        "flag": True,
+        "time": "2026-01-02T03:04:05.678Z",
+        "list": [["a", "b"], ["c"]],
+        "object": {"inner": [{"x": 1}, {"x": 2}]},
+        "empty": "",
+    }
+    batches: list[Batch] = [
+        [{"id": f"id {number} \N{SNOWMAN}", "doc": document | {"number": number}} for number in range(300)],
+        [{"id": f"id {number} \N{SNOWMAN}", "doc": None} for number in range(0, 300, 7)],
+    ]
+    path = make(bleve, tmp_path / "index", 17, batches, tmp_path)
+    check(opened(path), truth(bleve, path, tmp_path), batch_rows=128)
+
+
+def mapping(**properties: Any) -> dict[str, Any]:
+    """A mapping in bleve's JSON."""
+    return {"default_mapping": {"enabled": True, "dynamic": True, "properties": properties}}
+
+
+def text(**options: Any) -> dict[str, Any]:
+    field = {"type": "text", "store": True, "index": True} | options
+    return {"enabled": True, "dynamic": False, "fields": [field]}
+
+
+def test_fields_that_a_new_mapping_dropped(bleve: GoBleve, tmp_path: Path) -> None:
+    first = mapping(title=text(), note=text(), other=text())
+    still = {"index_dynamic": False, "store_dynamic": False, "docvalues_dynamic": False}
+    first |= still
+    first["default_mapping"]["dynamic"] = False
+    batches: list[Batch] = [
+        [
+            {"id": f"d{number}", "doc": {"title": f"t {number}", "note": f"n {number}", "other": "o"}}
+            for number in range(6)
+        ],
+        drop([2]),
+    ]
+    path = make(bleve, tmp_path / "index", 16, batches, tmp_path, mapping=first)
+    second = mapping(title=text(), note=text(store=False))
+    second |= still
+    second["default_mapping"]["dynamic"] = False
+    make(bleve, path, 16, [drop([3])], tmp_path, mapping=second)
+    told = truth(bleve, path, tmp_path)
+    table = opened(path)
+    assert table.snapshot().data_files[0].record["dropped_fields"] == ["note", "other"]
+    check(table, told)
+
+
+def test_nested_documents(bleve: GoBleve, tmp_path: Path) -> None:
+    parts = {"enabled": True, "dynamic": True, "nested": True}
+    batches: list[Batch] = [
+        [
+            {"id": f"d{number}", "doc": {"title": "t", "parts": [{"name": f"p{part}"} for part in range(number % 4)]}}
+            for number in range(9)
+        ],
+        drop([3, 5]),
+    ]
+    path = make(bleve, tmp_path / "index", 17, batches, tmp_path, mapping=mapping(parts=parts))
+    told = truth(bleve, path, tmp_path)
+    table = opened(path)
+    snapshot = table.snapshot()
+    (file,) = snapshot.data_files
+    assert (file.physical_rows, told[-1]["count"]) == (9 + 0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0, 7)
+    check(table, told)
+    (vector,) = snapshot.vectors
+    (found,) = table.read(vector, snapshot)
+    (rows,) = table.physical_rows(file, snapshot)
+    parents = rows.batch["_parent"].to_pylist()
+    assert len(found.rows) == 2 + 3 + 1
+    assert all(
+        (parent in found.rows) == (row in found.rows) for row, parent in enumerate(parents) if parent is not None
+    )
+
+
+def page_kinds(path: Path) -> dict[str, int]:
+    """How many branch pages a root.bolt has in use, and how many pages go on over others (by their headers)."""
+    data = (path / "store" / "root.bolt").read_bytes()
+    with open_source(data) as source:
+        meta, root = read_bolt(source)
+    assert isinstance(root.entries[b"s"], Bucket)
+    found = {"branch": 0, "further": 0}
+    for number in range(2, len(data) // meta.page_size):
+        header = data[number * meta.page_size :][:16]
+        own, kind = int.from_bytes(header[:8], "little"), int.from_bytes(header[8:10], "little")
+        if own == number:
+            found["branch"] += kind == 1
+            found["further"] += kind in (1, 2) and int.from_bytes(header[12:16], "little") > 0
+    return found

@@ -1,0 +1,273 @@
+"""Indexes by bleve, whole, and what is made of damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyroaring import BitMap
+
+from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError
+from dvcodec.core.report import Status
+from dvcodec.tables import TableKind, open_table
+from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import open as open_index
+
+from .craft import Bolt, Inline
+from .truth import check
+
+NAMES = ("small-v15", "small-v16", "small-v17")
+
+
+@pytest.fixture(scope="module")
+def indexes(own_vectors: Path) -> Path:
+    (folder,) = (own_vectors / "tables" / "scorch").iterdir()
+    return folder
+
+
+@pytest.fixture
+def copied(indexes: Path, tmp_path: Path) -> Callable[[str], ScorchTable]:
+    def copy(name: str) -> ScorchTable:
+        shutil.copytree(indexes / name, tmp_path / name)
+        return open_index(str(tmp_path / name))
+
+    return copy
+
+
+def truth(indexes: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((indexes / f"{name}.json").read_text())
+    return found
+
+
+def test_all_committed_indexes_are_tested(indexes: Path) -> None:
+    assert {path.name for path in indexes.iterdir() if path.is_dir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
+    table = open_table(indexes / name)
+    assert isinstance(table, ScorchTable)
+    assert table.kind is TableKind.SCORCH
+    told = truth(indexes, name)
+    assert any(segment["deleted"] for epoch in told for segment in epoch["segments"])
+    check(table, told)
+    check(table, told, batch_rows=1000)
+
+
+def test_the_store_is_an_index_too(indexes: Path) -> None:
+    table = open_table(indexes / "small-v16" / "store")
+    assert isinstance(table, ScorchTable)
+    check(table, truth(indexes, "small-v16"))
+
+
+def test_no_index(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no scorch index \(there is no root.bolt, nor store/root.bolt\)"):
+        open_index(str(tmp_path))
+
+
+def test_an_epoch_that_is_not_there(indexes: Path) -> None:
+    with pytest.raises(UsageError, match="no snapshot 99"):
+        open_index(str(indexes / "small-v16")).snapshot(99)
+
+
+def test_columns(indexes: Path) -> None:
+    table = open_index(str(indexes / "small-v16"))
+    snapshot = table.snapshot()
+    file = snapshot.data_files[0]
+    whole = list(table.physical_rows(file, snapshot, columns=["_stored", "_id"], batch_rows=4))
+    assert [rows.batch.schema.names for rows in whole] == [["_stored", "_id"]] * 3
+    none = list(table.physical_rows(file, snapshot, columns=[], batch_rows=4))
+    assert [(rows.start, rows.batch.num_rows, rows.batch.num_columns) for rows in none] == [
+        (0, 4, 0),
+        (4, 4, 0),
+        (8, 1, 0),
+    ]
+    with pytest.raises(UsageError, match="no column 'title': they have _id, _parent, _stored"):
+        next(table.physical_rows(file, snapshot, columns=["title"]))
+
+
+def test_documents_need_pyarrow(indexes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    table = open_index(str(indexes / "small-v16"))
+    with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
+        table.schema(table.snapshot())
+
+
+def test_a_stray_segment(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    stray = Path(table.location) / "store" / "0000000000ff.zap"
+    stray.touch()
+    assert {file.location for file in table.stored_files()} - table.referenced() == {str(stray)}
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    file = table.snapshot().data_files[0]
+    path = Path(file.location)
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-20])
+    assert_problem(table, "zap")
+    path.write_bytes(b"")
+    assert_problem(table, "zap footer")
+    path.unlink()
+    assert_problem(table, "no such file")
+    shutil.copy(table.folder.join("index_meta.json"), path)
+    assert_problem(table, "zap version")
+
+
+def assert_problem(table: ScorchTable, text: str) -> None:
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].physical_rows is None
+    assert text in snapshot.data_files[0].record["problem"]
+    assert snapshot.data_files[1].record["problem"] is None
+    vector = next(vector for vector in snapshot.vectors if vector.data_file == snapshot.data_files[0].path)
+    checks = {entry.name: entry for entry in table.check_container(vector.location, [vector])}
+    assert (checks["range"].status, checks["segment"].status) == (Status.PASS, Status.FAIL)
+    assert table.read(vector, snapshot)[0].rows
+
+
+def test_a_segment_of_another_version(indexes: Path, copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    path = Path(table.snapshot().data_files[0].location)
+    shutil.copy(indexes / "small-v17" / "store" / path.name, path)
+    assert_problem(table, "zap version: expected 16, found 17")
+
+
+def test_a_flipped_bit_in_a_segment(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    snapshot = table.snapshot()
+    file = snapshot.data_files[0]
+    data = bytearray(Path(file.location).read_bytes())
+    data[100] ^= 4
+    Path(file.location).write_bytes(data)
+    with pytest.raises(DecodeError, match="CRC-32"):
+        list(table.physical_rows(file, snapshot))
+
+
+def test_a_segment_that_was_swapped(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    snapshot = table.snapshot()
+    first, second = snapshot.data_files
+    shutil.copy(second.location, first.location)
+    with pytest.raises(NotCanonical, match=f"documents of the segment: expected {first.physical_rows}"):
+        list(table.physical_rows(first, snapshot))
+
+
+def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    snapshot = table.snapshot()
+    vector = snapshot.vectors[0]
+    path = Path(vector.location)
+    sound = path.read_bytes()
+    assert vector.offset is not None
+    assert vector.size is not None
+    refused = 0
+    for bit in range(8 * vector.size):
+        data = bytearray(sound)
+        data[vector.offset + (bit >> 3)] ^= 1 << (bit & 7)
+        path.write_bytes(data)
+        try:
+            table.read(vector, snapshot)
+        except DecodeError as error:
+            assert error.source == str(path)
+            refused += 1
+    assert refused >= 8 * 12
+    data = bytearray(sound)
+    data[vector.offset] ^= 2
+    path.write_bytes(data)
+    with pytest.raises(BadMagic, match=f"at byte {vector.offset}"):
+        table.read(vector, snapshot)
+
+
+# ---------------------------------------------------------------------- crafted indexes
+
+
+def bitmap(*rows: int) -> bytes:
+    return BitMap(rows).serialize()
+
+
+def index(folder: Path, epochs: dict[bytes, Any], *, transaction: int = 7) -> ScorchTable:
+    (folder / "root.bolt").write_bytes(Bolt({b"s": epochs} if epochs else {}).data(transaction=transaction))
+    return open_index(str(folder))
+
+
+def epoch(meta: dict[bytes, bytes] | None = None, **segments: Any) -> dict[bytes, Any]:
+    """A snapshot; segments are `s5={b"p": b"a.zap"}`."""
+    whole = {b"type": b"zap", b"version": b"\0\0\0\x10\0"} | (meta or {})
+    return {b"m": Inline(whole), b"i": Inline()} | {
+        bytes([136 + int(name[1:])]): Inline(entries) for name, entries in segments.items()
+    }
+
+
+def test_an_index_without_snapshots(tmp_path: Path) -> None:
+    table = index(tmp_path, {})
+    assert table.snapshots() == ()
+    with pytest.raises(UsageError, match="no snapshot yet"):
+        table.snapshot()
+    assert table.referenced() == {f"{tmp_path}/root.bolt"}
+
+
+def test_a_transaction_after_the_snapshot_was_read(tmp_path: Path) -> None:
+    segments = {"s5": {b"p": b"a.zap", b"d": bitmap(1, 2)}}
+    table = index(tmp_path, {b"\x88": epoch(**segments)})
+    snapshot = table.snapshot()
+    assert table.read(snapshot.vectors[0], snapshot)[0].rows == {1, 2}
+    index(tmp_path, {b"\x88": epoch(**segments)}, transaction=8)
+    with pytest.raises(NotCanonical, match="transaction: expected 7, in which the snapshot was read, found 8"):
+        table.read(snapshot.vectors[0], snapshot)
+    snapshot = table.snapshot()
+    assert table.read(snapshot.vectors[0], snapshot)[0].rows == {1, 2}
+
+
+def test_a_record_that_is_not_in_the_file(tmp_path: Path) -> None:
+    table = index(
+        tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap", b"d": bitmap(1)}, s6={b"p": b"b.zap", b"d": bitmap(2)})}
+    )
+    one, other = table.snapshot().vectors
+    moved = type(one)(**{**{name: getattr(one, name) for name in one.__slots__}, "offset": other.offset})
+    found = [entry for entry in table.check_container(one.location, [moved]) if entry.name == "range"]
+    assert [(entry.status, entry.offset) for entry in found] == [(Status.FAIL, other.offset)]
+    assert found[0].actual == str((one.offset, one.size))
+
+
+def test_an_empty_bitmap_is_a_vector_too(tmp_path: Path) -> None:
+    """bleve writes them after merges."""
+    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap", b"d": bitmap()})})
+    snapshot = table.snapshot()
+    (vector,) = snapshot.vectors
+    assert (vector.size, vector.cardinality) == (8, None)
+    assert table.read(vector, snapshot)[0].rows == set()
+
+
+def test_what_transformed_contents_are(tmp_path: Path) -> None:
+    table = index(tmp_path, {b"\x88": epoch({b"fileWriterID": b"secret"}), b"\x89": epoch({b"fileWriterID": b""})})
+    assert [info.id for info in table.snapshots()] == [0, 1]
+    assert table.snapshot(1).data_files == ()
+    with pytest.raises(Unsupported, match=r"contents transformed by a writer of its own.*b'secret'"):
+        table.snapshot(0)
+
+
+def test_two_segments_of_one_file(tmp_path: Path) -> None:
+    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap"}, s6={b"p": b"a.zap"})})
+    with pytest.raises(NotCanonical, match=r"segments of one file: expected one, found a\.zap"):
+        table.snapshot()
+
+
+def test_fields_that_were_dropped(indexes: Path, tmp_path: Path) -> None:
+    (name,) = (indexes / "small-v16" / "store").glob("*2.zap")
+    shutil.copy(name, tmp_path / "a.zap")
+    fields = b'{"title": {"Deleted": true}, "n": {"Store": true}, "flag": {"Index": true, "Store": false}, "x": {}}'
+    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap", b"fields": fields})})
+    snapshot = table.snapshot()
+    (file,) = snapshot.data_files
+    assert file.record["dropped_fields"] == ["n", "title"]
+    (rows,) = table.physical_rows(file, snapshot)
+    seen = {value["field"] for row in rows.batch["_stored"].to_pylist() for value in row}
+    assert seen == {"flag", "list"}
