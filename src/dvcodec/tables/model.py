@@ -156,11 +156,14 @@ class Snapshot:
         data_files: in the metadata's order; no path comes twice.
         vectors: in the metadata's order; what the metadata says, sound or not: two may be for one data file, and their
             data files may be gone.
+        schema_id: the schema that its rows are read in, where the metadata numbers schemas. A state asked for by its id
+            has the one that it was committed with; the current state the newest, as engines show it.
     """
 
     info: SnapshotInfo
     data_files: tuple[DataFile, ...]
     vectors: tuple[DeletionVector, ...]
+    schema_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ class Table(ABC):
 
     @abstractmethod
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (what every format calls it)
-        """Return a state; None = the current one.
+        """Return a state; None = the current one, in the newest schema.
 
         Raises:
             UsageError: there is no such state.

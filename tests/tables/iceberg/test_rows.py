@@ -504,6 +504,22 @@ def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path) -> 
     assert part.batch.to_pydict() == {"label": ["row 0", "row 1"], "id": [0, 1]}
 
 
+def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        renamed = [dict(one) for one in metadata["schemas"][0]["fields"]]
+        renamed[1]["name"] = "label"
+        metadata["schemas"].append({"type": "struct", "schema-id": 1, "fields": renamed})
+        return metadata | {"current-schema-id": 1}  # as ALTER TABLE leaves it: no snapshot has it
+
+    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 2}), tweak=tweak).folder)
+    now, then = table.snapshot(), table.snapshot(101)
+    assert (now.schema_id, now.info) == (1, then.info)
+    for snapshot, name in ((now, "label"), (then, "name")):
+        assert table.schema(snapshot).names == ["id", name]
+        (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+        assert part.batch.to_pydict() == {"id": [0, 1], name: ["row 0", "row 1"]}
+
+
 @given(data=st.data())
 @settings(max_examples=80)
 def test_damaged_data_files_end_in_rows_or_an_error(

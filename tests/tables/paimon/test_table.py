@@ -55,6 +55,17 @@ def table(tmp_path: Path) -> PaimonTable:
     return PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]], kinds=["APPEND", "OVERWRITE"])))
 
 
+def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
+    renamed = [(number, "label" if name == "p" else name, kind) for number, name, kind in COLUMNS]
+    table = PaimonTable(str(craft_table(tmp_path / "t", [COLUMNS, renamed], [[A]])))
+    now, then = table.snapshot(), table.snapshot(1)
+    assert (now.schema_id, then.schema_id) == (1, 0)
+    for snapshot, names in ((now, ["id", "label"]), (then, ["id", "p"])):
+        assert table.schema(snapshot).names == names
+        parts = list(table.physical_rows(snapshot.data_files[0], snapshot))
+        assert pa.Table.from_batches([part.batch for part in parts]).column_names == names
+
+
 def test_folder_is_recognised(table: PaimonTable) -> None:
     found = open_table(table.location)
     assert (type(found), found.kind, found.location) == (PaimonTable, TableKind.PAIMON, table.location)

@@ -46,8 +46,10 @@ class Plan:
         entries: Iterable[Entry],
         specs: Mapping[int, tuple[PartitionField, ...]],
         source: str,
+        *,
+        schema_id: int | None = None,
     ) -> Plan:
-        """Sort the entries of a snapshot.
+        """Sort the entries of a snapshot whose rows are read in a schema.
 
         Raises:
             NotCanonical: a data file comes twice.
@@ -78,7 +80,7 @@ class Plan:
                 newest = equality.get(key)
                 if newest is None or newest.sequence_number < entry.sequence_number:
                     equality[key] = entry
-        snapshot = Snapshot(info, tuple(data_files), tuple(vectors))
+        snapshot = Snapshot(info, tuple(data_files), tuple(vectors), schema_id)
         return cls(snapshot, data, frozenset(with_vector), equality, by_partition)
 
     def equality_deletes(self, data: Entry) -> Entry | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core import vector as vectors_
@@ -68,7 +69,8 @@ def open(location: str | os.PathLike[str]) -> IcebergTable:  # noqa: A001
 class IcebergTable(Table):
     """An Iceberg table as one metadata file describes it.
 
-    A snapshot has the columns of the schema that it was made with: what was changed since is not seen.
+    A snapshot asked for by its id has the columns of the schema that it was made with, the current one those of the
+    table's current schema.
 
     Attributes:
         metadata: the metadata file.
@@ -94,9 +96,9 @@ class IcebergTable(Table):
         of a data file are read for which they hold.
         """
         if id is None:
-            id = self.metadata.current  # noqa: A001
-            if id is None:
+            if self.metadata.current is None:
                 raise UsageError(f"{self.location}: the table has no snapshot yet")
+            return replace(self._plan(self.metadata.current).snapshot, schema_id=self.metadata.current_schema_id)
         if id not in self.metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {id}")
         return self._plan(id).snapshot
@@ -154,7 +156,7 @@ class IcebergTable(Table):
         return frozenset(found)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of the schema that the snapshot was made with."""
+        """Return the columns of the snapshot's schema."""
         fields = self._fields(snapshot)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
@@ -215,7 +217,8 @@ class IcebergTable(Table):
         record = self.metadata.snapshots[number]
         location = self._manifest_list(record)
         entries = [entry for manifest in read_list(location, self._locate) for entry in self._read_manifest(manifest)]
-        return Plan.of(record.info, entries, self.metadata.specs, location)
+        schema_id = self.metadata.current_schema_id if record.schema_id is None else record.schema_id
+        return Plan.of(record.info, entries, self.metadata.specs, location, schema_id=schema_id)
 
     def _manifest_list(self, record: SnapshotRecord) -> str:
         where = f"snapshot {record.info.id}"
@@ -246,8 +249,8 @@ class IcebergTable(Table):
             raise NotCanonical("path", source=self.metadata.source, expected="a path", actual=str(err)) from None
 
     def _fields(self, snapshot: Snapshot) -> tuple[Field, ...]:
-        number = self.metadata.snapshots[snapshot.info.id].schema_id
-        schema = self.metadata.schemas.get(self.metadata.current_schema_id if number is None else number)
+        number = snapshot.schema_id
+        schema = None if number is None else self.metadata.schemas.get(number)
         if schema is None:
             raise NotCanonical(
                 f"schema-id of snapshot {snapshot.info.id}",

@@ -39,7 +39,14 @@ __all__ = ["PaimonTable"]
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What reading rows of a snapshot needs besides it."""
+    """What reading rows of a snapshot needs besides it.
+
+    Attributes:
+        snapshot: which.
+        schema: that its rows are read in.
+        layout: of its files.
+        visible: which records are rows, by data file.
+    """
 
     snapshot: Snapshot
     schema: TableSchema
@@ -50,8 +57,8 @@ class _View:
 class PaimonTable(Table):
     """A Paimon table, read from its folder.
 
-    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state is the one that it
-    was committed with: a column that was added, or an option that was set since shows from the next commit on. Branches
+    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state asked for by its id
+    is the one that it was committed with, that of the current one the newest; options are those of the commit. Branches
     are tables of their own (``branch/branch-NAME``), and are not listed; their files count as needed.
     """
 
@@ -86,7 +93,8 @@ class PaimonTable(Table):
             files[file.path] = file
             named[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = file.path
         vectors = self._vectors(state, schema, layout, named)
-        return self._view(Snapshot(state.info, tuple(files.values()), tuple(vectors))).snapshot
+        shown = max(numbered(self.folder.names("schema"), "schema")) if id is None else state.schema_id
+        return self._view(Snapshot(state.info, tuple(files.values()), tuple(vectors), shown)).snapshot
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002, D102
         found = load_vector(vector.location, meta_of(vector))
@@ -189,9 +197,10 @@ class PaimonTable(Table):
         """Return what belongs to a snapshot; that of the last one is kept, for its many data files."""
         last = self._last
         if last is None or last.snapshot is not snapshot:
-            schema = self._schema(self._find(snapshot.info.id).schema_id)
-            visible = visible_records(schema, snapshot.data_files)
-            last = self._last = _View(snapshot, schema, Layout(self.folder, schema), visible)
+            committed = self._schema(self._find(snapshot.info.id).schema_id)
+            shown = committed if snapshot.schema_id is None else self._schema(snapshot.schema_id)
+            visible = visible_records(committed, snapshot.data_files)
+            last = self._last = _View(snapshot, shown, Layout(self.folder, committed), visible)
         return last
 
     def _state_names(self) -> dict[int, str]:
