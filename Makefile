@@ -99,10 +99,11 @@ interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx
+bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx; the audit of a large table
 	$(BIN)/python bench/vectors.py
 	$(BIN)/python bench/row_ids.py
 	$(BIN)/python bench/segments.py
+	$(BIN)/python bench/table_audit.py
 
 bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py
