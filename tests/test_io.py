@@ -149,6 +149,24 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@needs_posix
+def test_what_is_no_file_is_not_opened(tmp_path: Path, file: Path) -> None:
+    """A pipe that no one writes to would wait for ever, a device may never end; who has opened one may hand it over."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "good").symlink_to(file)
+    for path in (str(tmp_path / "pipe"), tmp_path / "link", f"file:{tmp_path}/pipe", "/dev/zero"):
+        with pytest.raises(OSError, match="Not a regular file") as caught, open_source(path):
+            pass
+        assert str(caught.value.filename) in str(path)
+    with open_source(tmp_path / "good") as source:
+        assert source.size == len(DATA)
+    with pytest.raises(IsADirectoryError), open_source(tmp_path):
+        pass
+    with Path("/dev/null").open("rb") as null, open_source(null) as source:
+        assert source.size == 0
+
+
 def close(target: Any) -> None:
     if isinstance(target, io.IOBase) or type(target).__module__.startswith("fsspec"):
         target.close()

@@ -78,7 +78,7 @@ def _named(table: Session) -> None:
 
 
 def _checkpointed(table: Session) -> None:
-    """Columns by field id; change data; checkpoints with sidecars, JSON and Parquet at the top; the first log is gone."""
+    """Columns by field id; change data; checkpoints with sidecars; the log before the first is gone."""
     table.run(f"INSERT INTO {table} {rows(0, 200, 2)}", f"DELETE FROM {table} WHERE id % 7 = 1")
     table.alter("RENAME COLUMN name TO `a, b`")
     table.run(f"DELETE FROM {table} WHERE id % 7 = 2")
@@ -96,6 +96,7 @@ def _checkpointed(table: Session) -> None:
 
 def _compacted(table: Session) -> None:
     """Rewritten, restored and purged; a file whose rows are all deleted; checkpoints whose statistics are no JSON."""
+    table.place.spark.conf.set("spark.databricks.delta.writeChecksumFile.enabled", "true")
     table.run(
         f"INSERT INTO {table} {rows(0, 300, 3)}",
         f"DELETE FROM {table} WHERE id % 7 = 1",
@@ -107,6 +108,7 @@ def _compacted(table: Session) -> None:
         f"REORG TABLE {table} APPLY (PURGE)",
         f"DELETE FROM {table} WHERE id % 13 = 1",
     )
+    table.place.spark.conf.unset("spark.databricks.delta.writeChecksumFile.enabled")
 
 
 def _vacuumed(table: Session) -> None:
@@ -143,13 +145,14 @@ CHANGES = {
             "delta.columnMapping.mode": "name",
             "delta.enableTypeWidening": "true",
             "delta.enableRowTracking": "true",
+            "delta.dataSkippingNumIndexedCols": "0",
         },
     ),
     "checkpointed": Change(
         _checkpointed,
         properties={
             "delta.checkpointPolicy": "v2",
-            "delta.checkpointInterval": "2",
+            "delta.checkpointInterval": "3",
             "delta.columnMapping.mode": "id",
             "delta.enableChangeDataFeed": "true",
         },

@@ -1,4 +1,4 @@
-"""Iceberg tables, changed merge-on-read: every delete is a deletion vector in a Puffin file, or (v2) position deletes."""
+"""Iceberg tables, changed merge-on-read: deletes are deletion vectors in Puffin files, or (v2) position deletes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import iceberg_changes
 from common import COLUMNS, ROW_GROUP_BYTES, ROW_GROUP_CHECK, DataFile, Place, Snapshot, Truth, Vector, local
-from recipes import RECIPES, Recipe
+from recipes import RECIPES
 
 CATALOG = "ice"
 EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -70,22 +70,16 @@ def _snapshot(place: Place, name: str, table: str, row: Any) -> Snapshot:
     version = row.snapshot_id
     at = f"VERSION AS OF {version}"
     entries = place.spark.sql(f"SELECT data_file.* FROM {table}.entries {at} WHERE status < 2").collect()
-    live = place.spark.sql(f"SELECT *, _file AS _path, _pos FROM {table} {at}")
+    live = place.spark.sql(f"SELECT *, substring_index(_file, '/', -1) AS _file, _pos FROM {table} {at}")
     return Snapshot(
         version,
-        place.keep(_bare_names(live), "iceberg", name, version),
+        place.keep(live, "iceberg", name, version),
         [DataFile(local(file.file_path), file.record_count) for file in entries if file.content == 0],
         [_vector(file) for file in entries if file.content != 0],
         operation=row.operation,
         timestamp_ms=row.ms,
         parent=row.parent_id,
     )
-
-
-def _bare_names(live: Any) -> Any:
-    from pyspark.sql import functions as sf
-
-    return live.withColumn("_file", sf.substring_index("_path", "/", -1)).drop("_path")
 
 
 def _vector(file: Any) -> Vector:

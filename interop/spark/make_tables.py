@@ -37,6 +37,7 @@ SMALL_JOBS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
 }
 PLAIN = {
     "spark.sql.session.timeZone": "UTC",

@@ -95,7 +95,9 @@ def _changed(table: _Table) -> None:
     )
     first = table.jvm.org.apache.paimon.schema.SchemaChange.Move.first("flag")
     table.alter(lambda change: change.addColumn("flag", types("STRING"), None, first))
-    table.write(f"SELECT * EXCEPT (flag, ratio), ratio AS share, 'new' AS flag, id * 10 AS extra FROM ({wide(80, 99, 1)})")
+    table.write(
+        f"SELECT * EXCEPT (flag, ratio), ratio AS share, 'new' AS flag, id * 10 AS extra FROM ({wide(80, 99, 1)})"
+    )
     table.delete("id % 5 = 2")
     table.delete("id = 88")
     table.library.rollback(table.root, 5)

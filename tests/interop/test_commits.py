@@ -21,7 +21,8 @@ import pytest
 from dvcodec import RowSet, delta, iceberg, paimon
 from dvcodec.tables import DataFile, open_table
 from dvcodec.tables.convert import Conversion, Target, convert_table
-from dvcodec.tables.convert.record import Speller, partition_values
+from dvcodec.tables.convert.partition import partition_values
+from dvcodec.tables.convert.record import Speller
 from interop.driver import INTEROP, need
 
 # A JVM is large: none beside those of the other tests with Spark.

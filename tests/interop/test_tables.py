@@ -16,6 +16,15 @@ pytest.importorskip("fastavro")
 # The same process as the tests with Spark: the tables are made once.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
+ORPHANS = {
+    # The vector of a file whose rows are all deleted: the commit removed the file instead.
+    ("delta", "compacted"): 1,
+    # Rolling back leaves the index files of the commit that is undone.
+    ("paimon-library", "changed32"): 2,
+    ("paimon-library", "changed64"): 2,
+}
+"""Vector files that engines left, and no state of the table needs."""
+
 
 @pytest.fixture(params=TABLES, ids="-".join)
 def table(made: dict[Key, MadeTable], request: pytest.FixtureRequest) -> MadeTable:
@@ -42,6 +51,14 @@ def test_live_rows(table: MadeTable) -> None:
     truth.check_live_rows(table)
 
 
+def test_live_rows_as_of_now(made: dict[Key, MadeTable]) -> None:
+    """Where the schema is newer than the current state."""
+    newer = [table for table in made.values() if table.head is not None]
+    assert len(newer) == 4
+    for table in newer:
+        truth.check_head(table)
+
+
 def test_audit(table: MadeTable) -> None:
-    found = [(state.version, finding.check, finding.path) for state, finding in truth.findings(table)]
-    assert found == []
+    for state in table.states:
+        truth.check_audit(table, state, orphans=ORPHANS.get((table.engine, table.name), 0))

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from dvcodec import RowSet
 from dvcodec.tables import DeletionVector, Snapshot, Table, open_table
 from dvcodec.tables.audit import audit
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.live import live_batches
 
 STORED_RECORDS = "_VALUE_KIND IN (0, 2)"
@@ -27,7 +26,7 @@ BITMAP_ALONE = 8
 class State:
     """One state of a table by its engine's word; interop/spark/common.py describes the fields.
 
-    `live` has the table's columns, and ``_file`` and ``_pos``: the bare name of the data file and the physical position.
+    `live` has the table's columns, and ``_file`` and ``_pos``: bare name of the data file, and physical position.
     `unread` are data files that the engine's reads leave out.
     """
 
@@ -246,9 +245,26 @@ def plain_type(of: pa.DataType) -> str:
     return str(of)
 
 
-def findings(made: MadeTable) -> Iterator[tuple[State, Finding]]:
-    """What an audit of every state finds."""
-    opened = made.open()
-    for state in made.states:
-        for finding in audit(opened, state.version).findings:
-            yield state, finding
+def check_audit(made: MadeTable, state: State, *, orphans: int = 0, moved: bool = False) -> None:
+    """An audit finds nothing, but what is said here.
+
+    Args:
+        made: the table.
+        state: what is audited.
+        orphans: vector files that the engine left, and that no state has.
+        moved: the table is not where its metadata says.
+    """
+    found: dict[str, list[str]] = {}
+    for finding in audit(made.open(), state.version).findings:
+        found.setdefault(finding.check, []).append(finding.path or "")
+    left = found.pop("orphan-vector-file", [])
+    assert len(left) == orphans, state.version
+    assert not {vector["container"] for other in made.states for vector in other.vectors} & set(left)
+    assert bool(found.pop("moved", [])) == moved
+    gone = {path for path in state.files if not Path(path).exists()}
+    vectors_gone = {vector["container"] for vector in state.vectors if not Path(vector["container"]).exists()}
+    # What an engine cleaned up, though its log still tells of it, is missed, file by file.
+    assert (state.live is None) == bool(gone | vectors_gone)
+    assert set(found.pop("missing-data-file", [])) == gone
+    assert set(found.pop("missing-file", [])) == vectors_gone
+    assert found == {}, state.version

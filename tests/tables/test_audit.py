@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,25 @@ def other_size(table: FakeTable, folder: Path) -> None:
     changed(table, *(replace(vector, file_size=77) for vector in vectors), drop=vectors)
 
 
+def no_size(table: FakeTable, folder: Path) -> None:
+    vectors = table.snapshot().vectors
+    changed(table, *(replace(vector, file_size=0) for vector in vectors), drop=vectors)
+
+
+def other_partition(table: FakeTable, folder: Path) -> None:
+    """A vector for a file that is gone; another partition has one of the same bare name."""
+    path = table.snapshot().data_files[3].path.replace("/data/", "/data/p=1/")
+    changed(table, *write_vectors(folder, "more", {path: RowSet([5])}))
+
+
+def blob_of_another_partition(table: FakeTable, folder: Path) -> None:
+    vector = table.snapshot().vectors[0]
+    other = str(vector.data_file).replace("/data/", "/data/p=1/")
+    rewrite_paths(vector.location, vector.location, {str(vector.data_file): other})
+    grown = Path(vector.location).stat().st_size
+    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
+
+
 def missing_data(table: FakeTable, folder: Path) -> None:
     Path(table.snapshot().data_files[2].location).unlink()
 
@@ -162,6 +182,9 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (gone_file, [("gone-data-file", "z.parquet")]),
     (stale_blob, [("stale-blob-path", A)]),
     (other_size, [("file-size", None)]),
+    (no_size, [("file-size", None)]),
+    (other_partition, [("gone-data-file", D)]),
+    (blob_of_another_partition, [("referenced-data-file", A)]),
     (missing_data, [("missing-data-file", C)]),
     (missing_data_elsewhere, [("missing-data-file", C)]),
     (grown_data, [("data-file-size", C)]),
@@ -282,3 +305,20 @@ def test_relative_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     Path("t/data/c.parquet").unlink()
     Path("t/data/o.parquet").touch()
     assert checks(audit(table)) == ["missing-data-file", "orphan-data-file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links")
+def test_files_that_are_needed_by_another_way_to_them(tmp_path: Path) -> None:
+    """The metadata names its files whole, the table is opened through a link; and a needed file is one itself."""
+    made = make_table(tmp_path / "t")
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    state = made.states[-1]
+    (tmp_path / "t/data/d.parquet").rename(tmp_path / "t/data/real.parquet")
+    (tmp_path / "t/data/d.parquet").symlink_to("real.parquet")
+    write_vectors(tmp_path / "t", "orphan", {"x": RowSet([1])})
+    for folder, location in ((tmp_path / "link", "{}"), (tmp_path / "t", "file://{}"), (tmp_path / "link", "file:{}")):
+        files = tuple(replace(file, location=location.format(file.location)) for file in state.data_files)
+        table = FakeTable(str(folder), [replace(state, data_files=files)])
+        assert [(one.check, one.path) for one in audit(table).findings] == [
+            ("orphan-vector-file", str(folder / "data/orphan.puffin"))
+        ]

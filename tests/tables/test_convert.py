@@ -35,6 +35,7 @@ from dvcodec.puffin import open_puffin
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
+from dvcodec.tables.partition_value import PartitionValue
 from tables.fake import FakeTable, changed, flip, make_table, write_vectors
 from tables.iceberg import crafted as craft_iceberg
 from tables.paimon import crafted as craft_paimon
@@ -327,15 +328,73 @@ def test_delta_paths_of_a_bucket(tmp_path: Path, root: str, expected: str) -> No
 
 def test_partition_values_are_handed_on(tmp_path: Path) -> None:
     values = {"day": "2026-01-01", "part": None}
-    for name in ("partition", "partitionValues"):
-        file = a_file(partition="day=2026-01-01/part=null", record={name: values})
+    typed = (PartitionValue("day", "date", 20_454), PartitionValue("part", "string", None))
+    records: dict[str, Any] = {"partitionValues": values, "partition_values": typed}
+    for name, record in records.items():
+        file = a_file(partition="day=2026-01-01/part=null", record={name: record})
         table = a_table([file], write_vectors(tmp_path, "v", {file.path: ROWS}), tmp_path)
         (line,) = lines(convert_table(table, "delta", str(tmp_path / name))).values()
         assert line["add"]["partitionValues"] == line["partition_values"] == values
         assert line["partition"] == "day=2026-01-01/part=null"
 
 
+def partitioned(folder: Path, kind: str, avro: Any, value: Any, transform: str = "identity") -> craft_iceberg.Crafted:
+    column = {"id": 3, "name": "c", "required": False, "type": kind}
+    return craft_iceberg.craft_table(
+        folder,
+        craft_iceberg.Commit({"a.parquet": 10}, {"a.parquet": RowSet([1, 2])}),
+        fields=[*craft_iceberg.FIELDS, column],
+        spec=[{"field-id": 1000, "source-id": 3, "name": "p", "transform": transform}],
+        partition_types={"p": avro},
+        partition=lambda _: {"p": value},
+    )
+
+
+def test_icebergs_partition_values_are_spelled_as_deltas(tmp_path: Path) -> None:
+    """By the name of the column, which that of the partition field need not be."""
+    micros = {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True}
+    crafted = partitioned(tmp_path / "t", "timestamptz", micros, -1)
+    (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(tmp_path / "out"))).values()
+    assert line["add"]["partitionValues"] == line["partition_values"] == {"c": "1969-12-31T23:59:59.999999Z"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "avro", "value", "transform", "why"),
+    [
+        ("binary", "bytes", b"\x01ab", "identity", "c is of the type bytes"),
+        ("long", "int", 3, "bucket[4]", r"p is of the transform bucket\[4\]"),
+        ("string", "string", "", "identity", "c is empty text"),
+    ],
+)
+def test_partition_values_that_delta_does_not_have(
+    tmp_path: Path, kind: str, avro: Any, value: Any, transform: str, why: str
+) -> None:
+    table = open_table(partitioned(tmp_path / "t", kind, avro, value, transform).folder)
+    with pytest.raises(UsageError, match=rf"a\.parquet: its partition value {why}"):
+        convert_table(table, "delta", str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
+    (line,) = lines(convert_table(table, "paimon64", str(tmp_path / "out"))).values()
+    assert line["partition_values"] is None
+
+
 # ---------------------------------------------------------------------- position deletes, and Iceberg to Iceberg
+
+
+@pytest.mark.parametrize("scope", ["referenced", None])
+def test_position_deletes_for_a_data_file_spelled_otherwise(tmp_path: Path, scope: str | None) -> None:
+    def spelled(entry: dict[str, Any]) -> dict[str, Any]:
+        file = entry["data_file"]
+        return entry if file["content"] else entry | {"data_file": file | {"file_path": f"file:{file['file_path']}"}}
+
+    commits = (
+        craft_iceberg.Commit({"a.parquet": 10}),
+        craft_iceberg.Commit(deletes=[{"a.parquet": RowSet([1])}], scope=scope),
+    )
+    crafted = craft_iceberg.craft_table(tmp_path / "t", *commits, version=2, tweak_entry=spelled)
+    path = crafted.paths["a.parquet"]
+    with pytest.raises(NotCanonical, match=rf"expected file:{path}, found {path}"):
+        convert_table(open_table(crafted.folder), "delta", str(tmp_path / "out"))
+    assert_untouched(tmp_path / "out")
 
 
 def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -> None:

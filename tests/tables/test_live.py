@@ -111,6 +111,13 @@ def stale(table: FakeTable, folder: Path) -> None:
     changed(table, replace(vector, data_file="s3://old/t/data/a.parquet"), drop=[vector])
 
 
+def stale_wide(table: FakeTable, folder: Path) -> None:
+    """Position deletes of a partition, whose rows name a data file by another path."""
+    path = table.snapshot().data_files[0].path
+    changed(table, DeletionVector("position-deletes", None, "w", "w", None, 300, 1))
+    table.unknown_files = lambda *_: (f"file:{path}", "s3://old/data/gone.parquet")  # type: ignore[method-assign]
+
+
 def other_rows(table: FakeTable, folder: Path) -> None:
     state = table.states[-1]
     files = (replace(state.data_files[0], physical_rows=ROWS + 1), *state.data_files[1:])
@@ -126,6 +133,7 @@ def other_rows(table: FakeTable, folder: Path) -> None:
         (beyond, NotCanonical, "below 1000"),
         (beyond_unknown_rows, NotCanonical, "below 1000"),
         (stale, NotCanonical, "data/a.parquet"),
+        (stale_wide, NotCanonical, "w: path of the data file of a vector: expected /"),
         (other_rows, NotCanonical, "rows of the data file"),
     ],
 )

@@ -14,13 +14,22 @@ PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/
     ("path", "meant"),
     [
         ("s3://old/t/data/p=1/a.parquet", PATHS[0]),
-        ("s3://old/x/p=2/a.parquet", PATHS[1]),
+        ("s3://old/x/data/p=2/a.parquet", PATHS[1]),
+        ("s3://old/x/p=2/a.parquet", None),
+        ("data/p=2/a.parquet", PATHS[1]),
         ("s3://old/x/p=3/a.parquet", None),
         ("a.parquet", None),
-        ("b.parquet", PATHS[2]),
-        ("/elsewhere/b.parquet", PATHS[2]),
+        ("b.parquet", None),
+        ("/elsewhere/b.parquet", None),
+        ("/elsewhere/data/b.parquet", PATHS[2]),
+        ("/elsewhere/metadata/b.parquet", None),
+        ("/elsewhere/otherdata/b.parquet", None),
+        ("/new/t/b.parquet", None),
+        ("/new/t/data/x/../b.parquet", None),
+        ("../data/b.parquet", None),
         ("file:/new/t/data/p=1/a.parquet", PATHS[0]),
         ("s3a://other/c.parquet", PATHS[3]),
+        ("s3://third/c.parquet", None),
         ("/new/t/data/z.parquet", None),
         ("", None),
         ("/", None),
@@ -32,3 +41,23 @@ def test_find(path: str, meant: str | None) -> None:
 
 def test_without_data_files() -> None:
     assert Namesakes(Folder("/t"), []).find("a.parquet") is None
+
+
+def test_the_same_bare_name_in_another_partition_means_nothing() -> None:
+    files = Namesakes(Folder("/t", recorded="s3://lake/t"), ["s3://lake/t/data/p=2/000000_0.parquet"])
+    for root in ("s3://lake/t", "/t", "hdfs://old/t"):
+        assert files.find(f"{root}/data/p=1/000000_0.parquet") is None
+        assert files.find(f"{root}/data/p=2/000000_0.parquet") == "s3://lake/t/data/p=2/000000_0.parquet"
+
+
+def test_data_files_elsewhere() -> None:
+    known = ["s3://lake/shared/data/p=1/a.parquet"]
+    assert Namesakes(Folder("/t"), known).find("/t/data/p=1/a.parquet") == known[0]
+    assert Namesakes(Folder("/t"), known).find("/t/a.parquet") is None
+    assert Namesakes(Folder("/t"), known).find("s3://old/shared/data/p=1/a.parquet") is None
+
+
+def test_a_path_that_could_mean_two_files_means_none() -> None:
+    files = Namesakes(Folder("/t"), ["/t/data/a.parquet", "file:/t/data/a.parquet", "/t/x/data/b", "/t/data/b"])
+    assert files.find("s3://old/data/a.parquet") is None
+    assert files.find("s3://old/x/data/b") is None

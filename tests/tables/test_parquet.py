@@ -34,6 +34,29 @@ def test_positions_follow_row_groups(tmp_path: Path) -> None:
         assert [batch.schema.names for _, batch in physical_batches(file, None)] == [["a", "b"]] * 3
 
 
+def test_rows_are_proven_by_pages(tmp_path: Path) -> None:
+    """A footer may claim any number of rows: without columns nothing would be read that denies it."""
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"a": [{"x": 1, "y": [1, 2]}] * 10, "b": ["wide" * 9] * 10}), path)
+    with open_parquet(str(path)) as file:
+        assert [(at, part.num_rows, part.num_columns) for at, part in physical_batches(file, [])] == [(0, 10, 0)]
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    varint = b"\x80" * 8 + b"\x20"  # 2**60, zigzag
+    footer = data[-8 - size : -8].replace(b"\x16\x14", b"\x16" + varint)
+    path.write_bytes(data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with open_parquet(str(path)) as file:
+        assert file.metadata.num_rows == 2**60
+        with pytest.raises(NotCanonical, match=f"row group 0: expected {2**60} rows, found 10 rows"):
+            list(physical_batches(file, []))
+
+
+def test_no_columns_at_all_prove_no_rows(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": range(10)}).select([]), tmp_path / "f")
+    with open_parquet(str(tmp_path / "f")) as file:
+        assert list(physical_batches(file, [])) == []
+
+
 def test_timestamps_of_96_bits_of_any_year(tmp_path: Path) -> None:
     moment = datetime(9999, 12, 31, 1, 2, 3, 4)  # noqa: DTZ001
     table = pa.table({"a": pa.array([moment], pa.timestamp("us"))})

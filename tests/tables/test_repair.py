@@ -320,3 +320,44 @@ def test_usage(tmp_path: Path) -> None:
     lance.kind = TableKind.LANCE
     with pytest.raises(UsageError, match="by its own library"):
         write(replace(plan, kind=TableKind.LANCE), lance, str(tmp_path / "new"))
+
+
+def test_only_snapshots_from_which_it_was_made(tmp_path: Path) -> None:
+    """Snapshots of other branches, or rolled back, hold other rows; a circle of parents ends."""
+    table = make_table(tmp_path)
+    broken(table, tmp_path)
+    last = table.states[-1]
+    (more,) = write_vectors(tmp_path, "branch", {last.data_files[0].path: RowSet(range(5))})
+    branch = replace(last, info=SnapshotInfo(7, parent=2), vectors=(more,))
+    table.states.insert(2, branch)
+    assert [action.snapshot for action in repair_plan(audit(table, orphans=False), table).actions] == [2]
+    table.states[0] = replace(table.states[0], info=SnapshotInfo(1, parent=3))
+    table.states[1] = replace(table.states[1], vectors=last.vectors)
+    assert repair_plan(audit(table, orphans=False), table).actions == ()
+    table.states = [replace(state, info=SnapshotInfo(state.info.id)) for state in table.states]
+    assert [action.snapshot for action in repair_plan(audit(table, orphans=False), table).actions] == [7]
+
+
+def test_older_vectors_of_more_rows_are_refused(tmp_path: Path) -> None:
+    """Rows were restored since: they live."""
+    table = make_table(tmp_path, {"a": RowSet(range(6))})
+    broken(table, tmp_path)
+    plan = repair_plan(audit(table, orphans=False), table)
+    assert (plan.actions, [finding.check for finding in plan.unmended]) == ((), ["crc"])
+
+
+def test_wrong_files_of_the_same_name_are_left_alone(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    last = table.snapshot()
+    other = last.data_files[3].path.replace("/data/", "/data/p=1/")
+    changed(table, *write_vectors(tmp_path, "more", {other: RowSet([5])}))
+    (action,) = repair_plan(audit(table, orphans=False), table).actions
+    assert (action.action, action.mapping) == ("drop-vectors", {})
+
+
+def test_stale_position_deletes_are_not_mended(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    vector = table.snapshot().vectors[0]
+    changed(table, replace(vector, format="position-deletes", data_file="s3://old/t/data/a.parquet"), drop=[vector])
+    plan = repair_plan(audit(table, orphans=False), table)
+    assert (plan.actions, [finding.check for finding in plan.unmended][:1]) == ((), ["stale-path"])

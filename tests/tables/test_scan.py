@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
 from dvcodec.tables.scan import DENSITY_PARTS, density, scan
+from dvcodec.tables.stats import rewrite_candidates, totals
 from tables.fake import FakeTable, changed, flip, make_table, write_vectors
 
 
@@ -136,6 +138,62 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
     assert [len(file.vectors) for file in found.files] == [2, 2, 3, 2]
     assert found.files[3].stored_bytes == 200
     assert found.files[3].containers == ContainerMix()
+
+
+def test_files_whose_numbers_are_in_doubt(tmp_path: Path) -> None:
+    """As many deleted rows as rows, but not these; or the union of two vectors of which one holds."""
+    table = make_table(tmp_path, {"a": RowSet([*range(999), 5000]), "b": RowSet(range(1000)), "c": RowSet(range(500))})
+    paths = [file.path for file in table.snapshot().data_files]
+    changed(
+        table, *write_vectors(tmp_path, "more", {paths[1]: RowSet(range(1000)), paths[2]: RowSet(range(500, 1000))})
+    )
+    found = scan(table)
+    assert [file.deleted for file in found.files] == [1000, 1000, 1000, 0]
+    assert [file.fully_deleted for file in found.files] == [False, True, False, False]
+    assert ["5000" in "".join(file.errors) for file in found.files] == [True, False, False, False]
+    assert ["of other rows" in "".join(file.errors) for file in found.files] == [False, False, True, False]
+    assert [one.file.data_file.path for one in rewrite_candidates(found)] == [paths[1]]
+    assert totals(found).unsound == 2
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> None:
+    """All data files of their partition are in doubt; all of the table, where it is not known."""
+
+    class Broken(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+            if vector.data_file is None:
+                raise NotCanonical("position deletes", source=vector.path)
+            return super().read(vector, snapshot)
+
+    made = make_table(tmp_path)
+    last = made.states[-1]
+    files = tuple(
+        replace(file, record={"spec_id": i // 3, "partition": {"p": "ab"[i % 2]}})
+        for i, file in enumerate(last.data_files)
+    )
+    record = {"spec_id": 0, "partition": {"p": "a"}} if known else {}
+    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 4, record=record)
+    table = Broken(str(tmp_path), [replace(last, data_files=files, vectors=(*last.vectors, wide))])
+    found = scan(table)
+    assert [len(file.errors) for file in found.files] == ([1, 0, 1, 0] if known else [1] * 4)
+    assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
+
+
+def test_position_deletes_for_paths_that_are_spelled_otherwise(tmp_path: Path) -> None:
+    class Named(Wide):
+        def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:
+            assert vector.data_file is None
+            return (f"file:{snapshot.data_files[3].path}", "s3://old/data/gone.parquet")
+
+    made = make_table(tmp_path)
+    last = made.states[-1]
+    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 9)
+    found = scan(Named(str(tmp_path), [replace(last, vectors=(*last.vectors, wide))]))
+    path = last.data_files[3].path
+    assert [(check.name, check.expected, check.actual) for check in found.checks] == [
+        ("stale-path", path, f"file:{path}")
+    ]
 
 
 def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:

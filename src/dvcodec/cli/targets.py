@@ -188,9 +188,19 @@ def _part(source: Source, target: Target) -> Part:
 def _open_file(target: Target) -> Iterator[Source]:
     if target.path == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
-    whole = sys.stdin.buffer.read() if target.path == "-" else target.path
-    with open_source(whole, name="<stdin>" if target.path == "-" else None) as source:
-        yield source
+    if target.path == "-":
+        with open_source(sys.stdin.buffer.read(), name="<stdin>") as source:
+            yield source
+    elif _is_pipe(target.path):  # the user's own, as shells make for <(...)
+        with Path(target.path).open("rb") as file, open_source(file, name=target.path) as source:
+            yield source
+    else:
+        with open_source(target.path) as source:
+            yield source
+
+
+def _is_pipe(path: str) -> bool:
+    return not is_url(path) and Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,7 +66,8 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
     """Open anything that has bytes.
 
     Args:
-        target: bytes-like, path, URL (``file:`` needs nothing, others fsspec), seekable binary file, or a `Source`.
+        target: bytes-like, path, URL (``file:`` needs nothing, others fsspec), binary file, or a `Source`. A path is
+            that of a regular file, or of a link to one: a pipe or device may never end, and has to be opened first.
         name: what to call it in errors.
 
     Raises:
@@ -79,6 +82,9 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
         elif local is None:
             yield _remote(str(target), name)
         else:
+            # A pipe that no one writes to would wait when it is opened, so it is asked before.
+            if not stat.S_ISREG(mode := local.stat().st_mode) and not stat.S_ISDIR(mode):
+                raise OSError(errno.EINVAL, "Not a regular file", str(local))
             with local.open("rb") as file:
                 yield _file_source(file, name or str(local))
     elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (

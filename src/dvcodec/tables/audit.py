@@ -7,7 +7,8 @@ Checks, each the `check` of its findings:
 - ``cardinality``: rows of a vector, against what the metadata records;
 - ``rows``: positions of a vector, against the physical rows of its data file;
 - ``equal-vectors``, ``different-vectors``: two live vectors for one data file, of the same rows or of others;
-- ``stale-path``, ``gone-data-file``: a vector whose data file is in the snapshot by another path, or is not;
+- ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
+  another path; a vector whose data file is not;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
@@ -209,8 +210,8 @@ def _container(
 
 
 def _sizes(location: str, group: Sequence[DeletionVector], size: int, snapshot: Snapshot) -> Iterator[Finding]:
-    recorded = {vector.file_size for vector in group} - {None, size}
-    for wrong in sorted(filter(None, recorded)):
+    recorded = {vector.file_size for vector in group if vector.file_size is not None}
+    for wrong in sorted(recorded - {size}):
         check = Check.failed("file-size", location, None, "bytes of the file", f"{wrong} (metadata)", size)
         told = tuple(vector for vector in group if vector.file_size == wrong)
         yield _from_check(check, snapshot, told, None, location)

@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import is_url, list_names, open_source
 from dvcodec.io.paths import join, same_key
 from dvcodec.io.target import filesystem_of, local_path, remote_errors
@@ -64,6 +66,9 @@ class Folder:
         '/copy/t/data/a b.parquet'
         >>> Folder("/wh/t").locate("part=1/a.parquet"), Folder("/wh/t").locate("s3://other/a.parquet")
         ('/wh/t/part=1/a.parquet', 's3://other/a.parquet')
+
+        Raises:
+            NotCanonical: it climbs out of the folder.
         """
         below = self.below(path)
         if below is not None:
@@ -76,7 +81,16 @@ class Folder:
 
         >>> Folder("/copy/t", recorded="s3://lake/t").below("s3://lake/t/data/a.parquet")
         'data/a.parquet'
+
+        Raises:
+            NotCanonical: it has a step ``..`` there, which no writer makes: such a path may climb out of the folder.
         """
+        below = self._below(path)
+        if below is not None and ".." in below.split("/"):
+            raise NotCanonical("path", source=self.location, expected="no step .. below the folder", actual=path)
+        return below
+
+    def _below(self, path: str) -> str | None:
         if not is_url(path) and not path.startswith("/"):
             return path
         key = same_key(path)
@@ -93,12 +107,21 @@ class Folder:
             return []
 
     def read(self, name: str) -> bytes:
-        """Read a whole file below the folder.
+        """Read a whole file of metadata below the folder.
 
         Raises:
+            LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
             OSError: it is not there, or cannot be read.
         """
+        most = DEFAULT_LIMITS.max_manifest_bytes
         with open_source(self.join(name)) as source:
+            if source.size > most:
+                raise LimitExceeded(
+                    "Limits.max_manifest_bytes",
+                    source=source.name,
+                    expected=f"at most {most} bytes",
+                    actual=source.size,
+                )
             return bytes(source.read(0, source.size))
 
     def walk(self) -> Iterator[StoredFile]:
@@ -116,14 +139,17 @@ class Folder:
 
 
 def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            here = join(spelled, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(here, Path(entry.path))
-            elif entry.is_file():
-                found = entry.stat()
-                yield StoredFile(here, found.st_size, found.st_mtime_ns // 1_000_000)
+    left = [(spelled, str(folder))]
+    while left:
+        spelled, path = left.pop()
+        with os.scandir(path) as entries:
+            for entry in entries:
+                here = join(spelled, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append((here, entry.path))
+                elif entry.is_file():
+                    found = entry.stat()
+                    yield StoredFile(here, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
 def _modified(info: Mapping[str, Any]) -> int | None:

@@ -150,10 +150,13 @@ def _check_strangers(table: Table, snapshot: Snapshot) -> None:
     paths = {file.path for file in snapshot.data_files}
     namesakes = Namesakes(table.folder, paths)
     for path, vectors in vectors_of(snapshot.vectors).items():
-        meant = None if path in paths else namesakes.find(path)
-        if meant is not None:
-            what = "path of the data file of a vector"
-            raise NotCanonical(what, source=vectors[0].path, offset=vectors[0].offset, expected=meant, actual=path)
+        _check_stranger(path, None if path in paths else namesakes.find(path), vectors[0])
+
+
+def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
+    if meant is not None:
+        what = "path of the data file of a vector"
+        raise NotCanonical(what, source=vector.path, offset=vector.offset, expected=meant, actual=path)
 
 
 class _Deletes:
@@ -163,8 +166,11 @@ class _Deletes:
         self._table, self._snapshot = table, snapshot
         self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[DeletedRows]] = {}
+        namesakes = Namesakes(table.folder, [file.path for file in snapshot.data_files])
         for vector in snapshot.vectors:
             if vector.data_file is None:
+                for path in table.unknown_files(vector, snapshot):
+                    _check_stranger(path, namesakes.find(path), vector)
                 for found in table.read(vector, snapshot):
                     self._wide.setdefault(found.data_file, []).append(found)
 

@@ -230,6 +230,17 @@ class Table(ABC):
             OSError: its file cannot be read.
         """
 
+    def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the data files that position deletes of a whole partition name and that the snapshot does not have.
+
+        They are gone, or spelled otherwise there: their rows are deleted for no reader, who compare plain text.
+
+        Raises:
+            DecodeError: the position deletes are not sound.
+            OSError: their file cannot be read.
+        """
+        return ()
+
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: ARG002
         """Say what else than its deletion vector keeps rows of a data file from being live; None if nothing does.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from dvcodec.core.errors import NotCanonical
 from dvcodec.io.paths import same_key
 from dvcodec.tables.folder import Folder
 
@@ -13,38 +14,55 @@ __all__ = ["Namesakes"]
 class Namesakes:
     """The data files of a snapshot, by what stale paths still have in common with them.
 
-    >>> files = Namesakes(Folder("/new/t"), ["/new/t/p=1/a.parquet", "/new/t/p=2/a.parquet"])
-    >>> files.find("s3://old/t/p=2/a.parquet"), files.find("s3://old/t/p=3/a.parquet")
-    ('/new/t/p=2/a.parquet', None)
+    A table that was moved has another root: everything below it, folders of partitions too, is as it was. Engines give
+    files of different partitions, and of different tables, the same bare names: these mean nothing.
+
+    >>> files = Namesakes(Folder("/new/t"), ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet"])
+    >>> files.find("s3://old/t/data/p=2/a.parquet"), files.find("s3://old/t/data/p=3/a.parquet")
+    ('/new/t/data/p=2/a.parquet', None)
     """
 
     def __init__(self, folder: Folder, paths: Iterable[str]) -> None:
         self._folder = folder
         self._paths = paths
-        self._by_name: dict[str, list[tuple[str, list[str]]]] = {}
+        self._inside: dict[str, list[str]] = {}
+        self._outside: dict[str, list[str]] = {}
 
     def find(self, path: str) -> str | None:
-        """Return the one data file whose path ends like `path`: in the same name, and in more folders than any other.
+        """Return the one data file that `path` means: from the table's folder on, both are the same.
 
-        None if there is none, or several that are as near.
+        Where the folder is not known of one of them, that one ends in the other's path below the folder, which is at
+        least a folder and a name. None if there is none, or several, or if the path climbs out of the folder.
         """
-        if not self._by_name:
-            for known in self._paths:
-                steps = self._steps(known)
-                self._by_name.setdefault(steps[0], []).append((known, steps))
-        wanted = self._steps(path)
-        near = [(_shared(steps, wanted), known) for known, steps in self._by_name.get(wanted[0], [])]
-        best = max((shared for shared, _ in near), default=0)
-        found = [known for shared, known in near if shared == best]
+        if not self._inside and not self._outside:
+            self._index()
+        try:
+            below = self._folder.below(path)
+        except NotCanonical:
+            return None
+        if below is not None:
+            found = [*self._inside.get(below, ()), *self._outside.get(below, ())]
+        else:
+            key = same_key(path)
+            found = list(self._outside.get(key, ()))
+            for tail in _tails(key):
+                found += self._inside.get(tail, ())
         return found[0] if len(found) == 1 else None
 
-    def _steps(self, path: str) -> list[str]:
-        """Take a path apart, the bare name first."""
-        return same_key(self._folder.below(path) or path).split("/")[::-1]
+    def _index(self) -> None:
+        for known in self._paths:
+            below = self._folder.below(known)
+            if below is not None:
+                self._inside.setdefault(below, []).append(known)
+            else:
+                key = same_key(known)
+                for tail in (key, *_tails(key)):
+                    self._outside.setdefault(tail, []).append(known)
 
 
-def _shared(some: list[str], others: list[str]) -> int:
-    for count, (a, b) in enumerate(zip(some, others, strict=False)):
-        if a != b:
-            return count
-    return min(len(some), len(others))
+def _tails(key: str) -> Iterator[str]:
+    """Yield how a path elsewhere may go on from a table's folder: whole steps, a folder and a name at least."""
+    steps = key.split("/")
+    for first in range(1, len(steps) - 1):
+        if steps[first]:
+            yield "/".join(steps[first:])

@@ -71,7 +71,8 @@ def physical_batches(
 
     Args:
         file: an open file.
-        columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns.
+        columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
+            narrowest column is read, as footers alone may claim any number of rows.
         batch_rows: at most so many rows in a batch; batches end with row groups.
 
     Raises:
@@ -82,7 +83,7 @@ def physical_batches(
     for group in range(file.metadata.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
         at = start
-        batches = _nothing(rows, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
+        batches = _nothing(file, group, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
         with _damage(f"row group {group}", "readable pages"):
             for batch in batches:
                 yield at, batch
@@ -96,10 +97,11 @@ def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_ro
     return file.iter_batches(batch_rows, row_groups=[group], columns=names)  # type: ignore[no-any-return]
 
 
-def _nothing(rows: int, batch_rows: int) -> Iterator[Any]:
-    """Batches without columns, which Parquet readers do not give."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    for at in range(0, rows, batch_rows):
-        count = min(batch_rows, rows - at)
-        yield pa.RecordBatch.from_arrays([pa.nulls(count)], ["none"]).select([])
+def _nothing(file: pq.ParquetFile, group: int, batch_rows: int) -> Iterator[Any]:
+    """Batches without columns: those of the narrowest one, without it."""
+    chunks = file.metadata.row_group(group)
+    leaves = [chunks.column(i) for i in range(chunks.num_columns)]
+    if leaves:
+        narrowest = min(leaves, key=lambda leaf: leaf.total_uncompressed_size).path_in_schema
+        for batch in _batches(file, group, [narrowest], batch_rows):
+            yield batch.select([])

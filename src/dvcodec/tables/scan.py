@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,8 @@ class FileDeletes:
         containers: roaring containers of its vectors.
         density: float32[`DENSITY_PARTS`], deleted share of each equal part of the file, 0 to 1 (see `density`);
             float32[0] if the file's rows are unknown.
-        errors: why vectors could not be read.
+        errors: why these numbers are in doubt: vectors that could not be read, positions beyond the file, vectors of
+            different rows.
     """
 
     data_file: DataFile
@@ -62,8 +64,9 @@ class FileDeletes:
 
     @property
     def fully_deleted(self) -> bool:
-        """Whether the file has rows and none of them lives."""
-        return bool(self.data_file.physical_rows) and self.deleted == self.data_file.physical_rows
+        """Whether the file has rows and none of them lives; False where that is in doubt."""
+        rows = self.data_file.physical_rows
+        return bool(rows) and self.deleted == rows and not self.errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,8 @@ class _Collector:
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
+        self._wide_errors: list[tuple[_PartitionKey, str]] = []
+        self._table, self._snapshot = table, snapshot
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -151,8 +156,12 @@ class _Collector:
         if read.error is not None:
             self.lost.append((vector, str(read.error)))
             self.problems.append(unreadable(vector, read.error))
-            if path is not None:
+            if path is None:
+                self._wide_errors.append((_partition(vector), str(read.error)))
+            else:
                 self._errors.setdefault(path, []).append(str(read.error))
+        elif path is None:
+            self._check_names(vector)
         if path is not None and path not in self._data_files:
             self._stranger(vector, path, known=read.error is None)
             return
@@ -174,7 +183,16 @@ class _Collector:
         if found is None:
             rows = RowSet()
             found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
-        return found
+        here = _partition(file) if self._wide_errors else None
+        wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
+        return replace(found, errors=(*found.errors, *wide)) if wide else found
+
+    def _check_names(self, vector: DeletionVector) -> None:
+        """Find data files that position deletes of a partition name by other paths; those that are gone are usual."""
+        for path in self._table.unknown_files(vector, self._snapshot):
+            meant = self._namesakes.find(path)
+            if meant is not None:
+                self.problems.append(stranger(vector, path, meant))
 
     def _stranger(self, vector: DeletionVector, path: str, *, known: bool) -> None:
         problem = stranger(vector, path, self._namesakes.find(path))
@@ -188,10 +206,12 @@ class _Collector:
             self._errors.pop(path, None)
             return
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
-        self.problems += check_positions(file, parts)
+        doubts = list(check_positions(file, parts))
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
-        self.problems += check_doubles(file, vectors, parts)
+        doubts += check_doubles(file, vectors, parts)
+        self.problems += doubts
+        errors += [_told(problem.check) for problem in doubts if problem.check.name != "equal-vectors"]
         rows = RowSet.union(*(part.found.rows for part in parts))
         mix = ContainerMix()
         for part in parts:
@@ -207,6 +227,19 @@ class _Collector:
             density(rows, file.physical_rows),
             tuple(errors),
         )
+
+
+_PartitionKey: TypeAlias = "tuple[Any, Any] | None"
+
+
+def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
+    """Return what is equal for files of one partition; None where the metadata does not say."""
+    found = one.record.get("partition")
+    return None if found is None else (one.record.get("spec_id"), found)
+
+
+def _told(check: Check) -> str:
+    return f"{check.subject}: {check.message}: expected {check.expected}, found {check.actual}"
 
 
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 
 from dvcodec.core.errors import DvcodecError
 from dvcodec.io import open_source
 from dvcodec.io.paths import same_key
+from dvcodec.io.target import local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
@@ -100,10 +102,12 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         OSError: it cannot be read.
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    needed = {same_key(location) for location in table.referenced()}
-    for key, file in sorted(stored.items()):
-        what = None if key in needed else _what(table, file)
-        if what is None:
+    needed = table.referenced()
+    keys = set(map(same_key, needed))
+    found = [(file, what) for key, file in sorted(stored.items()) if key not in keys and (what := _what(table, file))]
+    real = set(map(_real, needed)) if found else set()
+    for file, what in found:
+        if _real(file.location) in real:
             continue
         age = None if file.modified_ms is None else max(now - file.modified_ms, 0) // 1000
         told = "of unknown age" if age is None else f"{age} seconds old"
@@ -116,6 +120,12 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
             path=file.location,
             details={"size": file.size, "age_seconds": age},
         )
+
+
+def _real(location: str) -> str:
+    """Spell a location so that all ways to a local file are one: links in it are followed."""
+    local = local_path(location)
+    return same_key(location) if local is None else os.path.realpath(local)
 
 
 def _what(table: Table, file: StoredFile) -> str | None:

@@ -117,6 +117,37 @@ def test_fields_of_structs_are_found_by_their_physical_names() -> None:
     ]
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
+    """One that was dropped and made again does not get the old values, and two do not change places."""
+
+    def child(name: str, physical: str, number: int) -> Column:
+        return Column(name, physical, number if by_id else None, True, pa.int64())
+
+    def stored(name: str, number: int) -> pa.Field:
+        return pa.field(name, pa.int64(), metadata={FIELD_ID: str(number).encode()})
+
+    found = pa.struct([stored("a", 1), stored("b", 2), stored("x", 3)])
+    wanted = struct(child("a", "b", 2), child("b", "a", 1), child("x", "col-new", 4))
+    assert found == wanted.type
+    rows = [{"a": 1, "b": 2, "x": 3}, None]
+    expected = [{"a": 2, "b": 1, "x": None}, None]
+    assert conform(pa.array(rows, found), wanted, "file").to_pylist() == expected
+    element = Column("element", "element", None, True, wanted.type, wanted.children)
+    array = conform(
+        pa.array([rows, None], pa.list_(pa.field("element", found))), column(pa.list_(element.field), element), "file"
+    )
+    assert array.to_pylist() == [expected, None]
+    key, value = (
+        Column("key", "key", None, False, pa.string()),
+        Column("value", "value", None, True, wanted.type, wanted.children),
+    )
+    entries = pa.array([[("k", row) for row in rows]], pa.map_(pa.string(), found))
+    assert conform(entries, column(pa.map_(key.field, value.field), key, value), "file").to_pylist() == [
+        [("k", row) for row in expected]
+    ]
+
+
 ELEMENT = struct(column(pa.int64(), name="x", physical="col-1"), name="element")
 LIST = column(pa.list_(ELEMENT.field), ELEMENT)
 KEY, VALUE = Column("key", "key", None, False, pa.string()), column(pa.int64(), name="value")

@@ -37,6 +37,7 @@ def scalar(text: str | None, kind: pa.DataType) -> Any:
         ("false", pa.bool_(), False),
         ("2026-01-31", pa.date32(), dt.date(2026, 1, 31)),
         ("234", pa.decimal128(12, 5), Decimal("234.00000")),
+        ("2E+2", pa.decimal128(12, 5), Decimal("200.00000")),
         ("-2342342.23423", pa.decimal128(12, 5), Decimal("-2342342.23423")),
         ("\x01é", pa.binary(), b"\x01\xc3\xa9"),
         ("2013-07-05 17:01:00.123456", pa.timestamp("us"), dt.datetime(2013, 7, 5, 17, 1, 0, 123456)),  # noqa: DTZ001
@@ -64,6 +65,9 @@ def test_nulls(kind: pa.DataType) -> None:
         ("now", UTC),
         ("1234", pa.decimal128(5, 2)),
         ("0.001", pa.decimal128(5, 2)),
+        ("1E-999999999", pa.decimal128(5, 2)),
+        ("1E+999999999", pa.decimal128(5, 2)),
+        ("NaN", pa.decimal128(5, 2)),
         ("x", pa.null()),
         ("[1]", pa.list_(pa.int64())),
         ("\ud800", pa.binary()),

@@ -50,6 +50,16 @@ def test_from_a_known_state(table: Crafted) -> None:
     assert known.files == before
 
 
+@pytest.mark.parametrize("form", ["classic", "json"])
+def test_a_file_that_a_checkpoint_has_live_and_removed(table: Crafted, form: str) -> None:
+    """Its actions are in no order that would tell which of them holds."""
+    live = next(add for add in table.live.values())
+    table.tombstones.append({"path": live["path"], "deletionVector": live.get("deletionVector"), "dataChange": True})
+    table.checkpoint(form)
+    with pytest.raises(NotCanonical, match=r"path: expected a file that is either live or removed, found both of"):
+        state_of(table, 4)
+
+
 def test_a_checkpoint_is_nearer_than_a_known_state(table: Crafted) -> None:
     known = state_of(table, 1)
     table.checkpoint("classic")

@@ -326,6 +326,14 @@ def test_rows(tmp_path: Path) -> None:
         table.physical_rows(snapshot.data_files[0], snapshot, columns=["nope"])
 
 
+def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
+    crafted = Crafted(tmp_path / "t", fields=MAPPED[:1], partition_columns=("id",))
+    crafted.create()
+    crafted.commit({"add": crafted.write_file("a", pa.table({"x": [1]}), {"other": "7"})})
+    with pytest.raises(NotCanonical, match=r"partitionValues of a: expected all partition columns, found no 'id'"):
+        opened(crafted).snapshot()
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping(tmp_path: Path, mode: str) -> None:
     crafted = Crafted(

@@ -91,11 +91,12 @@ def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
         "much": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
         "one": uuid,
         "two": "uuid_fixed",
+        "real": "float",
     }
     schema = record(*(of(kind, name, **{"field-id": 1000 + i}) for i, (name, kind) in enumerate(kinds.items())))
     plain = record(of("int", "day"), of("long", "at"), of(["null", "bytes"], "much"), *schema["fields"][3:])
     path = Path(written(tmp_path, schema))
-    row = {"day": 2**31 - 1, "at": 2**62, "much": b"\xff", "one": bytes(16), "two": b"x" * 16}
+    row = {"day": 2**31 - 1, "at": 2**62, "much": b"\xff", "one": bytes(16), "two": b"x" * 16, "real": 0.5}
     body = io.BytesIO()
     fastavro.writer(body, fastavro.parse_schema(plain), [row], sync_marker=bytes(16))
     empty = io.BytesIO()
@@ -111,6 +112,7 @@ def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
             1002: ("much", Logical("decimal", 2, utc=False)),
             1003: ("one", Logical("uuid", 0, utc=False)),
             1004: ("two", Logical("uuid", 0, utc=False)),
+            1005: ("real", Logical("float", 0, utc=False)),
         }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.tables import Folder
-from dvcodec.tables.iceberg.latest import find_metadata
+from dvcodec.tables.iceberg.latest import check_newest, find_metadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
@@ -57,3 +57,23 @@ def fill(folder: Path, names: list[str], hint: str | None) -> None:
         (folder / "metadata" / name).touch()
     if hint is not None:
         (folder / "metadata" / "version-hint.text").write_text(hint)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "newer"),
+    [
+        ("v2.metadata.json", ["v1.metadata.json"], None),
+        ("v2.metadata.json", ["v1.metadata.json", "v3.metadata.json", "v10.metadata.json"], "v10.metadata.json"),
+        (f"00001-{UUID}.metadata.json", ["00001-b.metadata.json"], "00001-b.metadata.json"),
+        ("own.metadata.json", ["v1.metadata.json"], "v1.metadata.json"),
+        ("own.metadata.json", ["other.json"], None),
+    ],
+)
+def test_newer_metadata_beside(tmp_path: Path, own: str, others: list[str], newer: str | None) -> None:
+    fill(tmp_path, [own, *others], None)
+    location = str(tmp_path / "metadata" / own)
+    if newer is None:
+        check_newest(location)
+    else:
+        with pytest.raises(UsageError, match=f"{own}: {newer} beside it may be newer"):
+            check_newest(location)

@@ -145,3 +145,20 @@ def test_what_is_no_metadata(tmp_path: Path, text: str) -> None:
 def test_a_parent_may_be_gone(tmp_path: Path) -> None:
     found = read(tmp_path, SOUND | {"snapshots": [snapshot(2, **{"parent-snapshot-id": 77})]})
     assert found.snapshots[2].info.parent == 77
+
+
+@pytest.mark.parametrize(
+    ("fields", "column"),
+    [
+        ([{"id": 4, "name": "day"}, {"id": 5, "name": "e"}], "day"),
+        ([{"id": 5, "name": "e"}], None),
+        ([{"id": 4}, 3, {"id": [], "name": "x"}], None),
+        (None, None),
+    ],
+)
+def test_partition_fields_have_their_columns_present_names(tmp_path: Path, fields: Any, column: str | None) -> None:
+    """A schema that is not sound does not stand in the way."""
+    schema = {"type": "struct", "schema-id": 0, "fields": fields}
+    specs = [{"spec-id": 3, "fields": [{"field-id": 1000, "source-id": 4, "name": "d", "transform": "identity"}]}]
+    found = read(tmp_path, SOUND | {"schemas": [schema], "current-schema-id": 0, "partition-specs": specs})
+    assert found.specs[3] == (PartitionField(1000, 4, "d", "identity", column),)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +15,11 @@ from hypothesis import strategies as st
 from dvcodec.tables.iceberg.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
+from dvcodec.tables.partition_value import PartitionValue
 
 
 def partition(value: Any, logical: str | None = None, *, transform: str = "identity", **more: Any) -> Partition:
-    kind = None if logical is None else Logical(logical, more.get("scale", 0), more.get("utc", False))
+    kind = Logical(logical or "string", more.get("scale", 0), more.get("utc", False))
     fields = [PartitionField(1000, 1, "p", transform)]
     return PartitionReader(0, fields, {1000: ("stored", kind)}).read({"stored": value})
 
@@ -65,6 +68,57 @@ def test_no_fields() -> None:
 def test_not_a_number_is_itself() -> None:
     assert partition(float("nan")).key == partition(float("nan")).key
     assert partition(float("nan")).key != partition(0.0).key
+
+
+def test_decimals_of_any_length_are_equal() -> None:
+    made = [partition((150).to_bytes(size, "big"), "decimal", scale=2) for size in (2, 4, 6, 16, 20)]
+    assert {one.key for one in made} == {(0, (150,))}
+    assert {one.label for one in made} == {"p=1.50"}
+    assert partition(b"\xff", "decimal").key == partition(b"\xff\xff", "decimal").key == (0, (-1,))
+    large = b"\x7f" * 17
+    assert partition(large, "decimal").key == (0, (large,))
+
+
+def test_uuids_are_equal_in_text_and_bytes() -> None:
+    value = uuid.UUID(int=7)
+    assert partition(str(value), "uuid").key == partition(value.bytes, "uuid").key
+    assert partition(str(value), "uuid").label == f"p={value}"
+    assert partition("x", "uuid").key == (0, ("x",))
+
+
+def test_floats_have_their_shortest_text() -> None:
+    assert partition(float(np.float32(0.1)), "float").label == "p=0.1"
+    assert partition(float(np.float32(0.1)), "double").label == "p=0.10000000149011612"
+
+
+def typed(value: Any, logical: str, transform: str = "identity", *, column: str | None = "c", utc: bool = False) -> Any:
+    field = PartitionField(1000, 1, "p", transform, column)
+    made = PartitionReader(0, [field], {1000: ("stored", Logical(logical, 2, utc))}).read({"stored": value})
+    return made.typed
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (typed(7, "long"), PartitionValue("c", "int", 7)),
+        (typed(None, "long"), PartitionValue("c", "int", None)),
+        (typed(b"\x07", "decimal"), PartitionValue("c", "decimal", Decimal("0.07"))),
+        (typed(b"\x7f" * 17, "decimal"), PartitionValue("c", "the type decimal", b"\x7f" * 17)),
+        (typed(7, "timestamp-micros"), PartitionValue("c", "timestamp", 7)),
+        (typed(7, "timestamp-micros", utc=True), PartitionValue("c", "timestamptz", 7)),
+        (typed(7, "timestamp-nanos"), PartitionValue("c", "the type timestamp-nanos", 7)),
+        (typed("x", "date"), PartitionValue("c", "the type date", "x")),
+        (typed(b"x", "bytes"), PartitionValue("c", "the type bytes", b"x")),
+        (typed(3, "int", "bucket[4]"), PartitionValue("p", "the transform bucket[4]", 3)),
+        (typed(3, "int", column=None), PartitionValue("p", "a nested or dropped column", 3)),
+    ],
+)
+def test_values_for_other_formats(found: tuple[PartitionValue, ...], expected: PartitionValue) -> None:
+    assert found == (expected,)
+
+
+def test_void_is_no_value_for_other_formats() -> None:
+    assert typed(None, "int", "void") == ()
 
 
 @given(st.dates())

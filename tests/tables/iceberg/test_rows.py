@@ -200,6 +200,13 @@ def test_required_columns(tmp_path: Path) -> None:
     assert found.column("b").to_pylist() == [4]
 
 
+@pytest.mark.parametrize("number", ["abc", "-1", "1e3", " 1", "9" * 5000])
+def test_an_id_that_is_no_number(tmp_path: Path, number: str) -> None:
+    table = table_of((pa.field("a", pa.int64(), metadata={"PARQUET:field_id": number}), [1]))
+    with pytest.raises(NotCanonical, match=r"f.parquet: field id of column a: expected decimal digits"):
+        read(tmp_path, table, column(1, "a", "long"))
+
+
 def test_one_id_twice(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
     with pytest.raises(NotCanonical, match="expected each column once, found b twice"):
@@ -357,6 +364,33 @@ def test_unknown_is_null(tmp_path: Path) -> None:
         ("int", "x"),
         ("decimal(4,2)", "123.45"),
         ("decimal(4,2)", "x"),
+        ("decimal(4,2)", "NaN"),
+        ("decimal(9,2)", "1E-999999999"),
+        ("decimal(9,2)", "1E+999999999"),
+        ("boolean", 1),
+        ("int", True),
+        ("int", 1.0),
+        ("long", "5"),
+        ("float", 1e300),
+        ("float", "1"),
+        ("double", float("nan")),
+        ("double", 10**400),
+        ("date", "now"),
+        ("date", "NaT"),
+        ("date", "2020"),
+        ("date", "2020-02-30"),
+        ("time", "24:00"),
+        ("time", "00:00:00.1234567"),
+        ("timestamp", "2020-01-01"),
+        ("timestamp", "2020-01-01T00:00:00+00:00"),
+        ("timestamptz", "2020-01-01T00:00:00"),
+        ("timestamptz", "2020-01-01T00:00:00+05:00"),
+        ("timestamp_ns", "9999-01-01T00:00:00"),
+        ("uuid", "{f79c3e09-677c-4bbd-a479-3f349cb785e7}"),
+        (TYPES[-2][0], "34"),
+        ({"type": "list", "element-id": 2, "element": "int", "element-required": True}, [1, None]),
+        ({"type": "struct", "fields": [column(2, "x", "int", required=True)]}, {}),
+        (TYPES[-1][0], {"keys": [None], "values": [1]}),
         ("date", "x"),
         ("date", 3),
         ("time", "25"),

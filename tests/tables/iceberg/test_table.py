@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,9 +29,12 @@ from dvcodec.core.errors import (
 )
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables import Snapshot, Table, TableKind, open_table
+from dvcodec.tables.audit import audit
 from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
-from tables.iceberg.crafted import STEP, TIME, Commit, Crafted, craft_table, write_avro
+from dvcodec.tables.live import live_batches
+from dvcodec.tables.repair import repair_plan
+from tables.iceberg.crafted import STEP, TIME, Commit, Crafted, craft_table, list_schema, write_avro
 
 COMMITS = (
     Commit(data={"a.parquet": 250, "b.parquet": 120}),
@@ -185,6 +189,20 @@ def test_manifests_of_all_codecs(tmp_path: Path) -> None:
     for codec in ("null", "deflate", "snappy"):
         table = open_iceberg(craft_table(tmp_path / codec, *COMMITS[:2], codec=codec).folder)
         assert deleted(table, table.snapshot()) == {"a.parquet": RowSet([0, 100, 249])}
+
+
+def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
+    """Its entries inherit from the list: of another list they are others."""
+    crafted = craft_table(tmp_path, Commit(data={"a.parquet": 5}), Commit())
+    lists = tmp_path / "metadata"
+    with (lists / "snap-101.avro").open("rb") as file:
+        (manifest,) = fastavro.reader(file)
+    assert isinstance(manifest, dict)
+    later = {**manifest, "sequence_number": 2, "added_snapshot_id": 102}
+    write_avro(lists / "snap-102.avro", list_schema(3), [later], "null")
+    table = open_iceberg(crafted.folder)
+    records = [table.snapshot(number).data_files[0].record for number in (101, 102, 101)]
+    assert [(one["sequence_number"], one["snapshot_id"]) for one in records] == [(1, 101), (2, 102), (1, 101)]
 
 
 def test_snapshots_are_values(crafted: Crafted) -> None:
@@ -647,3 +665,43 @@ def test_damaged_manifests_end_in_a_value_or_an_error(sound: Crafted, data: st.D
             use(sound.folder)
     finally:
         path.write_bytes(before)
+
+
+def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, *COMMITS)
+    older = json.loads(made.metadata.read_text())
+    older |= {"snapshots": older["snapshots"][:1], "current-snapshot-id": 101, "refs": {}}
+    made.metadata.rename(made.metadata.with_name("v2.metadata.json"))
+    made.metadata.write_text(json.dumps(older))
+    found = audit(open_table(str(made.metadata)))
+    assert [finding.check for finding in found.findings] == ["references"]
+    assert "v2.metadata.json beside it may be newer" in found.findings[0].message
+
+
+@pytest.mark.parametrize("scope", ["referenced", None])
+def test_position_deletes_by_another_spelling(tmp_path: Path, scope: str | None) -> None:
+    """Engines compare plain text: the rows live for them, which the audit tells."""
+
+    def spelled(entry: dict[str, Any]) -> dict[str, Any]:
+        file = entry["data_file"]
+        return entry if file["content"] else {**entry, "data_file": {**file, "file_path": f"file:{file['file_path']}"}}
+
+    commits = Commit(data={"a.parquet": 10}), Commit(deletes=[{"a.parquet": RowSet([1, 2])}], scope=scope)
+    table = open_iceberg(craft_table(tmp_path, *commits, version=2, tweak_entry=spelled).folder)
+    (finding,) = audit(table).findings
+    path = table.snapshot().data_files[0].path
+    assert (finding.check, finding.expected) == ("stale-path", path)
+    assert finding.actual == path.removeprefix("file:")
+    assert repair_plan(audit(table), table).unmended == (finding,)
+    with pytest.raises(NotCanonical, match="path of the data file of a vector"):
+        list(live_batches(table))
+
+
+@pytest.mark.parametrize("path", ["{}/data/../../out/a.parquet", "../out/a.parquet", "{}/.."])
+def test_no_path_climbs_out_of_the_table(tmp_path: Path, path: str) -> None:
+    def climbing(entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "data_file": {**entry["data_file"], "file_path": path.format("s3://lake/t")}}
+
+    made = craft_table(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
+    with pytest.raises(NotCanonical, match=r"path: expected no step \.\. below the folder"):
+        open_iceberg(made.folder).snapshot()

@@ -9,6 +9,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.namesakes import Namesakes
 
 __all__ = ["FRAMED", "POSITION_DELETES", "Planned", "check_deletes", "plan"]
 
@@ -65,6 +66,7 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
     Raises:
         UsageError: a table of another kind, whose data files nobody else could have.
         NotCanonical: a vector for a data file that the snapshot does not have, or that is newer; or two for one.
+            Position deletes for a data file that the snapshot spells otherwise: engines differ in whether they hold.
         Unsupported: a kind of deletes that no vector expresses.
         DecodeError: a position delete file is not sound.
     """
@@ -92,8 +94,12 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         vectors[vector.data_file] = vector
     planned = [Planned(files[path], (vector,)) for path, vector in vectors.items()]
     deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
+    namesakes = Namesakes(table.folder, files)
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
+            strangers = table.unknown_files(vector, snapshot) if vector.data_file is None else (vector.data_file,)
+            for path in strangers:
+                _check_stranger(path, None if path in files else namesakes.find(path), vector)
             for found in table.read(vector, snapshot):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))
@@ -103,6 +109,12 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         planned.append(Planned(files[path], sources, RowSet.union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
+
+
+def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
+    """Check that position deletes for a data file that is not there mean none that is, by another spelling."""
+    if meant is not None:
+        raise NotCanonical("data file of position deletes", source=vector.where, expected=meant, actual=path)
 
 
 def _check_order(vector: DeletionVector, data_file: DataFile) -> None:

@@ -10,14 +10,15 @@ from typing import Any, cast
 
 from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, open_source, read_window
 from dvcodec.ops.convert import encode_frame, frame_for
+from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned
-from dvcodec.tables.convert.record import Speller, absolute, partition_values
+from dvcodec.tables.convert.record import Speller, absolute
 from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table
 
 __all__ = ["ConvertedVector", "How", "Reader"]
@@ -60,7 +61,7 @@ class ConvertedVector:
             "data_file_size": self.data_file.size,
             "physical_rows": self.data_file.physical_rows,
             "partition": self.data_file.partition,
-            "partition_values": partition_values(self.data_file),
+            "partition_values": _partition_values(self.data_file),
             "cardinality": self.location.cardinality,
             "how": self.how.value,
             "path": self.location.path,
@@ -153,6 +154,13 @@ class Reader:
     def _convert(self, item: Planned, how: How, location: DvLocation, in_file: int) -> None:
         record = self.speller.record(location, item.data_file, in_file)
         self.converted.append(ConvertedVector(item.data_file, how, location, item.sources, record))
+
+
+def _partition_values(data_file: DataFile) -> dict[str, str | None] | None:
+    try:
+        return partition_values(data_file)
+    except UsageError:  # a target that asks for them has refused it
+        return None
 
 
 def _container(item: Planned) -> str | None:

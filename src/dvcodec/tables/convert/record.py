@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import quote
@@ -16,9 +15,10 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io.paths import same_key, split
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert as frames
+from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 
-__all__ = ["TARGETS", "Speller", "Target", "absolute", "partition_values"]
+__all__ = ["TARGETS", "Speller", "Target", "absolute"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -107,7 +107,6 @@ class Speller:
         known = {
             "rows": data_file.physical_rows,
             "bytes": data_file.size,
-            "partition values": partition_values(data_file),
         }
         unknown = next((name for name, value in known.items() if value is None), None)
         if unknown:
@@ -117,7 +116,7 @@ class Speller:
         stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
         add = {
             "path": path,
-            "partitionValues": known["partition values"],
+            "partitionValues": partition_values(data_file),
             "size": data_file.size,
             "modificationTime": when,
             "dataChange": True,
@@ -138,14 +137,6 @@ def _file_format(data_file: DataFile) -> str:
     recorded = data_file.record.get("file_format")
     ending = recorded if isinstance(recorded, str) else data_file.path.rpartition(".")[2]
     return ending.lower() if recorded or ending in ("orc", "avro") else "parquet"
-
-
-def partition_values(data_file: DataFile) -> Mapping[str, str | None] | None:
-    """Return the texts of a data file's partition values by name, as Delta writes them; None if they are not known."""
-    if data_file.partition is None:
-        return {}
-    found = data_file.record.get("partitionValues", data_file.record.get("partition"))
-    return dict(found) if isinstance(found, Mapping) else None
 
 
 def _uri(path: str, root: str) -> str:

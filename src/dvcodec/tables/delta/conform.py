@@ -53,7 +53,8 @@ def conform(array: pa.Array, column: Column, source: str) -> pa.Array:
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    if array.type != column.type:
+    # Equal types say nothing of what is in them: a field's name may be another's in the file.
+    if column.children or array.type != column.type:
         try:
             array = _convert(array, column, source)
         except pa.ArrowInvalid as err:

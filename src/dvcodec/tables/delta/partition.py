@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.decimals import parse_decimal
 from dvcodec.tables.delta.schema import Column
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
             return pa.scalar(text.encode(), wanted)
         if types.is_timestamp(wanted) and wanted.tz is not None and not text.endswith("Z"):
             return pa.scalar(text).cast(pa.timestamp("us")).cast(wanted)
+        if types.is_decimal(wanted):
+            return pa.scalar(parse_decimal(text), wanted)
         return pa.scalar(text).cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeEncodeError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise NotCanonical(what, source=source, expected=wanted, actual=repr(text)[:80]) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
@@ -59,7 +59,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         start = known.version + 1
     elif base is not None:
         location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
-        replay.apply(read_checkpoint(folder, log.checkpoints[base], base))
+        replay.apply(read_checkpoint(folder, log.checkpoints[base], base), ordered=False)
         replay.state(base, location)
         start = base + 1
     else:
@@ -86,17 +86,27 @@ class _Replay:
         self.metadata: Metadata | None = None
         self.files: dict[FileKey, AddFile] = {}
 
-    def apply(self, actions: Iterable[Members]) -> None:
-        """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most."""
+    def apply(self, actions: Iterable[Members], *, ordered: bool = True) -> None:
+        """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most.
+
+        A checkpoint's are not ordered: no file is both live and gone there.
+        """
         seen = set()
+        removed = set()
         for action in actions:
             if action.where == "add":
                 added = AddFile.parse(action)
                 key = added.key
+                if key in removed:
+                    _fail_both(action)
                 self.files.pop(key, None)  # the newest stands last
                 self.files[key] = added
             elif action.where == "remove":
-                self.files.pop(RemoveFile.parse(action).key, None)
+                key = RemoveFile.parse(action).key
+                if self.files.pop(key, None) is not None and not ordered:
+                    _fail_both(action)
+                if not ordered:
+                    removed.add(key)
             elif action.where in ("protocol", "metaData"):
                 if action.where in seen:
                     what = f"second {action.where}"
@@ -112,6 +122,10 @@ class _Replay:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
         return State(version, self.protocol, self.metadata, self.files)
+
+
+def _fail_both(action: Members) -> NoReturn:
+    action.fail("path", "a file that is either live or removed", f"both of {action.text('path')!r:.80}")
 
 
 def commit_info(folder: Folder, log: Log, version: int) -> SnapshotInfo:

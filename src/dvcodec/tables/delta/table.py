@@ -236,7 +236,11 @@ class DeltaTable(Table):
         return {name: schema.physical_name(name) for name in state.metadata.partition_columns}
 
     def _data_file(self, added: AddFile, partitions: Mapping[str, str]) -> DataFile:
-        values = {name: added.partition_values.get(physical) for name, physical in partitions.items()}
+        missing = partitions.values() - added.partition_values.keys()
+        if missing:
+            what, actual = f"add.partitionValues of {added.path}", f"no {min(missing)!r:.80}"
+            raise NotCanonical(what, source=self.log.location, expected="all partition columns", actual=actual)
+        values = {name: added.partition_values[physical] for name, physical in partitions.items()}
         label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
         location = self.folder.locate(added.path)
         return DataFile(added.path, location, added.rows, added.size, label or None, added.record)

@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
 
 class Logical(NamedTuple):
-    """The logical type of a field: what the bytes or the number stand for."""
+    """The logical type of a field: what the bytes or the number stand for; or its primitive type, if it has none."""
 
     name: str
     scale: int
@@ -109,15 +109,16 @@ def select(schema: Any, columns: tuple[Column, ...], what: str, cursor: Cursor) 
     return found
 
 
-def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical | None]]:
+def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical]]:
     """Return the fields of a partition struct: field id -> name in the file, logical type."""
     found = {}
     for field in _fields(schema, "partition", cursor):
         if not isinstance(field.get("field-id"), int):
             _fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
-        if _type_name(not_null(field["type"])) not in (*_LEAST, "fixed"):
+        primitive = _type_name(not_null(field["type"]))
+        if primitive not in (*_LEAST, "fixed"):
             _fail(cursor, f"field {field['name']!r:.60} of partition", "a primitive type", "another")
-        found[field["field-id"]] = (field["name"], field["logical"])
+        found[field["field-id"]] = (field["name"], field["logical"] or Logical(primitive, 0, False))
     return found
 
 

@@ -8,12 +8,14 @@ Names and version hint are those that Java's ``HadoopTableOperations`` and ``Bas
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import open_source
+from dvcodec.io import list_names, open_source
+from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
-__all__ = ["METADATA", "VERSION_HINT", "find_metadata"]
+__all__ = ["METADATA", "VERSION_HINT", "check_newest", "find_metadata"]
 
 METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
@@ -22,6 +24,30 @@ VERSION_HINT = "version-hint.text"
 
 _NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.*?)(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES = 4096
+
+
+def check_newest(location: str) -> None:
+    """Make sure that no metadata file beside this one has a higher number, or the same.
+
+    Raises:
+        UsageError: there is one, or this one has no number and others have.
+        OSError: its folder cannot be listed.
+    """
+    folder, own = split(location)
+    numbered = _numbered(list_names(folder))
+    last = max(numbered, default=0)
+    others = [name for name in numbered.get(last, ()) if name != own]
+    if others:
+        raise UsageError(f"{location}: {others[0]} beside it may be newer, and need files that this one does not name")
+
+
+def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
+    numbered: dict[int, list[str]] = {}
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match:
+            numbered.setdefault(int(match[1] or match[2]), []).append(name)
+    return numbered
 
 
 def find_metadata(folder: Folder) -> str:
@@ -35,11 +61,7 @@ def find_metadata(folder: Folder) -> str:
         NotCanonical: the hint names a version that is not there.
     """
     names = folder.names(METADATA)
-    numbered: dict[int, list[str]] = {}
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match:
-            numbered.setdefault(int(match[1] or match[2]), []).append(name)
+    numbered = _numbered(names)
     if not numbered:
         raise UsageError(f"{folder.location}: no *.metadata.json below {METADATA}")
     version = max(numbered)

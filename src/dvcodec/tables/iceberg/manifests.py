@@ -245,6 +245,7 @@ class _EntryReader:
             "content": content,
             "spec_id": self._manifest.spec_id,
             "partition": partition.texts,
+            "partition_values": partition.typed,
         }
         recorded |= {name: value for name in _RECORDED if (value := found.get(name)) is not None}
         if (key := found.get("key_metadata")) is not None:

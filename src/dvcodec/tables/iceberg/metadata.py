@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
@@ -37,12 +38,14 @@ class PartitionField:
         source_id: of the column; None if it is made from several.
         name: of the partition field.
         transform: as the spec spells it: ``identity``, ``day``, ``bucket[16]``.
+        column: name of the column in the current schema; None if it is not there, or in another.
     """
 
     field_id: int
     source_id: int | None
     name: str
     transform: str
+    column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def read_metadata(location: str) -> TableMetadata:
         current=current,
         schemas=schemas,
         current_schema_id=current_schema,
-        specs=_specs(members),
+        specs=_specs(members, schemas[current_schema]),
         metadata_log=tuple(item.path("metadata-file") for item in members.objects_if_any("metadata-log")),
         statistics=tuple(item.path("statistics-path") for item in files),
         name_mapping=None if properties is None else properties.text_or_none(NAME_MAPPING),
@@ -172,19 +175,28 @@ def _schemas(members: Members) -> tuple[dict[int, Members], int]:
     return schemas, current
 
 
-def _specs(members: Members) -> dict[int, tuple[PartitionField, ...]]:
+def _specs(members: Members, schema: Members) -> dict[int, tuple[PartitionField, ...]]:
+    found = schema.values.get("fields")  # what is wrong with it is told when it is read
+    items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    columns: dict[int | None, str] = {
+        item["id"]: item["name"] for item in items if type(item.get("id")) is int and isinstance(item.get("name"), str)
+    }
     if "partition-specs" not in members:  # version 1 has one
-        return {0: _partition_fields(members, "partition-spec")}
-    return {spec.integer("spec-id"): _partition_fields(spec, "fields") for spec in members.objects("partition-specs")}
+        return {0: _partition_fields(members, "partition-spec", columns)}
+    return {
+        spec.integer("spec-id"): _partition_fields(spec, "fields", columns)
+        for spec in members.objects("partition-specs")
+    }
 
 
-def _partition_fields(spec: Members, name: str) -> tuple[PartitionField, ...]:
+def _partition_fields(spec: Members, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
     return tuple(
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
             item.integer_or_none("source-id"),
             item.text("name"),
             item.text("transform"),
+            columns.get(item.integer_or_none("source-id")),
         )
         for i, item in enumerate(spec.objects(name))
     )

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
 
+from dvcodec.tables.decimals import MAX_DIGITS
 from dvcodec.tables.iceberg.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.partition_value import PartitionValue
 
 __all__ = ["Partition", "PartitionReader"]
 
@@ -24,8 +26,20 @@ _NAN = float("nan")
 _PERIODS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _TICKS = {"micros": "us", "nanos": "ns", "millis": "ms"}
 _EXACT = Context(prec=40)
-_MAX_DECIMAL = 16
-"""Bytes of a decimal of 38 digits."""
+_NOTHING = Logical("null", 0, False)
+_KINDS: Mapping[str, tuple[str, type[Any]]] = {
+    "boolean": ("boolean", bool),
+    "int": ("int", int),
+    "long": ("int", int),
+    "float": ("float", float),
+    "double": ("double", float),
+    "decimal": ("decimal", int),
+    "date": ("date", int),
+    "timestamp-micros": ("timestamp", int),
+    "local-timestamp-micros": ("timestamp", int),
+    "string": ("string", str),
+}
+"""Of `PartitionValue`, and the type of its values here, by the logical or primitive type in Avro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +48,16 @@ class Partition:
 
     Attributes:
         spec_id: partition spec.
-        values: of the spec's fields, in order, as Avro stores them: days, microseconds, bytes.
+        values: of the spec's fields, in order, as Avro stores them: days, microseconds, bytes. Two that Avro may store
+            in several ways are in one: decimals by their unscaled number, UUIDs by their bytes.
         texts: of the same fields, to be read; None for null.
+        typed: of the same fields, to be spelled by other formats; without those of the transform ``void``.
     """
 
     spec_id: int
     values: tuple[Any, ...]
     texts: dict[str, str | None]
+    typed: tuple[PartitionValue, ...] = ()
 
     @property
     def key(self) -> tuple[int, tuple[Any, ...]]:
@@ -56,31 +73,42 @@ class Partition:
 class PartitionReader:
     """Makes partitions of one manifest; those that are equal are one object."""
 
-    def __init__(
-        self, spec_id: int, fields: Sequence[PartitionField], names: dict[int, tuple[str, Logical | None]]
-    ) -> None:
+    def __init__(self, spec_id: int, fields: Sequence[PartitionField], names: dict[int, tuple[str, Logical]]) -> None:
         self._spec_id = spec_id
-        self._fields = [(field, *names.get(field.field_id, (None, None))) for field in fields]
+        self._fields = [(field, *names.get(field.field_id, (None, _NOTHING))) for field in fields]
         self._known: dict[tuple[Any, ...], Partition] = {}
 
     def read(self, struct: dict[Any, Any]) -> Partition:
         """Return the partition that a struct of the manifest stands for."""
-        values = tuple([_comparable(struct.get(name)) for _, name, _ in self._fields])
+        values = tuple([_comparable(logical, struct.get(name)) for _, name, logical in self._fields])
         found = self._known.get(values)
         if found is None:
             texts = {
                 field.name: _text(field.transform, logical, value)
                 for (field, _, logical), value in zip(self._fields, values, strict=True)
             }
-            found = self._known[values] = Partition(self._spec_id, values, texts)
+            typed = tuple(
+                _typed(field, logical, value)
+                for (field, _, logical), value in zip(self._fields, values, strict=True)
+                if field.transform != "void"
+            )
+            found = self._known[values] = Partition(self._spec_id, values, texts, typed)
         return found
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(logical: Logical, value: Any) -> Any:
+    if isinstance(value, bytes) and logical.name == "decimal":
+        number = int.from_bytes(value, "big", signed=True)
+        return number if abs(number) < 10**MAX_DIGITS else value
+    if isinstance(value, str) and logical.name == "uuid":
+        try:
+            return uuid.UUID(value).bytes
+        except ValueError:
+            return value
     return _NAN if value != value else value  # noqa: PLR0124  (NaN alone is not equal to itself)
 
 
-def _text(transform: str, logical: Logical | None, value: Any) -> str | None:
+def _text(transform: str, logical: Logical, value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
@@ -88,15 +116,16 @@ def _text(transform: str, logical: Logical | None, value: Any) -> str | None:
     if isinstance(value, int):
         return _number(transform, logical, value)
     if isinstance(value, bytes):
-        return _bytes(logical, value)
-    return str(value)
+        is_uuid = logical.name == "uuid" and len(value) == 16
+        return str(uuid.UUID(bytes=value)) if is_uuid else base64.b64encode(value).decode()
+    return str(np.float32(value) if logical.name == "float" else value)
 
 
-def _number(transform: str, logical: Logical | None, value: int) -> str:
+def _number(transform: str, logical: Logical, value: int) -> str:
     if transform in _PERIODS:
         return _moment(value, _PERIODS[transform]).replace("T", "-")
-    if logical is None or logical.name in ("decimal", "uuid"):
-        return str(value)
+    if logical.name == "decimal":
+        return f"{_decimal(logical, value):f}"
     if logical.name == "date":
         return _moment(value, "D")
     kind, _, unit = logical.name.removeprefix("local-").partition("-")
@@ -111,9 +140,20 @@ def _moment(value: int, unit: Any) -> str:
     return str(np.datetime64(value, unit))
 
 
-def _bytes(logical: Logical | None, value: bytes) -> str:
-    if logical is not None and logical.name == "decimal" and len(value) <= _MAX_DECIMAL:
-        return f"{Decimal(int.from_bytes(value, 'big', signed=True)).scaleb(-logical.scale, _EXACT):f}"
-    if logical is not None and logical.name == "uuid" and len(value) == 16:
-        return str(uuid.UUID(bytes=value))
-    return base64.b64encode(value).decode()
+def _decimal(logical: Logical, unscaled: int) -> Decimal:
+    return Decimal(unscaled).scaleb(-logical.scale, _EXACT)
+
+
+def _typed(field: PartitionField, logical: Logical, value: Any) -> PartitionValue:
+    if field.transform != "identity":
+        return PartitionValue(field.name, f"the transform {field.transform}", value)
+    if field.column is None:
+        return PartitionValue(field.name, "a nested or dropped column", value)
+    kind, stored = _KINDS.get(logical.name, ("", object))
+    if not kind or (value is not None and type(value) is not stored):
+        return PartitionValue(field.column, f"the type {logical.name}", value)
+    if kind == "timestamp" and logical.utc:
+        kind = "timestamptz"
+    if kind == "decimal" and value is not None:
+        value = _decimal(logical, value)
+    return PartitionValue(field.column, kind, value)

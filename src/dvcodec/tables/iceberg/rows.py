@@ -8,6 +8,7 @@ without ids by the table's name mapping; what a file lacks is the value of an id
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NameMapping", "read_name_mapping", "read_rows"]
 
 _FIELD_ID = b"PARQUET:field_id"
+_DIGITS = re.compile(rb"[0-9]{1,10}")
 _PARTS = {"list": ("element",), "map": ("key", "value")}
 
 
@@ -129,7 +131,7 @@ class _Projection:
         self._partition = partition
         self._has_int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
         schema = file.schema_arrow
-        stored = [_stored(field, None) for field in schema]
+        stored = [_stored(field, None, location) for field in schema]
         if not any(map(_has_id, stored)) and len(schema):
             if names is None:
                 raise Unsupported(
@@ -138,7 +140,7 @@ class _Projection:
                     expected="field ids, or the table property schema.name-mapping.default",
                     actual="neither",
                 )
-            stored = [_stored(field, names) for field in schema]
+            stored = [_stored(field, names, location) for field in schema]
         wanted = {field.id for field in fields}
         self._columns: dict[int, tuple[str, _Stored]] = {}
         for name, column in zip(schema.names, stored, strict=True):
@@ -221,14 +223,10 @@ class _Projection:
             ) from None
 
 
-def _stored(field: pa.Field, names: Mapping[str, NameMapping] | None, name: str | None = None) -> _Stored:
+def _stored(field: pa.Field, names: Mapping[str, NameMapping] | None, source: str, name: str | None = None) -> _Stored:
     """Return a field of a file with its id: its own, or that which the name mapping gives it."""
     mapping = None if names is None else names.get(name or field.name)
-    if names is None:
-        number = (field.metadata or {}).get(_FIELD_ID)
-        own = int(number) if number is not None else None
-    else:
-        own = None if mapping is None else mapping.id
+    own = _own_id(field, source) if names is None else None if mapping is None else mapping.id
     below = None if names is None else {} if mapping is None else mapping.below
     kind = field.type
     if hasattr(kind, "storage_type"):
@@ -236,9 +234,19 @@ def _stored(field: pa.Field, names: Mapping[str, NameMapping] | None, name: str 
     word = "map" if str(kind).startswith("map") else "list" if hasattr(kind, "value_field") else None
     if word is not None:
         parts = (kind.key_field, kind.item_field) if word == "map" else (kind.value_field,)
-        return _Stored(own, tuple(_stored(part, below, name) for part, name in zip(parts, _PARTS[word], strict=True)))
+        named = zip(parts, _PARTS[word], strict=True)
+        return _Stored(own, tuple(_stored(part, below, source, name) for part, name in named))
     children = [kind.field(i) for i in range(kind.num_fields)] if str(kind).startswith("struct") else []
-    return _Stored(own, tuple(_stored(child, below) for child in children))
+    return _Stored(own, tuple(_stored(child, below, source) for child in children))
+
+
+def _own_id(field: pa.Field, source: str) -> int | None:
+    number = (field.metadata or {}).get(_FIELD_ID)
+    if number is not None and not _DIGITS.fullmatch(number):
+        raise NotCanonical(
+            f"field id of column {field.name}", source=source, expected="decimal digits", actual=f"{number!r:.60}"
+        )
+    return None if number is None else int(number)
 
 
 def _has_id(stored: _Stored) -> bool:

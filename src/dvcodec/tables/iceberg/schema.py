@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.members import Members
 
 if TYPE_CHECKING:
@@ -21,10 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Field", "constant_of_default", "constant_of_partition", "read_fields"]
 
+T = TypeVar("T")
 _MAX_DEPTH = 64
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 _FIXED = re.compile(r"fixed\[(\d{1,9})\]")
-_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")
+_DATE = re.compile(r"[+-]?[0-9]{4,6}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UNITS = {6: 1_000_000, 9: 1_000_000_000}  # in a second, by digits
 _UTC = re.compile(r"(?:Z|\+00:00)$")
 
 
@@ -186,15 +193,18 @@ def _scalar(field: Field, make: Any, what: str, source: str) -> pa.Scalar:
 
 
 def _stored(field: Field, value: Any) -> Any:
-    """Return a value as Avro stores it, as what Arrow makes an array of."""
-    if field.kind == "decimal" and isinstance(value, bytes):
-        return _decimal(int.from_bytes(value, "big", signed=True), field.arrow.scale)
+    """Return a value as Avro stores it, decimals as their unscaled numbers, as what Arrow makes an array of."""
+    if field.kind == "decimal":
+        number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
+        return _decimal(number, field.arrow.scale)
     if field.kind == "uuid" and isinstance(value, str):
-        return uuid.UUID(value).bytes
+        return _uuid(value)
     return value
 
 
 def _decimal(unscaled: int, scale: int) -> Decimal:
+    if abs(unscaled) >= 10**MAX_DIGITS:
+        raise ValueError(f"more than {MAX_DIGITS} digits")
     digits = tuple(map(int, f"{abs(unscaled):d}"))
     return Decimal((int(unscaled < 0), digits, -scale))
 
@@ -205,34 +215,86 @@ def _default(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if kind == "struct":
-        return {child.name: _default(child, value.get(str(child.id), child.default)) for child in field.children}
+        found = _as(dict, value)
+        return {child.name: _part(child, found.get(str(child.id), child.default)) for child in field.children}
     if kind == "list":
-        return [_default(field.children[0], item) for item in value]
+        return [_part(field.children[0], item) for item in _as(list, value)]
     if kind == "map":
         key, item = field.children
-        pairs = zip(value["keys"], value["values"], strict=True)
-        return [(_default(key, name), _default(item, found)) for name, found in pairs]
-    if kind in ("boolean", "int", "long", "float", "double"):
-        return value
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is no string")
-    if kind == "decimal":
-        return Decimal(value)
-    if kind == "date":
-        return int(np.datetime64(value, "D").astype(np.int64))
-    if kind == "time":
-        return _micros(value)
-    if kind.startswith("timestamp"):
-        unit: Any = "ns" if kind.endswith("_ns") else "us"
-        return int(np.datetime64(_UTC.sub("", value), unit).astype(np.int64))
-    if kind == "uuid":
-        return uuid.UUID(value).bytes
-    return bytes.fromhex(value) if kind in ("fixed", "binary") else value
+        parts = _as(dict, value)
+        pairs = zip(_as(list, parts["keys"]), _as(list, parts["values"]), strict=True)
+        return [(_part(key, name), _part(item, found)) for name, found in pairs]
+    if kind == "boolean":
+        return _as(bool, value)
+    if kind in ("int", "long"):
+        return _as(int, value)
+    if kind in ("float", "double"):
+        return _float(_as(int, value) if type(value) is int else _as(float, value), kind)
+    return _TEXTS[kind](_as(str, value))
 
 
-def _micros(text: str) -> int:
+def _part(field: Field, value: Any) -> Any:
+    found = _default(field, value)
+    if found is None and field.required:
+        raise ValueError(f"no value of {field.name}")
+    return found
+
+
+def _as(kind: type[T], value: Any) -> T:
+    """Return a value of exactly this type: true is no number."""
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
+    return value
+
+
+def _float(value: float, kind: str) -> float:
+    if not abs(value) <= float(np.finfo(np.float32 if kind == "float" else np.float64).max):
+        raise ValueError(f"{value!r:.60} is no finite {kind}")
+    return float(value)
+
+
+def _days(text: str) -> int:
+    if not _DATE.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is no date")
+    return int(np.datetime64(text.removeprefix("+"), "D").astype(np.int64))
+
+
+def _time(text: str, digits: int = 6) -> int:
+    """Return the time since midnight, in units of so many digits of a second."""
     match = _TIME.fullmatch(text)
-    if match is None:
+    fraction = (match and match[4]) or ""
+    if match is None or len(fraction) > digits:
         raise ValueError(f"{text!r:.60} is no time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(1, 2, 3))
-    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((match[4] or "").ljust(6, "0"))
+    return ((hours * 60 + minutes) * 60 + seconds) * _UNITS[digits] + int(fraction.ljust(digits, "0"))
+
+
+def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
+    """Return the time since 1970, in units of so many digits of a second."""
+    plain = _UTC.sub("", text) if utc else text
+    date, mark, clock = plain.partition("T")
+    if not mark or (utc and plain == text):
+        raise ValueError(f"{text!r:.60} is no timestamp {'in UTC' if utc else 'without zone'}")
+    return _days(date) * 86_400 * _UNITS[digits] + _time(clock, digits)
+
+
+def _uuid(text: str) -> bytes:
+    if not _UUID.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is no UUID")
+    return uuid.UUID(text).bytes
+
+
+_TEXTS: Mapping[str, Callable[[str], Any]] = {
+    "decimal": parse_decimal,
+    "date": _days,
+    "time": _time,
+    "timestamp": _timestamp,
+    "timestamptz": partial(_timestamp, utc=True),
+    "timestamp_ns": partial(_timestamp, digits=9),
+    "timestamptz_ns": partial(_timestamp, digits=9, utc=True),
+    "string": str,
+    "uuid": _uuid,
+    "fixed": bytes.fromhex,
+    "binary": bytes.fromhex,
+}
+"""What reads the text of a default, by type."""

@@ -18,7 +18,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, find_metadata
+from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata
 from dvcodec.tables.iceberg.manifests import Entry, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
@@ -82,7 +82,7 @@ class IcebergTable(Table):
         self.folder = folder
         self.metadata = metadata
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
-        self._entries: Cache[str, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
+        self._entries: Cache[Manifest, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
@@ -119,8 +119,7 @@ class IcebergTable(Table):
             return (_read_vector(vector, plan),)
         if vector.data_file is None and vector.path not in plan.by_partition:
             raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
-        file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
-        deletes = self._deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count))
+        deletes = self._position_deletes(vector)
         if vector.data_file is not None and deletes.rows.keys() - {vector.data_file}:
             other = min(deletes.rows.keys() - {vector.data_file})
             raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=other)
@@ -130,6 +129,12 @@ class IcebergTable(Table):
             if data is not None and plan.holds(vector, data):
                 found.append(DeletedRows(path, rows))
         return tuple(found)
+
+    def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:  # noqa: D102
+        if vector.data_file is not None or vector.format != "position-deletes":
+            return ()
+        known = self._plan(snapshot.info.id).data
+        return tuple(path for path in self._position_deletes(vector).rows if path not in known)
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:
         """Name the newest equality deletes that hold for a data file; None if there are none."""
@@ -143,8 +148,15 @@ class IcebergTable(Table):
         return check_vectors(location, vectors)
 
     def referenced(self) -> frozenset[str]:
-        """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots."""
+        """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots.
+
+        Raises:
+            UsageError: another metadata file is as new or newer: what its snapshots need is not known here.
+            DecodeError: manifests are not sound.
+            OSError: they cannot be read.
+        """
         metadata = self.metadata
+        check_newest(metadata.source)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         for record in metadata.snapshots.values():
@@ -220,6 +232,10 @@ class IcebergTable(Table):
         schema_id = self.metadata.current_schema_id if record.schema_id is None else record.schema_id
         return Plan.of(record.info, entries, self.metadata.specs, location, schema_id=schema_id)
 
+    def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
+        file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
+        return self._deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count))
+
     def _manifest_list(self, record: SnapshotRecord) -> str:
         where = f"snapshot {record.info.id}"
         if record.manifest_list is None:
@@ -237,12 +253,13 @@ class IcebergTable(Table):
                 expected="one of partition-specs",
                 actual=manifest.spec_id,
             )
-        return self._entries.get(manifest.path, lambda: read_manifest(manifest, fields, self._locate))
+        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate))
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location
-        if path.startswith(f"{root}/") and "//" not in path[len(root) :]:  # as most of many thousands are
-            return self.folder.join(path[len(root) + 1 :])
+        below = path[len(root) :]
+        if path.startswith(f"{root}/") and "//" not in below and "/.." not in below:  # as most of many thousands are
+            return self.folder.join(below[1:])
         try:
             return self.folder.locate(path)
         except UsageError as err:  # a file URL of another host

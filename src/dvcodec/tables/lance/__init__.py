@@ -11,7 +11,8 @@ Rows are read by Lance's own library (extra ``lance``), which has to understand 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["LanceTable", "open"]
 
 _KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
-"""Features of a reader: deletion files, stable row ids, the v2 format, table config, base paths, no transaction files,
-overlays, covering indices, spilled row ids. The last five of them say nothing about which rows are deleted."""
+"""Features that a reader has to know: deletion files, stable row ids, the v2 format, table config, base paths, no
+transaction files, overlays, covering indices, spilled row ids. Of these, the first and base paths matter for deleted
+rows."""
 
 
 def open(location: str) -> LanceTable:  # noqa: A001  (every kind of table has one)
@@ -98,8 +100,8 @@ class LanceTable(Table):
         location = manifests[version]
         manifest = _read(location, version)
         data_files = [_data_file(self.folder, fragment, manifest, location) for fragment in manifest.fragments]
-        _refuse_twins([str(fragment.id) for fragment in manifest.fragments], "fragments of one id", location)
-        _refuse_twins([file.path for file in data_files], "fragments of one data file", location)
+        _refuse_twins((fragment.id for fragment in manifest.fragments), "fragments of one id", location)
+        _refuse_twins((file.path for file in data_files), "fragments of one data file", location)
         vectors = (
             _vector(self.folder, fragment, data_file, manifest, location)
             for fragment, data_file in zip(manifest.fragments, data_files, strict=True)
@@ -242,10 +244,10 @@ def _vector(
     )
 
 
-def _refuse_twins(names: Sequence[str], what: str, source: str) -> None:
-    if len(set(names)) != len(names):
-        twin = next(name for name in names if names.count(name) > 1)
-        raise NotCanonical(what, source=source, expected="one", actual=f"{names.count(twin)} of {twin}")
+def _refuse_twins(names: Iterable[object], what: str, source: str) -> None:
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
 
 
 def _check(name: str, where: str, what: str, expected: object, actual: object) -> Check:

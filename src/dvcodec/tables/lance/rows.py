@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["open_version", "physical_rows"]
 
+_READAHEAD = 2
+"""Batches that are read before they are asked for."""
 _FRAGMENT_BITS = 32
 """A row address is the fragment's id, shifted by these, and the row's physical position."""
 
@@ -58,6 +60,7 @@ def physical_rows(
         scanner = fragment.scanner(
             columns=names,
             batch_size=batch_rows,
+            batch_readahead=_READAHEAD,
             with_row_id=True,
             with_row_address=True,
             include_deleted_rows=True,

@@ -62,7 +62,13 @@ class Layout:
             file["_ROW_COUNT"],
             file["_FILE_SIZE"],
             partition.text,
-            {"_PARTITION": entry.partition, "_BUCKET": entry.bucket, **file, "partition": partition.texts},
+            {
+                "_PARTITION": entry.partition,
+                "_BUCKET": entry.bucket,
+                **file,
+                "partition": partition.texts,
+                "partition_values": partition.typed,
+            },
         )
 
     def files(self, entry: ManifestEntry) -> Iterator[str]:

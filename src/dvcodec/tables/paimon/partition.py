@@ -19,9 +19,22 @@ from dvcodec.core.errors import Unsupported
 from dvcodec.tables.paimon.binary_row import Value, decode_row
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.types import DataType, parse_type
+from dvcodec.tables.partition_value import PartitionValue
 
 __all__ = ["Partition", "PartitionSpec"]
 
+_KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), "int"),
+    **dict.fromkeys(("CHAR", "VARCHAR"), "string"),
+    "BOOLEAN": "boolean",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DECIMAL": "decimal",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamptz",
+}
+"""Of `PartitionValue`, by the root of a type."""
 POSTPONE_BUCKET = -2
 """Rows that have no bucket yet."""
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
@@ -36,11 +49,13 @@ class Partition:
     Attributes:
         values: of the partition columns, in order.
         texts: the same as a cast to text gives them, by name.
+        typed: the same, to be spelled by other formats.
         folder: its folder below the table's, empty without partitions.
     """
 
     values: tuple[Value, ...]
     texts: dict[str, str | None]
+    typed: tuple[PartitionValue, ...]
     folder: str
 
     @property
@@ -88,8 +103,9 @@ class PartitionSpec:
                 name: None if value is None else _cast(value, kind)
                 for name, value, kind in zip(self.names, values, self.types, strict=True)
             }
+            typed = tuple(map(_typed, self.names, self.types, values))
             folder = "/".join([self._root, *parts] if self._root else parts)
-            found = self._known[data] = Partition(values, texts, folder)
+            found = self._known[data] = Partition(values, texts, typed, folder)
         return found
 
     def bucket_folder(self, partition: Partition, bucket: int) -> str:
@@ -111,6 +127,15 @@ class PartitionSpec:
             )
         text = _java_text(value, kind) if self._legacy else _cast(value, kind)
         return self._default if _BLANK.fullmatch(text) else text
+
+
+def _typed(name: str, kind: DataType, value: Value) -> PartitionValue:
+    known = _KINDS.get(kind.root, f"the type {kind.text}")
+    if known.startswith("timestamp") and isinstance(value, int):
+        value, nanos = divmod(value, 1000)
+        if nanos:
+            known = "a time in nanoseconds"
+    return PartitionValue(name, known, value)
 
 
 def _escape(name: str) -> str:

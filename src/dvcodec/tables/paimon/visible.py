@@ -46,6 +46,7 @@ _KNOWN = frozenset(
         "_WRITE_COLS",
         "_WRITE_COLS_SEQUENCES",
         "partition",
+        "partition_values",
     ]
 )
 """What is known of a data file. A field more may change what its rows are."""

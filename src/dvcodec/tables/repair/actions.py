@@ -6,7 +6,8 @@ Actions, each the `action` of its `RepairAction`:
 - ``drop-vectors``: commit the removal of vectors: all but one of equal ones, or one whose data file is gone;
 - ``rewrite-paths``: commit vectors for their data files' paths as they are now;
 - ``take-from-snapshot``: commit the newest sound vector of an older snapshot for one that cannot be read. Rows that
-  were deleted since live again; their number is told as far as it is known, which they are is not;
+  were deleted since live again, and others that were restored since may be deleted again; the number of the former is
+  told as far as it is known, which they are is not;
 - ``write-again``: commit a sound vector, in a new file, for one that its Puffin file describes wrongly;
 - ``correct-cardinality``, ``correct-file-size``: commit the number that was counted;
 - ``remove-file``: remove a file that no state needs.

@@ -54,7 +54,7 @@ class _Planner:
     def take(self, finding: Finding) -> None:
         """Plan an action for a finding, or keep it."""
         check = finding.check
-        if check in _STALE:
+        if check in _STALE and finding.vectors[0].format != POSITION_DELETES:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
         elif (plan := self._plans.get(check)) is not None:
             self._add(finding, plan(self, finding))
@@ -127,12 +127,15 @@ class _Planner:
         if found is None:
             return None
         snapshot, older, rows = found
-        lost = None if vector.cardinality is None else vector.cardinality - rows.cardinality
-        told = "an unknown number of" if lost is None else f"at least {max(lost, 0)}"
+        left = None if vector.cardinality is None else vector.cardinality - rows.cardinality
+        if left is not None and left < 0:  # rows were restored since: they would be deleted again
+            return None
+        lost = "an unknown number of" if left is None else f"at least {left}"
         return RepairAction(
             "take-from-snapshot",
             f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
-            f"{rows.cardinality} rows; {told} rows that were deleted since live again, unless they are deleted anew",
+            f"{rows.cardinality} rows; {lost} rows that were deleted since live again, and rows that were restored "
+            "since are deleted again, unless that is made good",
             (finding.check,),
             finding.data_file,
             finding.vectors,
@@ -202,7 +205,7 @@ class _Planner:
 
 
 class _Older:
-    """Finds sound vectors in the snapshots before one, the newest first."""
+    """Finds sound vectors in the snapshots from which one was made, the newest first."""
 
     def __init__(self, table: Table, snapshot: Snapshot) -> None:
         self._table = table
@@ -232,9 +235,7 @@ class _Older:
         """Yield the snapshots before, each read once; up to the first whose metadata is not sound."""
         yield from self._snapshots
         if self._left is None:
-            infos = self._table.snapshots()
-            ids = [info.id for info in infos]
-            self._left = iter(infos[: ids.index(self._id)][::-1])
+            self._left = iter(_before(self._table.snapshots(), self._id))
         for info in self._left:
             try:
                 snapshot = self._table.snapshot(info.id)
@@ -244,6 +245,19 @@ class _Older:
                 return
             self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
             yield self._snapshots[-1]
+
+
+def _before(infos: Sequence[SnapshotInfo], number: int) -> list[SnapshotInfo]:
+    """Return the snapshots from which one was made, the newest first; where no parents are recorded, those before."""
+    by_id = {info.id: info for info in infos}
+    if all(info.parent is None for info in infos):
+        return list(infos[: list(by_id).index(number)][::-1])
+    found: list[SnapshotInfo] = []
+    at = by_id.pop(number).parent
+    while at is not None and at in by_id:  # each once: hostile metadata may go in circles
+        found.append(by_id.pop(at))
+        at = found[-1].parent
+    return found
 
 
 def _place(vector: DeletionVector) -> tuple[str, int | None, int | None]:

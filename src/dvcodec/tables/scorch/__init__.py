@@ -11,6 +11,7 @@ reading a vector of it fails then. Copy a busy index, or open it anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -91,10 +92,10 @@ class ScorchTable(Table):
                 expected="an empty writer id",
                 actual=repr(epoch.writer_id[:40]),
             )
-        names = [entry.file_name for entry in epoch.segments]
-        if len(set(names)) != len(names):
-            twin = next(name for name in names if names.count(name) > 1)
-            raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=twin)
+        for name, count in Counter(entry.file_name for entry in epoch.segments).most_common(1):
+            if count > 1:
+                actual = f"{count} of {name}"
+                raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
         dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
         data_files = tuple(self._data_file(entry, epoch, dropped) for entry in epoch.segments)
         vectors = (

@@ -1,0 +1,89 @@
+"""Partition values as Delta's log has them.
+
+Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from dvcodec.core.errors import UsageError
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.partition_value import PartitionValue
+
+__all__ = ["partition_values"]
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
+
+
+def partition_values(data_file: DataFile) -> dict[str, str | None]:
+    """Return the texts of a data file's partition values by column, as Delta writes them.
+
+    Raises:
+        UsageError: they are not known, or Delta cannot have one of them.
+    """
+    if data_file.partition is None:
+        return {}
+    recorded = data_file.record.get("partitionValues")
+    if isinstance(recorded, Mapping):
+        return dict(recorded)
+    if "partition_values" not in data_file.record:
+        raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
+    return {found.column: _text(found, data_file.path) for found in data_file.record["partition_values"]}
+
+
+def _text(found: PartitionValue, path: str) -> str | None:
+    spell = _SPELL.get(found.kind)
+    if spell is None:
+        raise UsageError(f"{path}: its partition value {found.column} is of {found.kind}, which Delta does not have")
+    if found.value is None:
+        return None
+    try:
+        text = spell(found.value)
+    except OverflowError:
+        raise UsageError(
+            f"{path}: its partition value {found.column} is outside of the years 1 to 9999, which Delta does not have"
+        ) from None
+    if not text:
+        raise UsageError(f"{path}: its partition value {found.column} is empty text, which stands for null in Delta")
+    return text
+
+
+def _float(value: float | np.float32) -> str:
+    """Spell a number with as few digits as tell it from others."""
+    if math.isfinite(value):
+        return str(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _date(days: int) -> str:
+    try:
+        return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
+    except ValueError:
+        raise OverflowError from None
+
+
+def _timestamp(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(" ")
+
+
+def _instant(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat("T", "microseconds") + "Z"
+
+
+_SPELL: Mapping[str, Callable[[Any], str]] = {
+    "boolean": lambda value: "true" if value else "false",
+    "int": str,
+    "float": lambda value: _float(np.float32(value)),
+    "double": _float,
+    "decimal": lambda value: f"{value:f}",
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamptz": _instant,
+    "string": str,
+}
