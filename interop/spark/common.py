@@ -166,7 +166,7 @@ class Place:
     def keep(self, live: DataFrame, engine: str, name: str, version: int | str) -> str:
         """Write the rows that an engine returned, all columns; return where."""
         relative = f"truth/{engine}-{name}-{version}.parquet"
-        written = self.folder / "truth" / "writing"
+        written = self.folder / f"{relative}.writing"  # its own: two Sparks write at the same time
         self.spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         live.coalesce(1).write.option("compression", "zstd").parquet(str(written))
         self.spark.conf.unset("spark.sql.parquet.outputTimestampType")
