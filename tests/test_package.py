@@ -13,6 +13,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_origin
 
 import pytest
 
