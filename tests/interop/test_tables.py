@@ -16,14 +16,8 @@ pytest.importorskip("fastavro")
 # The same process as the tests with Spark: the tables are made once.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
-ORPHANS = {
-    # The vector of a file whose rows are all deleted: the commit removed the file instead.
-    ("delta", "compacted"): 1,
-    # Rolling back leaves the index files of the commit that is undone.
-    ("paimon-library", "changed32"): 2,
-    ("paimon-library", "changed64"): 2,
-}
-"""Vector files that engines left, and no state of the table needs."""
+LEFT = {("paimon-library", "changed32"): 2, ("paimon-library", "changed64"): 2}
+"""The index files of a commit that was rolled back."""
 
 
 @pytest.fixture(params=TABLES, ids="-".join)
@@ -61,4 +55,4 @@ def test_live_rows_as_of_now(made: dict[Key, MadeTable]) -> None:
 
 def test_audit(table: MadeTable) -> None:
     for state in table.states:
-        truth.check_audit(table, state, orphans=ORPHANS.get((table.engine, table.name), 0))
+        truth.check_audit(table, state, left=LEFT.get((table.engine, table.name), 0))
