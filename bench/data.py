@@ -1,0 +1,56 @@
+"""The data sets of the benchmarks: row positions of one data file, as sorted int64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Deleted positions of a data file of so many rows."""
+
+    name: str
+    about: str
+    positions: NDArray[np.int64]
+    rows: int
+
+
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort values and drop repeated ones."""
+    ordered = np.sort(values)
+    return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
+
+
+def a() -> Positions:
+    """1 M random positions of 100 M rows: array containers."""
+    chance = np.random.default_rng(1)
+    found = distinct(chance.integers(0, 100 * MILLION, 1_005_000))[:MILLION]
+    return Positions("a", "1 M random of 100 M rows", found, 100 * MILLION)
+
+
+def b() -> Positions:
+    """8 M random positions of 20 M rows: bitmap containers."""
+    found = np.sort(np.random.default_rng(1).permutation(20 * MILLION)[: 8 * MILLION])
+    return Positions("b", "8 M random of 20 M rows", found, 20 * MILLION)
+
+
+def c() -> Positions:
+    """10 M positions in 2500 runs of 4000: run containers."""
+    found = (np.arange(2500)[:, None] * 8000 + np.arange(4000)).ravel()
+    return Positions("c", "10 M in 2500 runs of 4000", found, 20 * MILLION)
+
+
+def e() -> Positions:
+    """100 M random positions of 500 M rows."""
+    chance = np.random.default_rng(1)
+    found = np.flatnonzero(chance.random(500 * MILLION, dtype=np.float32) < 0.2)
+    return Positions("e", "100 M of 500 M rows", found[: 100 * MILLION].astype(np.int64), 500 * MILLION)
+
+
+THREE: tuple[Callable[[], Positions], ...] = (a, b, c)

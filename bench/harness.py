@@ -1,0 +1,155 @@
+"""Times dvcodec and its peers on the same bytes, in one run, in turn, so that a noisy machine is noisy for all of them.
+
+A `Timed` runs its work so many times and says how long one run took, by its own clock: work in this process is timed
+here, that of a peer in another process there, behind its warm-up. What is compared is the ratio of the two times of one
+round; the median over the rounds is shown.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
+
+Timed: TypeAlias = Callable[[int], float]
+"""So many runs -> seconds of one."""
+
+_LEAST_SECONDS = 0.05
+"""What a round of one task takes at least: shorter work is run several times."""
+_MOST_SECONDS = 2.0
+"""Beyond this, a task is run in fewer rounds."""
+_SLOW_ROUNDS = 3
+
+
+def timed(work: Callable[[], object]) -> Timed:
+    """Time work of this process."""
+
+    def run(times: int) -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            work()
+        return (time.perf_counter() - start) / times
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What dvcodec is held against.
+
+    `at_least` is how many times the peer's speed is asked for; None: it is shown, and nothing asked. `guards`: the peer
+    runs in this process and its speed is steady, so that the ratio can guard against losing speed.
+    """
+
+    name: str
+    run: Timed
+    at_least: float | None = None
+    guards: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One line of the table: what is done, to which data, by whom.
+
+    `per_second` is what is asked of dvcodec itself, in units a second.
+    """
+
+    row: str
+    data: str
+    count: int
+    unit: str
+    ours: Timed
+    peers: tuple[Peer, ...] = ()
+    per_second: float | None = None
+    why_missed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured line. Without a peer it is about dvcodec's own speed; `ratio` then is of `asked` units a second."""
+
+    row: str
+    data: str
+    unit: str
+    per_second: float
+    milliseconds: float
+    peer: str | None
+    peer_milliseconds: float | None
+    ratio: float | None
+    asked: float | None
+    guards: bool
+    why_missed: str
+
+    @property
+    def key(self) -> str:
+        """What names this line in a baseline."""
+        return f"{self.row} | {self.data} | {self.peer or 'itself'}"
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether what was asked is there; None where nothing was."""
+        return None if self.asked is None or self.ratio is None else self.ratio >= self.asked
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+_UNTOLD = Figure("", "", "", 0.0, 0.0, None, None, None, None, False, "")
+
+
+def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
+    """Run dvcodec and the peers in turn, and compare each peer with what dvcodec took in the same round."""
+    tasks = {"": comparison.ours} | {peer.name: peer.run for peer in comparison.peers}
+    once = {name: run(1) for name, run in tasks.items()}  # warms caches too
+    times = {name: max(1, round(_LEAST_SECONDS / max(took, 1e-7))) for name, took in once.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    gc.collect()
+    for turn in range(rounds):
+        for name, run in tasks.items():
+            if turn < _SLOW_ROUNDS or once[name] < _MOST_SECONDS:
+                seconds[name].append(run(times[name]))
+    ours = statistics.median(seconds[""])
+    told = replace(_UNTOLD, per_second=comparison.count / ours, milliseconds=1000 * ours)
+    told = replace(
+        told, row=comparison.row, data=comparison.data, unit=comparison.unit, why_missed=comparison.why_missed
+    )
+    if comparison.per_second is not None:
+        yield replace(told, ratio=told.per_second / comparison.per_second, asked=1.0)
+    elif not comparison.peers:
+        yield told
+    for peer in comparison.peers:
+        theirs = seconds[peer.name]
+        yield replace(
+            told,
+            peer=peer.name,
+            peer_milliseconds=1000 * statistics.median(theirs),
+            ratio=statistics.median(their / our for their, our in zip(theirs, seconds[""], strict=False)),
+            asked=peer.at_least,
+            guards=peer.guards,
+        )
+
+
+def fallen(figures: Iterable[Figure], baseline: dict[str, float], most: float = 0.4) -> list[str]:
+    """Say which guarded ratios fell by more than a share since the baseline was taken.
+
+    Args:
+        figures: as measured now.
+        baseline: ratios by `Figure.key`.
+        most: the share.
+
+    Returns:
+        A line for each that fell, and for each that the baseline has and this run does not.
+    """
+    found = {figure.key: figure.ratio for figure in figures if figure.guards and figure.ratio is not None}
+    lines = [f"{key}: not measured" for key in baseline.keys() - found.keys()]
+    for key, ratio in found.items():
+        before = baseline.get(key)
+        if before is None:
+            lines.append(f"{key}: not in the baseline")
+        elif ratio < (1 - most) * before:
+            lines.append(f"{key}: {ratio:.2f} times the peer's speed, {before:.2f} before")
+    return sorted(lines)

@@ -1,0 +1,55 @@
+"""Peers that live in other processes, and the line protocol that they are asked by.
+
+A peer reads one JSON object a line, ``{"op": .., "times": n, ..}``, does the work so many times and answers with one
+line ``{"seconds": s}``, what one run took by its own clock, or ``{"error": ..}``. It warms up by itself: a line with
+``"warm": seconds`` has the work repeated for so long before any time is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import Timed
+
+ROOT = Path(__file__).parent.parent
+_WARM_SECONDS = 2.0
+
+
+class PeerProcess:
+    """A peer's process, to be closed in the end."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+    def task(self, op: str, *, warm: float = _WARM_SECONDS, **arguments: Any) -> Timed:
+        """Return work that the peer does and times; it is warmed up when it is first asked for."""
+        is_warm = False
+
+        def run(times: int) -> float:
+            nonlocal is_warm
+            line = {"op": op, "times": times, "warm": 0.0 if is_warm else warm, **arguments}
+            is_warm = True
+            return self._ask(line)
+
+        return run
+
+    def _ask(self, line: dict[str, Any]) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline() or '{"error": "the peer ended"}')
+        if "error" in answer:
+            raise RuntimeError(f"{line['op']}: {answer['error']}")
+        return float(answer["seconds"])

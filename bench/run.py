@@ -1,0 +1,73 @@
+"""dvcodec beside its peers: every line of the table of targets, measured in one run. `make bench`.
+
+    python bench/run.py [ROW ...] [--rounds 7] [--short] [--save FOLDER] [--against BASELINE]
+
+Rows are the modules of bench/rows. What another process has to do (Java, Go, pypaimon) is done where `make interop` has
+built it, and left out, by name, where it has not. `--short` measures only what is held against pyroaring and pyarrow in
+this process; with `--against` it fails where a ratio fell by more than 40 % from the baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import sys
+import warnings
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import rows
+from harness import Comparison, Figure, fallen, measure
+from report import chart, line, machine, table
+
+ROWS = tuple(module.name for module in pkgutil.iter_modules(rows.__path__))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", default=[], help=f"of {', '.join(ROWS)}; all by custom")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--short", action="store_true", help="only peers that guard, with smaller data")
+    parser.add_argument("--save", type=Path, help="write figures.json, table.md and chart.svg into this folder")
+    parser.add_argument("--against", type=Path, help="fail where a guarded ratio fell by more than 40 %")
+    parser.add_argument("--baseline", type=Path, help="write the guarded ratios into this file")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    figures: list[Figure] = []
+    for name in given.rows or ROWS:
+        with ExitStack() as stack:
+            for comparison in importlib.import_module(f"rows.{name}").comparisons(stack, short=given.short):
+                for figure in measure(guarded(comparison) if given.short else comparison, given.rounds):
+                    figures.append(figure)
+                    print(line(figure), flush=True)
+    if given.save:
+        save(given.save, figures)
+    if given.baseline:
+        ratios = {figure.key: round(figure.ratio, 3) for figure in figures if figure.guards and figure.ratio}
+        given.baseline.write_text(json.dumps(ratios, indent=1) + "\n")
+    if given.against:
+        lost = fallen(figures, json.loads(given.against.read_text()))
+        print(*lost, sep="\n", file=sys.stderr)
+        return 1 if lost else 0
+    return 0
+
+
+def guarded(comparison: Comparison) -> Comparison:
+    """Keep only the peers that guard; rows without any yield no such comparison in a short run."""
+    return replace(comparison, peers=tuple(peer for peer in comparison.peers if peer.guards), per_second=None)
+
+
+def save(folder: Path, figures: list[Figure]) -> None:
+    """Write the figures as JSON, as a Markdown table and as a picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"machine": machine(), "figures": [figure.to_json() for figure in figures]}
+    (folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
+    (folder / "table.md").write_text(table(figures))
+    (folder / "chart.svg").write_text(chart(figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
