@@ -93,7 +93,7 @@ def chart(figures: Sequence[Figure]) -> str:
     shown = [figure for figure in figures if figure.peer is not None and figure.ratio is not None]
     height, width = _LINE * len(shown) + 60, _LEFT + _WIDTH + 90
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="12" font-family="sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="12">',
         f'<rect width="100%" height="{height}" fill="#fff"/>',
         '<text x="12" y="20" font-weight="600">Times the speed of the peer (logarithmic)</text>',
     ]
