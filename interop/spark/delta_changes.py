@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import COLUMNS, WIDE, Place, rows, wide
+from changes import Change, Statements
+from common import COLUMNS, WIDE, rows, wide
 from recipes import merge
 
 
 @dataclass(frozen=True)
-class Session:
-    """A table's name in statements, and what runs them.
+class Session(Statements):
+    """A table at a path.
 
     Attributes:
         forgotten: commits by version, kept before the log was cleaned up.
     """
 
-    place: Place
     name: str
     root: str
     forgotten: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
-
-    def run(self, *statements: str) -> None:
-        for statement in statements:
-            self.place.spark.sql(statement)
-
-    def alter(self, *changes: str) -> None:
-        self.run(*(f"ALTER TABLE {self} {change}" for change in changes))
 
     def age(self) -> None:
         """Make the log so old that the next checkpoint cleans it up."""
@@ -47,16 +39,6 @@ class Session:
         """Make what is left of the log new again: Delta does not travel to old versions."""
         for file in (Path(self.root) / "_delta_log").iterdir():
             os.utime(file)
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a table is laid out, and what it goes through; without columns it makes itself."""
-
-    run: Callable[[Session], None]
-    columns: str | None = COLUMNS
-    partitions: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
 
 
 def _named(table: Session) -> None:
@@ -136,7 +118,7 @@ def _cloned(table: Session) -> None:
     )
 
 
-CHANGES = {
+CHANGES: dict[str, Change[Session]] = {
     "named": Change(
         _named,
         WIDE,
@@ -166,5 +148,5 @@ CHANGES = {
         },
     ),
     "vacuumed": Change(_vacuumed),
-    "cloned": Change(_cloned, columns=None),
+    "cloned": Change(_cloned, columns=""),
 }

@@ -36,7 +36,7 @@ def make(place: Place) -> Iterator[Truth]:
         place.spark.conf.set(key, value)
     for name, change in delta_changes.CHANGES.items():
         if place.wants(name):
-            if change.columns is not None:
+            if change.columns:
                 _create(place, name, change.columns, change.partitions, change.properties)
             session = delta_changes.Session(place, f"delta_{name}", _root(place, name))
             change.run(session)

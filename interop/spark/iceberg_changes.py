@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from common import COLUMNS, WIDE, Place, rows, wide
+from changes import Change, OfCatalog
+from common import COLUMNS, WIDE, rows, wide
 from recipes import merge
 
 
-@dataclass(frozen=True)
-class Session:
-    """A table's name in statements, and what runs them."""
+class Session(OfCatalog):
+    """A table of Iceberg's catalog."""
 
-    place: Place
-    catalog: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.catalog}.{self.name}"
-
-    def run(self, *statements: str) -> None:
-        for statement in statements:
-            self.place.spark.sql(statement)
-
-    def alter(self, *changes: str) -> None:
-        self.run(*(f"ALTER TABLE {self} {change}" for change in changes))
-
-    def call(self, procedure: str, *arguments: str) -> None:
-        listed = ", ".join((f"table => '{self.name}'", *arguments))
-        self.run(f"CALL {self.catalog}.system.{procedure}({listed})")
+    procedures = "system"
 
     def snapshots(self) -> list[int]:
         return [row[0] for row in self.place.spark.sql(f"SELECT snapshot_id FROM {self}.snapshots").collect()]
@@ -39,21 +21,6 @@ class Session:
         """Return Iceberg's own builder, for what its SQL cannot say."""
         spark = self.place.spark._jsparkSession  # noqa: SLF001
         return self.place.jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, str(self)).updateSchema()
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a table is laid out, and what it goes through.
-
-    Attributes:
-        ends_with_schema: the last thing done changes the schema, which no snapshot records.
-    """
-
-    run: Callable[[Session], None]
-    columns: str = COLUMNS
-    partitions: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
-    ends_with_schema: bool = False
 
 
 def _evolved(table: Session) -> None:
@@ -155,7 +122,7 @@ def _upgraded(table: Session) -> None:
 TIDY = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 """Leaves little metadata, for tables that the repository holds."""
 
-CHANGES = {
+CHANGES: dict[str, Change[Session]] = {
     "evolved": Change(_evolved, WIDE, properties=TIDY, ends_with_schema=True),
     "hidden": Change(
         _hidden, f"{COLUMNS}, at TIMESTAMP", "PARTITIONED BY (bucket(3, id), truncate(5, name), months(day))"

@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from common import COLUMNS, WIDE, Place, rows, wide
+from changes import Change, OfCatalog
+from common import WIDE, rows, wide
 
 
-@dataclass(frozen=True)
-class Session:
-    """A table's name in statements, and what runs them."""
+class Session(OfCatalog):
+    """A table of Paimon's catalog."""
 
-    place: Place
-    catalog: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.catalog}.{self.name}"
-
-    def run(self, *statements: str) -> None:
-        for statement in statements:
-            self.place.spark.sql(statement)
-
-    def alter(self, *changes: str) -> None:
-        self.run(*(f"ALTER TABLE {self} {change}" for change in changes))
-
-    def call(self, procedure: str, *arguments: str) -> None:
-        listed = ", ".join((f"table => '{self.name}'", *arguments))
-        self.run(f"CALL {self.catalog}.sys.{procedure}({listed})")
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a table is laid out, and what it goes through.
-
-    Attributes:
-        ends_with_schema: the last thing done changes the schema, which no snapshot records.
-    """
-
-    run: Callable[[Session], None]
-    columns: str = COLUMNS
-    partitions: str = ""
-    options: dict[str, str] = field(default_factory=dict)
-    ends_with_schema: bool = False
+    procedures = "sys"
 
 
 def _changed(table: Session) -> None:
@@ -90,11 +56,11 @@ def _merged(table: Session) -> None:
     table.call("expire_snapshots", "retain_max => 5", "retain_min => 5", "older_than => TIMESTAMP'2100-01-01 00:00:00'")
 
 
-CHANGES = {
+CHANGES: dict[str, Change[Session]] = {
     "changed": Change(_changed, WIDE, ends_with_schema=True),
     "merged": Change(
         _merged,
         partitions="PARTITIONED BY (part)",
-        options={"primary-key": "id,part", "dynamic-bucket.target-row-num": "60"},
+        properties={"primary-key": "id,part", "dynamic-bucket.target-row-num": "60"},
     ),
 }

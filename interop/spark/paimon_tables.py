@@ -35,9 +35,9 @@ def make(place: Place) -> Iterator[Truth]:
             yield _truth(place, name, has_key=name == "keyed")
     for name, change in paimon_changes.CHANGES.items():
         if place.wants(name):
-            _create(place, name, change.columns, change.partitions, SMALL_ROW_GROUPS | change.options)
+            _create(place, name, change.columns, change.partitions, SMALL_ROW_GROUPS | change.properties)
             change.run(paimon_changes.Session(place, CATALOG, f"db.{name}"))
-            yield _truth(place, name, has_key="primary-key" in change.options, head=change.ends_with_schema)
+            yield _truth(place, name, has_key="primary-key" in change.properties, head=change.ends_with_schema)
 
 
 def _create(place: Place, name: str, columns: str, partitions: str, options: dict[str, str]) -> str:

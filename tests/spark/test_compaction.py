@@ -45,7 +45,7 @@ def test_candidates(ratio: float, least: int, spark: SparkSession) -> None:
 
 
 def test_numbers(spark: SparkSession) -> None:
-    df = compaction_candidates(stats(spark), size="bytes")
+    df = compaction_candidates(stats(spark), size="bytes", min_ratio=0.1)
     assert df.columns == [*stats(spark).columns, "live_rows", "deleted_ratio", "fully_deleted", "gain"]
     found = [(r["data_file"], r["live_rows"], r["deleted_ratio"], r["fully_deleted"], r["gain"]) for r in df.collect()]
     assert found == [

@@ -41,8 +41,9 @@ SCAN = Scan("t", TableKind.ICEBERG, SnapshotInfo(1), FILES, (), ())
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["much", "just", "all", "tiny"]),
-        ({"min_deleted": 3}, ["much", "just", "all"]),
+        ({}, ["much", "all", "tiny"]),
+        ({"min_ratio": 0.1}, ["much", "just", "all", "tiny"]),
+        ({"min_ratio": 0.1, "min_deleted": 3}, ["much", "just", "all"]),
         ({"min_ratio": 0.9}, ["much", "all"]),
         ({"min_ratio": 1, "min_deleted": 1000}, ["all"]),
         ({"min_ratio": 0.05, "min_deleted": 100}, ["much", "just", "all"]),
@@ -58,7 +59,10 @@ def test_candidates(arguments: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_reasons_and_numbers() -> None:
-    found = {one.file.data_file.path: one for one in rewrite_candidates(SCAN, small_vector=100, small_file=301)}
+    found = {
+        one.file.data_file.path: one
+        for one in rewrite_candidates(SCAN, min_ratio=0.1, small_vector=100, small_file=301)
+    }
     assert {name: one.reasons for name, one in found.items()} == {
         "much": ("deleted-ratio",),
         "just": ("deleted-ratio",),

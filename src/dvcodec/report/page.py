@@ -11,6 +11,7 @@ from string import Template
 from dvcodec._version import __version__
 from dvcodec.core.text import folder_of
 from dvcodec.io import SinkTarget, open_sink
+from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.report.files import columns
 from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures
@@ -21,7 +22,7 @@ from dvcodec.tables.stats import rewrite_candidates, totals
 __all__ = ["render", "write"]
 
 
-def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = 0.3) -> str:
+def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> str:
     """Return the page of an audited snapshot as HTML; of equal arguments, equal text.
 
     Args:
@@ -55,7 +56,7 @@ def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = 0.3
     )
 
 
-def write(sink: SinkTarget, audit: Audit, *, made: datetime | None = None, min_ratio: float = 0.3) -> None:
+def write(sink: SinkTarget, audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> None:
     """Write the page, whole or not at all; see `render`.
 
     Args:

@@ -46,13 +46,17 @@ _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
 """What lies in a table's folder, by kind, the surest sign first."""
 
 
-def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None) -> Table:
+def open_table(
+    target: str | os.PathLike[str], *, kind: TableKind | None = None, allow: Iterable[str] = ()
+) -> Table:
     """Open a table by its folder: the kind is told by what lies there.
 
     Args:
         target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, which then is
             what the table looks like.
         kind: what it is, where a folder holds the metadata of several (a Delta table that Iceberg reads too).
+        allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
+            storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
 
     Raises:
         UsageError: no table's metadata lies there, or that of several kinds.
@@ -61,6 +65,7 @@ def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None)
         OSError: it cannot be read.
     """
     location = os.fspath(target).rstrip("/") or "/"
+    allowed = protocols(allow)
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:
@@ -75,5 +80,5 @@ def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None)
     if len(found) > 1:
         raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): say which kind is meant")
     module = import_module(f"dvcodec.tables.{found[0].value}")
-    opened: Table = module.open(location)
+    opened: Table = module.open(location, allowed)
     return opened

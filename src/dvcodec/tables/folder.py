@@ -1,7 +1,8 @@
 """A table's folder: what is in it, and where the paths that metadata records are to be opened.
 
 Metadata may spell a path from the table's folder, or whole. A table that was moved, or copied, still records where it
-was: such paths are opened below the folder in which the metadata was found.
+was: such paths are opened below the folder in which the metadata was found. What lies elsewhere is opened if metadata
+may name it: see `dvcodec.io.reach`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import is_url, list_names, open_source
 from dvcodec.io.paths import join, same_key
+from dvcodec.io.reach import check_reach, check_step
 from dvcodec.io.target import filesystem_of, local_path, remote_errors
 
 __all__ = ["Folder", "StoredFile"]
@@ -45,10 +47,12 @@ class Folder:
     Attributes:
         location: path or URL, without a slash at its end.
         recorded: how the table's own metadata spells the folder, None if it does not.
+        allow: protocols that the metadata may name besides those of `check_reach`.
     """
 
     location: str
     recorded: str | None = None
+    allow: frozenset[str] = frozenset()
 
     @property
     def moved(self) -> bool:
@@ -56,8 +60,17 @@ class Folder:
         return self.recorded is not None and _key(self.recorded) != _key(self.location)
 
     def join(self, name: str) -> str:
-        """Return the location of something below the folder (`name` may have slashes)."""
+        """Return the location of something below the folder (`name` may have slashes).
+
+        Raises:
+            NotCanonical: it would name another file system; see `check_step`.
+        """
+        check_step(name, self.location)
         return join(self.location, name)
+
+    def inner(self, name: str) -> Folder:
+        """Return a folder below this one."""
+        return replace(self, location=self.join(name))
 
     def locate(self, path: str) -> str:
         """Return where a recorded path (plain text, not percent-encoded) is to be opened.
@@ -68,11 +81,16 @@ class Folder:
         ('/wh/t/part=1/a.parquet', 's3://other/a.parquet')
 
         Raises:
-            NotCanonical: it climbs out of the folder.
+            NotCanonical: it climbs out of the folder, or is no location.
+            Unsupported: metadata may not name it; see `check_reach`.
         """
-        below = self.below(path)
+        try:
+            below = self.below(path)
+        except UsageError as err:  # a file URL of another host, here or in `recorded`
+            raise NotCanonical("path", source=self.location, expected="a path", actual=f"{err!s:.200}") from None
         if below is not None:
             return self.join(below)
+        check_reach(path, self.location, self.allow)
         local = local_path(path)
         return path if local is None else str(local) if not path.startswith("file:") else same_key(path)
 
@@ -135,7 +153,7 @@ class Folder:
             found = filesystem.find(root, detail=True)
         for path, info in found.items():
             below = str(path)[len(str(root)) :].strip("/")
-            yield StoredFile(self.join(below), int(info.get("size") or 0), _modified(info))
+            yield StoredFile(join(self.location, below), int(info.get("size") or 0), _modified(info))
 
 
 def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:

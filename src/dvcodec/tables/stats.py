@@ -8,6 +8,7 @@ from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
+from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
 from dvcodec.tables.scan import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
@@ -119,7 +120,7 @@ class RewriteCandidate:
 def rewrite_candidates(
     scan: Scan,
     *,
-    min_ratio: float = 0.1,
+    min_ratio: float = WORTH_REWRITING,
     min_deleted: int = 1,
     max_bytes_per_row: float | None = None,
     small_vector: int | None = None,
@@ -141,8 +142,7 @@ def rewrite_candidates(
     Raises:
         UsageError: numbers out of range.
     """
-    if not 0 <= min_ratio <= 1 or min_deleted < 0:
-        raise UsageError("min_ratio lies between 0 and 1, min_deleted is not negative")
+    check_thresholds(min_ratio, min_deleted)
     if any(value is not None and value < 0 for value in (max_bytes_per_row, small_vector, small_file)):
         raise UsageError("max_bytes_per_row, small_vector and small_file are not negative")
 

@@ -22,6 +22,7 @@ from dvcodec.cli.render import (
 )
 from dvcodec.cli.tables.shared import Kind, SnapshotId, TableName, Threads, moment, snapshot_text
 from dvcodec.core.text import folder_of
+from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
 from dvcodec.tables.findings import place
 from dvcodec.tables.history import SnapshotChange, history
@@ -42,7 +43,7 @@ def table(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: Annotated[
         float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
-    ] = 0.3,
+    ] = WORTH_REWRITING,
     min_deleted: Annotated[int, typer.Option("--min-deleted", min=0, help="... and so many deleted rows.")] = 1,
     small_file: Annotated[
         int | None, typer.Option("--small-file", min=0, help="Also worth rewriting: files of fewer bytes.")

@@ -13,6 +13,7 @@ from dvcodec import report as html
 from dvcodec.cli.app import STDOUT, Output, app, sink_of
 from dvcodec.cli.render import counted, counter, plain
 from dvcodec.cli.tables.shared import Kind, Orphans, SnapshotId, TableName, Threads
+from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
 from dvcodec.tables.audit import audit as audit_table
 from dvcodec.tables.live import export_live as export
@@ -27,7 +28,7 @@ def report(
     orphans: Orphans = True,
     min_ratio: Annotated[
         float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
-    ] = 0.3,
+    ] = WORTH_REWRITING,
     threads: Threads = 8,
 ) -> None:
     """Audit a table and write what was found as one HTML page, which needs nothing else."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
+from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +21,7 @@ def compaction_candidates(
     rows: str = "rows",
     deleted: str = "cardinality",
     size: str | None = None,
-    min_ratio: float = 0.1,
+    min_ratio: float = WORTH_REWRITING,
     min_deleted: int = 1,
 ) -> DataFrame:
     """Return the data files with many deleted rows, highest gain first.
@@ -51,8 +52,7 @@ def compaction_candidates(
     taken = {"live_rows", "deleted_ratio", "fully_deleted", "gain"} & set(stats.columns)
     if taken:
         raise UsageError(f"the data files already have a column {min(taken)}")
-    if not 0 <= min_ratio <= 1 or min_deleted < 0:
-        raise UsageError("min_ratio lies between 0 and 1, min_deleted is not negative")
+    check_thresholds(min_ratio, min_deleted)
     total, gone = sf.col(_quoted(rows)).cast("long"), sf.coalesce(sf.col(_quoted(deleted)).cast("long"), sf.lit(0))
     wrong = total.isNull() | (total < 0) | (gone < 0) | (gone > total)
     message = sf.concat(

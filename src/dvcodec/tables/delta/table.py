@@ -44,14 +44,18 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable", "open"]
 
 
-def open(location: str) -> DeltaTable:  # noqa: A001  (every kind of table has one)
+def open(location: str, allow: frozenset[str] = frozenset()) -> DeltaTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder. Its log is listed once: what is committed later is not seen.
+
+    Args:
+        location: the folder, path or URL.
+        allow: see `Folder.allow`.
 
     Raises:
         UsageError: there is no log.
         OSError: the folder cannot be read.
     """
-    folder = Folder(location.rstrip("/") or "/")
+    folder = Folder(location.rstrip("/") or "/", allow=allow)
     names = folder.names(LOG)
     if not names:
         raise UsageError(f"{location}: no Delta table (there is nothing in {LOG})")

@@ -13,6 +13,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
 from dvcodec.io import open_source, read_window
 from dvcodec.io.paths import split
+from dvcodec.io.reach import check_reach
 from dvcodec.ops.stats import describe
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
@@ -48,13 +49,18 @@ _KEPT_DELETES = 64 << 20
 """Bytes of position deletes that are kept."""
 
 
-def open(location: str | os.PathLike[str]) -> IcebergTable:  # noqa: A001
+def open(location: str | os.PathLike[str], allow: frozenset[str] = frozenset()) -> IcebergTable:  # noqa: A001
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
+
+    Args:
+        location: path or URL.
+        allow: see `Folder.allow`.
 
     Raises:
         UsageError: there is no metadata file, or it takes a catalog to tell which one holds.
         DecodeError: the metadata is not sound.
-        Unsupported: another format version.
+        Unsupported: another format version; or a file that is not in the folder ``metadata`` names a table's folder
+            that metadata may not name.
         OSError: it cannot be read.
     """
     spelled = os.fspath(location)
@@ -62,8 +68,10 @@ def open(location: str | os.PathLike[str]) -> IcebergTable:  # noqa: A001
         spelled = find_metadata(Folder(spelled.rstrip("/") or "/"))
     metadata = read_metadata(spelled)
     above, name = split(split(spelled)[0])
-    folder = above if name == METADATA else metadata.location
-    return IcebergTable(Folder(folder, recorded=metadata.location), metadata)
+    if name != METADATA:
+        check_reach(metadata.location, spelled, allow)
+        above = metadata.location
+    return IcebergTable(Folder(above, metadata.location, allow), metadata)
 
 
 class IcebergTable(Table):
@@ -260,10 +268,7 @@ class IcebergTable(Table):
         below = path[len(root) :]
         if path.startswith(f"{root}/") and "//" not in below and "/.." not in below:  # as most of many thousands are
             return self.folder.join(below[1:])
-        try:
-            return self.folder.locate(path)
-        except UsageError as err:  # a file URL of another host
-            raise NotCanonical("path", source=self.metadata.source, expected="a path", actual=str(err)) from None
+        return self.folder.locate(path)
 
     def _fields(self, snapshot: Snapshot) -> tuple[Field, ...]:
         number = snapshot.schema_id

@@ -48,14 +48,18 @@ transaction files, overlays, covering indices, spilled row ids. Of these, the fi
 rows."""
 
 
-def open(location: str) -> LanceTable:  # noqa: A001  (every kind of table has one)
+def open(location: str, allow: frozenset[str] = frozenset()) -> LanceTable:  # noqa: A001  (every kind of table has one)
     """Open a dataset by its folder, or a branch by its own.
+
+    Args:
+        location: the folder, path or URL.
+        allow: see `Folder.allow`.
 
     Raises:
         UsageError: there is no version.
         OSError: the folder cannot be read.
     """
-    table = LanceTable(Folder(location))
+    table = LanceTable(Folder(location, allow=allow))
     table.manifests()
     return table
 

@@ -81,7 +81,7 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
     prefixes = [f"{BRANCHES}/{branch}/" for branch in sorted(branches, key=len, reverse=True)]
     found = set(_named(folder))
     for prefix in prefixes:
-        for location in _named(Folder(folder.join(prefix.rstrip("/")))):
+        for location in _named(folder.inner(prefix.rstrip("/"))):
             found.add(location)
             found.update(folder.join(below) for below in _belows(location))
     # Blobs that are too large for a data file lie in a folder of its name.

@@ -10,6 +10,6 @@ from dvcodec.tables.paimon.table import PaimonTable
 __all__ = ["PaimonTable", "open"]
 
 
-def open(location: str) -> PaimonTable:  # noqa: A001  (what `open_table` calls)
-    """Open a Paimon table by its folder: a path or a URL. Nothing is read yet."""
-    return PaimonTable(location)
+def open(location: str, allow: frozenset[str] = frozenset()) -> PaimonTable:  # noqa: A001  (what `open_table` calls)
+    """Open a Paimon table by its folder: a path or a URL; `allow` as in `Folder`. Nothing is read yet."""
+    return PaimonTable(location, allow)

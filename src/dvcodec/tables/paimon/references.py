@@ -42,7 +42,7 @@ class _References:
     def collect(self) -> frozenset[str]:
         branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
         for root in ["", *branches]:
-            branch = Folder(self._folder.join(root[:-1])) if root else self._folder
+            branch = self._folder.inner(root[:-1]) if root else self._folder
             layouts: dict[int, Layout] = {}
             for name in _OWN:
                 self._paths |= {f"{root}{name}/{file}" for file in branch.names(name)}

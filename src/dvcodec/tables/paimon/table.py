@@ -64,9 +64,9 @@ class PaimonTable(Table):
 
     kind = TableKind.PAIMON
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, allow: frozenset[str] = frozenset()) -> None:
         """Open a table by its folder; nothing is read yet."""
-        self.folder = Folder(location)
+        self.folder = Folder(location, allow=allow)
         self._schemas: dict[int, TableSchema] = {}
         self._last: _View | None = None
 

@@ -43,14 +43,20 @@ __all__ = ["ScorchTable", "open"]
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
 
 
-def open(location: str) -> ScorchTable:  # noqa: A001  (every kind of table has one)
+def open(  # noqa: A001  (every kind of table has one)
+    location: str, allow: frozenset[str] = frozenset()
+) -> ScorchTable:
     """Open an index by its folder, or by the folder ``store`` in it.
+
+    Args:
+        location: the folder, path or URL.
+        allow: see `Folder.allow`; an index names nothing outside of its folder.
 
     Raises:
         UsageError: there is no ``root.bolt``.
         OSError: the folder cannot be read.
     """
-    folder = Folder(location)
+    folder = Folder(location, allow=allow)
     for store in ("", f"{STORE}/"):
         if ROOT in folder.names(store.rstrip("/")):
             return ScorchTable(folder, store)
