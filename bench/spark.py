@@ -55,14 +55,15 @@ def build(bench: Bench, data: Path) -> None:
 
 
 def many(bench: Bench, data: Path) -> None:
-    folder = positions(data, "random", 20 * MILLION, MILLION)
-    df = bench.spark.read.parquet(folder)
-    plans: Plans = {
-        "groupBy().applyInArrow": (1, lambda: naive(df)),
-        "auto": (1, lambda: jobs.build_vectors(df)),
-        "from Parquet paths": (1, lambda: jobs.build_vectors(folder)),
-    }
-    bench.compare("build 20 M, 1 M files", 20 * MILLION, "positions", plans)
+    for count, files in ((2 * MILLION, MILLION // 10), (20 * MILLION, MILLION)):
+        folder = positions(data, "random", count, files)
+        df = bench.spark.read.parquet(folder)
+        plans: Plans = {
+            "auto": (1, partial(jobs.build_vectors, df)),
+            "from Parquet paths": (1, partial(jobs.build_vectors, folder)),
+            "groupBy().applyInArrow": (1, partial(naive, df)),
+        }
+        bench.compare(f"build {count // MILLION} M, {files:,} files", count, "positions", plans)
 
 
 def paths(bench: Bench, data: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +20,7 @@ from pyspark.errors import PySparkException
 
 from dvcodec import RowSet, decode_at, iceberg
 from dvcodec.spark import register
-from dvcodec.spark.sources import read_manifest
+from dvcodec.spark.sources import read_manifest, vacuum
 from dvcodec.spark.sources.options import WriteOptions
 from dvcodec.spark.sources.writer import VectorWriter, Written
 
@@ -281,3 +284,102 @@ class attempt_number:  # noqa: N801  (a context manager)
 
     def taskAttemptId(self) -> int:
         return self.number
+
+
+DRIVER = """
+import os, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from dvcodec import RowSet, iceberg
+from dvcodec.spark import register
+
+folder = sys.argv[1]
+os.environ["PYSPARK_PYTHON"] = sys.executable
+builder = SparkSession.builder.master("local[1]")
+for name in ("host", "bindAddress"):
+    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
+spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+register(spark)
+
+def slowly(batches):
+    for number, batch in enumerate(batches):
+        yield batch
+        while number == 5 and not list(Path(folder).glob(".dvcodec-*/*.part")):
+            time.sleep(0.1)
+    Path(folder, "..", "written").touch()
+    time.sleep(600)
+
+rows = [(f"f{i}", bytearray(iceberg.encode(RowSet(range(i, 60_000, 3))))) for i in range(300)]
+df = spark.createDataFrame(rows, "data_file string, dv binary").repartition(2)
+spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+df = df.mapInArrow(slowly, df.schema)
+df.write.format("dvcodec").mode("append").options(**{"target": "puffin", "max-vectors": "7"}).save(folder)
+"""
+
+
+def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
+    """It is killed with the JVM: nothing is committed, and `vacuum` takes away what is left."""
+    folder, program = tmp_path / "out", tmp_path / "driver.py"
+    program.write_text(DRIVER)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    command, quiet = [sys.executable, str(program), str(folder)], subprocess.DEVNULL
+    driver = subprocess.Popen(command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet)
+    try:
+        for _ in range(900):
+            assert driver.poll() is None
+            if (tmp_path / "written").exists():
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the tasks never wrote")
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    (left,) = (entry.name for entry in folder.iterdir())
+    assert left.startswith(".dvcodec-")
+    assert vacuum(str(folder), timedelta()) == [str(folder / left)]
+    assert list(folder.iterdir()) == []
+
+
+def commit_until(folder: Path, step: int) -> bool:
+    """Commit in a process that is killed before its n-th change of a file; whether it came to the end."""
+    child = os.fork()
+    if not child:
+        seen = 0
+
+        def hook(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal seen
+            if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link") or (
+                event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            ):
+                seen += 1
+                if seen == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        to = VectorWriter(WriteOptions.parse({"path": str(folder), "max-vectors": "50"}), "0" * 32)
+        Path(to.staging).mkdir()
+        written = attempt(to, 4)
+        sys.addaudithook(hook)
+        to.commit([written])
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_driver_that_dies_in_the_commit(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed at any step: all or nothing is committed, and `vacuum` leaves just that."""
+    outcomes = set()
+    for step in range(1, 100):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        ended = commit_until(folder, step)
+        committed = any(entry.name.startswith("_manifest-") for entry in folder.iterdir())
+        vacuum(str(folder), timedelta())
+        if committed:
+            check_whole(spark, folder)
+        else:
+            assert list(folder.iterdir()) == []
+        outcomes.add((ended, committed))
+        if ended:
+            break
+    assert ended
+    assert outcomes == {(False, False), (False, True), (True, True)}

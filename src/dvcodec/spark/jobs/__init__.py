@@ -14,6 +14,7 @@ from dvcodec.spark.jobs.change import convert, diff
 from dvcodec.spark.jobs.compaction import compaction_candidates
 from dvcodec.spark.jobs.explode import explode, ranges
 from dvcodec.spark.jobs.merge import merge
+from dvcodec.spark.jobs.quarantine import quarantine
 
 __all__ = [
     "apply",
@@ -26,6 +27,7 @@ __all__ = [
     "explode",
     "merge",
     "positions",
+    "quarantine",
     "ranges",
     "unmatched",
 ]
