@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 HERE = os.path.dirname(__file__)  # noqa: PTH120  (compared with strings below)
@@ -32,7 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the session keeps what it shuffles."""
+    return tmp_path_factory.mktemp("shuffled")
+
+
+@pytest.fixture(scope="session")
+def spark(shuffled: Path) -> Iterator[SparkSession]:
     """Two cores, tasks tried up to four times as on a cluster, few shuffle partitions."""
     from pyspark.sql import SparkSession
 
@@ -43,6 +51,7 @@ def spark() -> Iterator[SparkSession]:
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
+        "spark.local.dir": str(shuffled),
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # jobs are short: start soon
         "spark.driver.host": "127.0.0.1",

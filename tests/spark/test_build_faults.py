@@ -101,3 +101,47 @@ def test_a_job_that_fails_for_good_leaves_nothing(
     with pytest.raises(Exception, match="no more"):
         build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
     assert not [path for path in lake.rglob("*") if path.is_file()] if lake.exists() else True
+
+
+def losing_shuffles(plan: Plan, shuffled: Path, marker: Path) -> Plan:
+    """A plan whose first task, when it has read something, loses all that was shuffled, as a dead executor does."""
+    where, path = str(shuffled), str(marker)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import time
+        from pathlib import Path
+
+        def lossy() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                try:
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                for file in Path(where).rglob("shuffle_*"):
+                    file.unlink(missing_ok=True)
+                    with open(path, "a") as lost:  # noqa: PTH123
+                        lost.write(f"{file.name}\n")
+                time.sleep(0.5)
+
+        yield from plan(lossy())
+
+    return run
+
+
+def test_a_stage_whose_shuffled_vectors_are_lost_is_repeated(
+    spark: SparkSession, shuffled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(spark)
+    table = rows("random", 6_000)
+    df = spark.read.parquet(write(tmp_path / "deletes", table))
+    marker = tmp_path / "lost"
+    monkeypatch.setattr(build, "_unite", losing_shuffles(build._unite, shuffled, marker))
+    lake = tmp_path / "lake"
+    dvs = build.build_vectors(df, strategy="partial", partitions=12)
+    dvs.write.format("dvcodec").mode("append").save(str(lake))
+    assert marker.read_text().count("shuffle_") > 1
+    want = reference(table)
+    assert sorted(read_manifest(str(lake))["data_file"].to_pylist()) == sorted(want)
+    assert collected(spark.read.format("dvcodec").load(str(lake))) == want
