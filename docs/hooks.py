@@ -1,0 +1,66 @@
+"""What mkdocs does for this site besides: pages that stand at the root of the project, and code that the tests run."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+_LOG = logging.getLogger("mkdocs.hooks")
+ROOT = Path(__file__).parents[1]
+_WHOLE = re.compile(r"^<!-- page: (\S+) -->$", re.MULTILINE)
+_PART = re.compile(r"^<!-- part: (\S+) (\S+) -->$", re.MULTILINE)
+_CODE = re.compile(r"^<!-- code: (\S+)((?: \w+)+) -->$", re.MULTILINE)
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put in what comments of the page ask for.
+
+    ``<!-- page: FILE -->`` is a file of the project's root, ``<!-- part: FILE NAME -->`` what stands in one between the
+    comments ``<!-- NAME -->`` and ``<!-- /NAME -->``, and ``<!-- code: FILE NAME... -->`` functions of a Python file.
+    """
+    markdown = _WHOLE.sub(lambda found: _from_root(_text(found[1])), markdown)
+    markdown = _PART.sub(lambda found: _from_root(_between(_text(found[1]), found[2])), markdown)
+    return _CODE.sub(
+        lambda found: f"```py title={found[1]!r}\n{code(ROOT / found[1], found[2].split())}\n```", markdown
+    )
+
+
+def code(file: Path, names: list[str]) -> str:
+    """Return the source of functions, as it stands in a file."""
+    text = file.read_text()
+    found = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    return "\n\n\n".join(ast.get_source_segment(text, found[name]) or "" for name in names)
+
+
+def _text(name: str) -> str:
+    """Return a file of the project's root; that there is none fails a strict build, and no other."""
+    file = ROOT / name
+    if not file.exists():
+        _LOG.warning("%s is not there", name)
+        return f"# {file.stem.capitalize()}\n"
+    return file.read_text()
+
+
+def _between(text: str, name: str) -> str:
+    return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
+
+
+def _from_root(text: str) -> str:
+    """Turn links of a file at the root: pages of the site are linked from there, other files named."""
+    return _LINK.sub(_link, text)
+
+
+def _link(found: re.Match[str]) -> str:
+    picture, label, target, anchor = found[1], found[2], found[3], found[4] or ""
+    pages = {"SECURITY.md": "security.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+    if "://" in target:
+        return found[0]
+    if target in pages:
+        return f"[{label}]({pages[target]}{anchor})"
+    if target.startswith("docs/") and not target.endswith(".py"):
+        return f"{picture}[{label}]({target.removeprefix('docs/')}{anchor})"
+    return label if label.strip("`") == target else f"{label} (`{target}`)"
