@@ -1,20 +1,32 @@
-"""Checks that every decoder has to pass: a new format gets them in a few lines.
+"""Checks that every decoder has to pass: a new format gets them all in a few lines.
 
-The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception.
+The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception. A `Format` tells the
+battery what it has to know of a decoder, and `CHECKS` are what it does with it (see ``test_battery.py``); the functions
+they are made of serve the tests of single formats too.
 """
 
 from __future__ import annotations
 
+import copy
+import mmap
+import pickle
 import re
-from collections.abc import Callable
-from typing import TypeVar
+import threading
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pytest
 
-from dvcodec import DecodeError
+from dvcodec import DecodeError, LimitExceeded, UsageError
+from dvcodec.core.limits import Limits
 
 T = TypeVar("T")
 Decode = Callable[[bytes], T]
+_THREADS = 4
+_ROUNDS = 6
 
 
 def outcome(decode: Decode[T], data: bytes) -> T | DecodeError:
@@ -35,14 +47,18 @@ def check_truncations(decode: Decode[T], data: bytes, *, allowed: Callable[[T, i
             assert allowed(found, size), f"{size} of {len(data)} bytes were accepted"
 
 
-def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -> int:
-    """Flip every single bit. With `harmless` a flip may give the same value; it never gives another one.
+class Flips(NamedTuple):
+    """What became of single-bit flips: errors, the same value, another value."""
 
-    Returns:
-        How many flips were refused.
-    """
+    refused: int
+    harmless: int
+    other: int
+
+
+def flip_bits(decode: Decode[T], data: bytes) -> Flips:
+    """Flip every single bit, each for itself."""
     value = decode(data)
-    refused = 0
+    refused = harmless = 0
     for bit in range(8 * len(data)):
         damaged = bytearray(data)
         damaged[bit >> 3] ^= 1 << (bit & 7)
@@ -50,14 +66,25 @@ def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -
         if isinstance(found, DecodeError):
             refused += 1
         else:
-            assert harmless, f"bit {bit & 7} of byte {bit >> 3} flipped and nobody noticed"
-            assert found == value, f"bit {bit & 7} of byte {bit >> 3} flipped gives another value"
-    return refused
+            harmless += bool(found == value)
+    return Flips(refused, harmless, 8 * len(data) - refused - harmless)
 
 
-def check_trailing(decode: Decode[T], data: bytes) -> None:
-    """Bytes after the end are refused."""
-    for extra in (b"\x00", b"\xff", bytes(1000), data):
+def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -> int:
+    """Flip every single bit. With `harmless` a flip may give the same value; it never gives another one.
+
+    Returns:
+        How many flips were refused.
+    """
+    found = flip_bits(decode, data)
+    assert not found.other, f"{found.other} flipped bits give another value"
+    assert harmless or not found.harmless, f"{found.harmless} flipped bits and nobody noticed"
+    return found.refused
+
+
+def check_trailing(decode: Decode[T], data: bytes, *, again: bool = True) -> None:
+    """Bytes after the end are refused, and (`again`) the same bytes once more."""
+    for extra in (b"\x00", b"\xff", bytes(1000), *([data] if again else ())):
         assert isinstance(outcome(decode, data + extra), DecodeError), f"{len(extra)} bytes more were accepted"
 
 
@@ -70,7 +97,7 @@ def check_buffers(decode: Callable[..., T], data: bytes) -> None:
 
 
 def check_all(decode: Callable[..., T], data: bytes) -> None:
-    """The whole battery for a self-contained format with a checksum."""
+    """The whole battery of bytes, for a self-contained format with a checksum."""
     check_truncations(decode, data)
     assert check_bit_flips(decode, data) == 8 * len(data)
     check_trailing(decode, data)
@@ -80,3 +107,169 @@ def check_all(decode: Callable[..., T], data: bytes) -> None:
 def name_of(value: object) -> str:
     """A short name of a parameter that is the same in every process: no addresses of objects."""
     return re.sub(r" at 0x[0-9a-f]+", "", " ".join(repr(value).split()))[:60]
+
+
+# ---------------------------------------------------------------------------------------------------- whole formats
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the battery has to know of a decoder.
+
+    Attributes:
+        name: for the test's name.
+        decode: bytes (and keyword `limits`, if there are any) to a value.
+        data: what a released writer, or else ours, made of a value: sound, and small.
+        encode: value to bytes, which have to be `data` again; None where a reader has no writer of its own.
+        read: value to what can be compared: all that it holds.
+        checksum: whether every single-bit flip has to be refused, or give the same value.
+        framed: whether every proper prefix, and every byte more, has to be refused; False for formats that have no end.
+        limits: too low a value of a limit -> its name in `Limits`.
+        from_end: whether a file is read from its end, so that something before it does no harm.
+        lazy: whether the value goes on reading the bytes that it came from (and cannot be pickled).
+        text: whether the decoder takes text, and is wrapped here to take bytes.
+    """
+
+    name: str
+    decode: Callable[..., Any]
+    data: bytes = field(repr=False)
+    encode: Callable[[Any], bytes] | None = None
+    read: Callable[[Any], Any] = lambda value: value
+    checksum: bool = False
+    framed: bool = True
+    from_end: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+    lazy: bool = False
+    text: bool = False
+
+    def value(self, data: Any) -> Any:
+        """All that the value of some bytes holds."""
+        return self.read(self.decode(data))
+
+
+def check_round_trip(item: Format) -> None:
+    """The value encodes to the bytes that it came from, and these decode to the value."""
+    value = item.decode(item.data)
+    if item.encode is None:
+        assert item.read(value) == item.value(item.data)
+        return
+    data = item.encode(value)
+    assert data == item.data
+    assert item.value(data) == item.read(value)
+
+
+def check_cuts(item: Format) -> None:
+    """No prefix is taken for the whole."""
+    check_truncations(item.value, item.data, allowed=None if item.framed else lambda *_: True)
+
+
+def check_more(item: Format) -> None:
+    """Nothing may follow the end, in formats that have one."""
+    if item.framed:
+        check_trailing(item.value, item.data, again=not item.from_end)
+    for extra in (b"\x00", b"\xff", item.data):
+        outcome(item.value, item.data + extra)
+
+
+def check_every_buffer(item: Format) -> None:
+    """Every kind of buffer gives the same value; one that is not contiguous is the caller's error."""
+    value, data = item.value(item.data), item.data
+    if item.text:
+        return
+    for buffer in (
+        bytearray(data),
+        memoryview(data),
+        memoryview(bytearray(data)).toreadonly(),
+        memoryview(b"x" + data + b"x")[1:-1],
+        array("B", data),
+        np.frombuffer(data, np.uint8),
+        np.frombuffer(bytearray(data), np.int8),
+        np.frombuffer(data + b"x" * len(data), np.uint8)[: len(data)],
+    ):
+        assert item.value(buffer) == value, type(buffer)
+    spread = np.repeat(np.frombuffer(data, np.uint8), 2)
+    for buffer in (spread[::2], memoryview(spread)[::2], np.frombuffer(data, np.uint8)[::-1]):
+        with pytest.raises(UsageError, match="contiguous"):
+            item.decode(buffer)
+    with mmap.mmap(-1, len(data)) as mapped:
+        mapped[:] = data
+        assert item.value(mapped) == value
+
+
+def check_independence(item: Format) -> None:
+    """A value keeps nothing of the buffer that it came from: it stays what it is, and the buffer may go."""
+    if item.lazy:
+        return
+    expected = item.value(item.data)
+    buffer = bytearray(item.data)
+    value = item.decode(buffer)
+    buffer[:] = bytes(len(buffer))
+    assert item.read(value) == expected
+    buffer.clear()  # a BufferError if anything still looks at it
+
+
+def check_limits(item: Format) -> None:
+    """Each limit is kept, and its error names it."""
+    for name, low in item.limits.items():
+        with pytest.raises(LimitExceeded, match=rf"Limits\.{name}"):
+            item.read(item.decode(item.data, limits=Limits(**{name: low})))
+
+
+def check_threads(item: Format) -> None:
+    """Several threads that read one value at once, from the first time on, get what one alone gets."""
+    expected = item.value(item.data)
+    for _ in range(_ROUNDS):
+        value, found = item.decode(item.data), []
+        gate = threading.Barrier(_THREADS)
+
+        def work(value: Any = value, gate: threading.Barrier = gate, found: list[Any] = found) -> None:
+            gate.wait()
+            found.append(item.read(value))
+
+        threads = [threading.Thread(target=work) for _ in range(_THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [expected] * _THREADS
+
+
+def check_pickling(item: Format) -> None:
+    """A value crosses processes, and copies, as it is; what reads on from its bytes says that it cannot."""
+    value = item.decode(item.data)
+    if item.lazy:
+        with pytest.raises(TypeError, match=r"pickle|copy"):
+            pickle.dumps(value)
+        return
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert item.read(pickle.loads(pickle.dumps(value, protocol))) == item.read(value)
+    assert item.read(copy.deepcopy(value)) == item.read(copy.copy(value)) == item.read(value)
+
+
+def check_repr_and_hash(item: Format) -> None:
+    """Equal values look alike, on one line without addresses; and have one hash, or say that they have none."""
+    one, other = item.decode(item.data), item.decode(bytearray(item.data))
+    assert repr(one)
+    assert "\n" not in repr(one) or isinstance(one, np.ndarray)
+    if item.lazy:
+        return
+    assert repr(one) == repr(other)
+    assert " at 0x" not in repr(one)
+    for value in one if isinstance(one, Sequence) else [one]:
+        if type(value).__hash__ is not None:
+            assert hash(value) == hash(copy.deepcopy(value)) == hash(pickle.loads(pickle.dumps(value)))
+            assert len({value, copy.deepcopy(value)}) == 1
+
+
+CHECKS: dict[str, Callable[[Format], None]] = {
+    "round trip": check_round_trip,
+    "cut anywhere": check_cuts,
+    "bytes more": check_more,
+    "buffers": check_every_buffer,
+    "independence": check_independence,
+    "limits": check_limits,
+    "threads": check_threads,
+    "pickling": check_pickling,
+    "repr and hash": check_repr_and_hash,
+}
+"""What each format has to pass; flips of bits are counted, and for themselves."""

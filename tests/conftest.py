@@ -13,6 +13,21 @@ settings.register_profile("few", settings.get_profile("default"), max_examples=2
 settings.load_profile("default")
 
 HERE = Path(__file__).parent
+FLIPS = "single-bit flips"
+"""Property of tests that count what becomes of flipped bits: how many are refused, harmless, and other values."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the number of bits that were flipped in formats with a checksum."""
+    passed = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    counts = [value for report in passed for name, value in report.user_properties if name == FLIPS]
+    if counts:
+        refused, harmless, other = (sum(column) for column in zip(*counts, strict=True))
+        total = refused + harmless + other
+        terminalreporter.write_line(
+            f"{FLIPS} under a checksum: {total:,} in {len(counts)} vectors; {refused:,} found, {harmless:,} without "
+            f"effect, {other:,} missed: {(total - other) / total:.2%} found or harmless"
+        )
 
 
 def vectors_folder() -> Path | None:

@@ -8,7 +8,7 @@ import typer
 
 from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
-from dvcodec.cli.tables.shared import Kind, SnapshotId, TableName
+from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
 from dvcodec.tables import convert, open_table
@@ -25,6 +25,7 @@ def convert_table(
     to: Annotated[str, typer.Option("--to", help=_TO)],
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    allow: Allow = None,
     in_place: Annotated[
         bool | None,
         typer.Option("--in-place/--copy", help="Leave vectors where they are, if that can be; default: for Iceberg."),
@@ -42,7 +43,7 @@ def convert_table(
     """
     if to not in convert.TARGETS:
         raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
-    table = open_table(target, kind=kind)
+    table = open_table(target, kind=kind, allow=allow or ())
     with counter("converting") as progress:
         done = convert.convert_table(
             table,

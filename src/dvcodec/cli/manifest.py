@@ -17,6 +17,7 @@ from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import is_url, open_source
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
+from dvcodec.tables.folder import Folder
 
 _TARGET = "Paimon index manifest, Lance manifest, or a Lance dataset (its latest version)."
 
@@ -92,13 +93,14 @@ def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
 def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
     found = []
     try:
+        location = Folder(root).locate(entry.path(root))
         if entry.index_type == paimon.HASH:
-            with open_source(entry.path(root)) as source:
+            with open_source(location) as source:
                 data = source.read(0, source.size)
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(entry.path(root), meta)
+                paimon.load(location, meta)
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:

@@ -17,7 +17,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
-from dvcodec.io import Source, is_url, open_source, read_window
+from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
 
 __all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
@@ -117,9 +117,9 @@ def _expand(name: str) -> list[Target]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, however deep; links to folders are not followed."""
+    """Yield all files below a folder, however deep; not those that a killed writer left, nor through links."""
     for parent, _, files in os.walk(folder):
-        yield from (Path(parent, file) for file in files)
+        yield from (Path(parent, file) for file in files if not is_partial(file))
 
 
 def _glob(pattern: Path) -> Iterator[Path]:

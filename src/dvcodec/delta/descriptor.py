@@ -19,6 +19,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import z85
+from dvcodec.io.reach import check_step
 
 __all__ = ["EMPTY", "Descriptor", "new_file"]
 
@@ -182,6 +183,7 @@ class Descriptor:
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
         if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
             raise _refuse(None, "a path inside the table", repr(relative))
+        check_step(relative, table_root)
         return _printable(f"{table_root.rstrip('/')}/{relative}")
 
     def _absolute_path(self) -> str:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from io import BytesIO, RawIOBase
+from io import RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import DvcodecError
 from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "open_sink", "remove", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "is_partial", "open_sink", "remove", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+_PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
+
+
+def is_partial(name: str) -> bool:
+    """Whether a bare file name is one that a writer uses until its file is whole, and leaves if it is killed."""
+    return _PARTIAL.fullmatch(name) is not None
 
 
 def target_name(target: SinkTarget) -> str:
@@ -70,12 +77,13 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
     """Open something to write to, whole or not at all.
 
     A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. What is replaced keeps its
+    it does not, the temporary file is removed and an old file stays as it was. A process that is killed leaves the
+    temporary file, ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its
     permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
     in one call at the end.
 
     Raises:
-        OSError: the target cannot be written.
+        OSError: the target cannot be written; the error names the target.
     """
     if not isinstance(target, (str, os.PathLike)):
         with _buffered(target_name(target), target.write) as sink:
@@ -97,23 +105,44 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
         return
     final = Path(os.path.realpath(local))
     partial = final.with_name(f".{final.name[:48]}.{secrets.token_hex(8)}.partial")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with _errors_of(local):  # with no more permissions than the old file has, from its first byte on
+        file = os.fdopen(os.open(partial, flags, stat.S_IMODE(mode) if mode else 0o666), "wb")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    except OSError as err:
-        raise OSError(err.errno, err.strerror, str(local)) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield Sink(str(local), file)
+        yield Sink(str(local), file)
+        with _errors_of(local):
             file.flush()
+            if mode:
+                partial.chmod(stat.S_IMODE(mode))
             os.fsync(file.fileno())
-        if mode:
-            partial.chmod(stat.S_IMODE(mode))
-        partial.replace(final)
+            file.close()
+            partial.replace(final)
     except BaseException:
+        with suppress(OSError):  # it tries again to write what it could not
+            file.close()
         with suppress(OSError):
             partial.unlink()
         raise
     _sync_folder(final.parent)
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """Let errors name the target, not the temporary file."""
+    try:
+        yield
+    except OSError as err:
+        raise OSError(err.errno, err.strerror, str(path)) from None
+
+
+class _Parts:
+    """What was written, put together once in the end; of bytes that cannot change, no copy is held."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+
+    def write(self, data: memoryview) -> None:
+        self.pieces.append(data if isinstance(data.obj, bytes) else bytes(data))
 
 
 @contextmanager
@@ -123,12 +152,12 @@ def _buffered(
     errors: Callable[[str], AbstractContextManager[None]] = errors_name,
 ) -> Iterator[Sink]:
     """Collect all bytes and hand them over at the end."""
-    buffer = BytesIO()
-    yield Sink(name, buffer)
+    parts = _Parts()
+    yield Sink(name, cast("BinaryIO", parts))
     with errors(name):
-        left = buffer.getbuffer()
+        left = b"".join(parts.pieces)
         while True:
-            done = write(bytes(left))
+            done = write(left)
             if not isinstance(done, int) or done >= len(left):  # a raw file may take less than it is given
                 break
             if done <= 0:
@@ -149,10 +178,10 @@ def remove(target: str | os.PathLike[str]) -> None:
 
 
 def _mode(path: Path) -> int:
-    """Return type and permissions of a file, 0 if there is none (or its folder cannot be read)."""
+    """Return type and permissions of a file, 0 if there is none. A circle of links is an error."""
     try:
         return path.stat().st_mode
-    except OSError:
+    except FileNotFoundError:
         return 0
 
 

@@ -69,6 +69,12 @@ class RowAddrMap:
         ordered = {fragment: self.fragments[fragment] for fragment in sorted(self.fragments)}
         object.__setattr__(self, "fragments", MappingProxyType(ordered))
 
+    def __hash__(self) -> int:
+        return hash(tuple(self.fragments.items()))
+
+    def __reduce__(self) -> tuple[object, ...]:  # the read-only view of a dict does not pickle
+        return (type(self), (dict(self.fragments),))
+
     def __contains__(self, address: int) -> bool:
         rows = self.fragments.get(address >> 32, RowSet())
         return rows is None or (address & (_U32 - 1)) in rows

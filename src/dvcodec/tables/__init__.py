@@ -6,9 +6,11 @@ No catalog and no JVM: a table is opened by its folder, through the metadata tha
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io.reach import protocols
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
@@ -46,9 +48,7 @@ _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
 """What lies in a table's folder, by kind, the surest sign first."""
 
 
-def open_table(
-    target: str | os.PathLike[str], *, kind: TableKind | None = None, allow: Iterable[str] = ()
-) -> Table:
+def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None, allow: Iterable[str] = ()) -> Table:
     """Open a table by its folder: the kind is told by what lies there.
 
     Args:

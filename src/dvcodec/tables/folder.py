@@ -69,8 +69,12 @@ class Folder:
         return join(self.location, name)
 
     def inner(self, name: str) -> Folder:
-        """Return a folder below this one."""
-        return replace(self, location=self.join(name))
+        """Return a folder below this one.
+
+        Raises:
+            NotCanonical: the name climbs out of it.
+        """
+        return replace(self, location=self.locate(name))
 
     def locate(self, path: str) -> str:
         """Return where a recorded path (plain text, not percent-encoded) is to be opened.

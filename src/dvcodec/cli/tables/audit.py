@@ -9,7 +9,7 @@ import typer
 
 from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import counted, counter, plain, print_json, say
-from dvcodec.cli.tables.shared import Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
+from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
 from dvcodec.tables.audit import audit as audit_table
@@ -30,6 +30,7 @@ def audit(
     target: TableName,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    allow: Allow = None,
     orphans: Orphans = True,
     threads: Threads = 8,
     every: Annotated[
@@ -50,7 +51,7 @@ def audit(
     """
     if folder is not None and not plan:
         raise UsageError("--write goes with --repair-plan")
-    table = open_table(target, kind=kind)
+    table = open_table(target, kind=kind, allow=allow or ())
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     if plan:

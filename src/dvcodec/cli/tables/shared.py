@@ -9,7 +9,7 @@ import typer
 
 from dvcodec.tables import SnapshotInfo, TableKind
 
-__all__ = ["KINDS", "Kind", "Orphans", "SnapshotId", "TableName", "Threads", "moment", "snapshot_text"]
+__all__ = ["KINDS", "Allow", "Kind", "Orphans", "SnapshotId", "TableName", "Threads", "moment", "snapshot_text"]
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of a table, or its *.metadata.json.")]
 SnapshotId = Annotated[
@@ -19,6 +19,14 @@ SnapshotId = Annotated[
 Kind = Annotated[
     TableKind | None,
     typer.Option("--kind", help="What the table is, where its folder holds several kinds.", show_default=False),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-protocol",
+        metavar="NAME",
+        help="Open locations of this protocol (http, sftp, file) too, where the metadata names them; repeat for more.",
+    ),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="How many files are read at a time.")]
 Orphans = Annotated[

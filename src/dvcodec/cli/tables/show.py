@@ -20,7 +20,7 @@ from dvcodec.cli.render import (
     share_text,
     shares_strip,
 )
-from dvcodec.cli.tables.shared import Kind, SnapshotId, TableName, Threads, moment, snapshot_text
+from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
 from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
@@ -39,6 +39,7 @@ def table(
     target: TableName,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    allow: Allow = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: Annotated[
@@ -52,7 +53,7 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting."""
-    opened = open_table(target, kind=kind)
+    opened = open_table(target, kind=kind, allow=allow or ())
     with counter("reading") as progress:
         scan = scan_table(opened, snapshot, threads=threads, progress=progress)
     sums = totals(scan)
@@ -135,6 +136,7 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
 def log(
     target: TableName,
     kind: Kind = None,
+    allow: Allow = None,
     since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
     until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Show the data files too.")] = False,
@@ -142,7 +144,7 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first."""
-    changes = history(open_table(target, kind=kind), since=since, until=until, threads=threads)
+    changes = history(open_table(target, kind=kind, allow=allow or ()), since=since, until=until, threads=threads)
     if as_json:
         print_json([change.to_dict() for change in changes])
     elif files:

@@ -12,7 +12,7 @@ import typer
 from dvcodec import report as html
 from dvcodec.cli.app import STDOUT, Output, app, sink_of
 from dvcodec.cli.render import counted, counter, plain
-from dvcodec.cli.tables.shared import Kind, Orphans, SnapshotId, TableName, Threads
+from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
 from dvcodec.tables.audit import audit as audit_table
@@ -25,6 +25,7 @@ def report(
     output: Output,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    allow: Allow = None,
     orphans: Orphans = True,
     min_ratio: Annotated[
         float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
@@ -32,7 +33,7 @@ def report(
     threads: Threads = 8,
 ) -> None:
     """Audit a table and write what was found as one HTML page, which needs nothing else."""
-    table = open_table(target, kind=kind)
+    table = open_table(target, kind=kind, allow=allow or ())
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio)
@@ -45,6 +46,7 @@ def export_live(
     output: Output,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    allow: Allow = None,
     data_file: Annotated[str | None, typer.Option("--data-file", help="Only the rows of this data file.")] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in the order wanted.")
@@ -52,7 +54,7 @@ def export_live(
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
-    table = open_table(target, kind=kind)
+    table = open_table(target, kind=kind, allow=allow or ())
     with counter("exporting") as progress:
         rows = export(
             table,

@@ -17,7 +17,7 @@ from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import open_sink, open_source
+from dvcodec.io import Sink, open_sink, open_source
 from dvcodec.zap import VERSIONS, merge_segments
 
 _STDOUT = "-"
@@ -62,6 +62,7 @@ def merge(
         inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
+        told = None if numbers is None else stack.enter_context(open_sink(numbers))  # a bad path is told before
         buffer = BytesIO()
         with progress(steps, "merging", silent=True) as advance:
             found = merge_segments(
@@ -70,14 +71,14 @@ def merge(
         kept = [int((new >= 0).sum()) for new in found]
         counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
         highest = max(one.version for one in inputs)
+        if told is not None:
+            _write_numbers(told, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
     if output == _STDOUT:
         sys.stdout.buffer.write(buffer.getbuffer())
         size = buffer.tell()
     else:
         with open_source(output) as written:
             size = written.size
-    if numbers is not None:
-        _write_numbers(numbers, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
     with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
         _show_merged(output, highest if version is None else version, size, counts, as_json)
 
@@ -102,11 +103,10 @@ def _show_merged(output: str, version: int, size: int, counts: list[tuple[str, i
     print(f"wrote {plain(output)}, {bytes_text(size)}, {what}")
 
 
-def _write_numbers(path: str, numbers: Iterable[tuple[str, list[int]]]) -> None:
+def _write_numbers(sink: Sink, numbers: Iterable[tuple[str, list[int]]]) -> None:
     """Write the new number of every document by segment, null for those that were left out."""
     found = [{"source": name, "numbers": [None if new < 0 else new for new in of]} for name, of in numbers]
-    with open_sink(path) as sink:
-        sink.write((json.dumps(found) + "\n").encode())
+    sink.write((json.dumps(found) + "\n").encode())
 
 
 def _dropped(names: list[str], drops: list[str], files: list[str]) -> list[RowSet]:

@@ -143,7 +143,8 @@ def convert_table(
         for group in _groups(planned, speller):
             _write(reader, group, target, written)
         files = tuple(written)
-        with open_sink(join(target, ENTRIES)) as out:
+        written.append(join(target, ENTRIES))
+        with open_sink(written[-1]) as out:
             for converted in reader.converted:
                 out.write(json.dumps(converted.to_dict()).encode() + b"\n")
     return Conversion(to, snapshot.info, tuple(reader.converted), files, join(target, ENTRIES), reader.empty)
@@ -204,15 +205,14 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
         for first in frames:
             several = itertools.chain([first], _until(frames, full - len(as_view(first.data))))
             if to == "iceberg":
-                path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
-                locations = iceberg.write_stored_vectors(path, several)
+                written.append(join(folder, f"{uuid.uuid4()}-deletes.puffin"))
+                locations = iceberg.write_stored_vectors(written[-1], several)
             elif to == "delta":
-                path = delta.new_file(folder)
-                locations = delta.write_stored_vectors(path, several)
+                written.append(delta.new_file(folder))
+                locations = delta.write_stored_vectors(written[-1], several)
             else:
-                path = join(folder, f"index-{uuid.uuid4()}-{len(written)}")
-                locations = paimon.write_stored_vectors(path, several)
-            written.append(path)
+                written.append(join(folder, f"index-{uuid.uuid4()}-{len(written)}"))
+                locations = paimon.write_stored_vectors(written[-1], several)
             reader.written(locations)
 
 

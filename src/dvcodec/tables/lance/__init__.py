@@ -185,7 +185,7 @@ class LanceTable(Table):
             operation = read_operation(location, manifest.transaction_offset)
         elif manifest.transaction_file:
             try:
-                operation = read_operation(self.folder.join(f"{TRANSACTIONS}/{manifest.transaction_file}"))
+                operation = read_operation(self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}"))
             except FileNotFoundError:
                 operation = None  # no version needs it once it is there
         before = manifest.version - 1

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
 from dvcodec.io.paths import join, split
+from dvcodec.io.reach import check_reach
 from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 
@@ -35,11 +36,11 @@ def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: 
 
     Raises:
         NotCanonical: its path is none, or its base path is not in the manifest.
-        Unsupported: its base path is not absolute.
+        Unsupported: its base path is not absolute, or one that metadata may not name.
     """
     if not file.path or file.path.startswith("/") or is_url(file.path) or ".." in file.path.split("/"):
         raise NotCanonical("path of a data file", source=source, expected="a relative path", actual=repr(file.path))
-    base = _base(file.base_id, manifest, source)
+    base = _base(folder, file.base_id, manifest, source)
     if base is None:
         return Place(f"{DATA}/{file.path}", folder.join(f"{DATA}/{file.path}"))
     path = join(base.path, f"{DATA}/{file.path}" if base.is_dataset_root else file.path)
@@ -48,7 +49,7 @@ def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: 
 
 def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> Place:
     """Return where a deletion file lies; errors as in `data_file_place`."""
-    base = _base(file.base_id, manifest, source)
+    base = _base(folder, file.base_id, manifest, source)
     if base is None:
         path = file.path("").lstrip("/")
         return Place(path, folder.join(path))
@@ -59,7 +60,7 @@ def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, 
     return Place(path, folder.locate(path))
 
 
-def _base(base_id: int | None, manifest: Manifest, source: str) -> BasePath | None:
+def _base(folder: Folder, base_id: int | None, manifest: Manifest, source: str) -> BasePath | None:
     if base_id is None:
         return None
     base = manifest.base_paths.get(base_id)
@@ -68,6 +69,7 @@ def _base(base_id: int | None, manifest: Manifest, source: str) -> BasePath | No
         raise NotCanonical("base path", source=source, expected=f"one of the manifest's: {known}", actual=base_id)
     if not is_url(base.path) and not base.path.startswith("/"):
         raise Unsupported("base path", source=source, expected="an absolute path or a URL", actual=repr(base.path))
+    check_reach(base.path, folder.location, folder.allow)
     return base
 
 
@@ -102,7 +104,7 @@ def _named(folder: Folder) -> Iterator[str]:
         source = folder.join(f"{VERSIONS}/{name}")
         manifest = read_manifest(source)
         if manifest.transaction_file:
-            yield folder.join(f"{TRANSACTIONS}/{manifest.transaction_file}")
+            yield folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
         for fragment in manifest.fragments:
             for file in (*fragment.files, *fragment.overlays):
                 yield data_file_place(folder, file, manifest, source).location

@@ -104,7 +104,7 @@ def _orc_damage(location: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError) as err:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # names of columns are decoded when looked at
         # Damage is an OSError too, one that no system call and no store has caused.
         if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
             raise

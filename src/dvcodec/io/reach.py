@@ -1,0 +1,98 @@
+"""How far metadata reaches: which of the locations that it names are opened.
+
+Whoever writes a table's metadata chooses what a reader of the table opens, with the reader's network and credentials.
+So a path that metadata spells whole is opened only where tables lie: in the table's own storage or in an object store,
+whose host the reader's configuration names and not the URL. Web addresses, other hosts, chains of file systems
+(``zip://a::http://b``), and local files that a remote table names take the caller's word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.io.target import is_url, local_path
+
+__all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
+
+OBJECT_STORES = frozenset(
+    {"abfs", "abfss", "az", "cos", "cosn", "gcs", "gs", "obs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs"}
+)
+"""Protocols whose URLs name a bucket, and no host to connect to."""
+_CHAIN = "::"
+_PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*")
+_SHOWN = 200
+
+
+def protocols(names: Iterable[str]) -> frozenset[str]:
+    """Return names of protocols as `check_reach` takes them.
+
+    >>> sorted(protocols(["HTTP", "file"]))
+    ['file', 'http']
+
+    Raises:
+        UsageError: one is none (``http://host``), or they are one string.
+    """
+    found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
+    for name in found:
+        if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
+            raise UsageError(f"allow: {name!r} is no collection of protocols such as 'http' or 'file'")
+    return found
+
+
+def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()) -> None:
+    """Make sure that a path which metadata spells whole may be opened.
+
+    Args:
+        path: as it will be opened.
+        home: where the metadata was found, path or URL; None where that is not known, and taken for local.
+        allow: what else may be named, of `protocols`: ``http``, ``sftp``; ``file`` for local files that a remote table
+            names; of a chain every protocol in it.
+
+    Raises:
+        Unsupported: it lies where metadata does not reach.
+        NotCanonical: it is no location: a ``file:`` URL of another host.
+    """
+    try:
+        local = local_path(path) is not None
+        at_home = home is None or local_path(home) is not None
+    except UsageError as err:
+        raise NotCanonical("path", source=home, expected="a path", actual=f"{err!s:.{_SHOWN}}") from None
+    if local:
+        reached = at_home or "file" in allow
+    elif _CHAIN in path:
+        known = OBJECT_STORES | allow
+        reached = all(_scheme(part) in known for part in path.split(_CHAIN))
+    else:
+        reached = _scheme(path) in OBJECT_STORES | allow or (home is not None and _host(path) == _host(home))
+    if not reached:
+        raise Unsupported(
+            "path in metadata",
+            source=home,
+            expected="one in the table's own storage or in an object store (others have to be allowed by protocol)",
+            actual=f"{path!r:.{_SHOWN}}",
+        )
+
+
+def check_step(name: str, home: str) -> None:
+    """Make sure that a name, put below a folder, names no other file system: ``a::http://host/x``.
+
+    Raises:
+        NotCanonical: it would.
+    """
+    if _CHAIN in name and local_path(home) is None:
+        raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")
+
+
+def _scheme(url: str) -> str:
+    """Return the protocol of one part of a URL: all of it, where nothing follows (``simplecache``)."""
+    return url.partition("://")[0].lower()
+
+
+def _host(url: str) -> str | None:
+    """Return the protocol and what stands before the first slash, letter for letter; None for what is not one URL."""
+    if not is_url(url) or _CHAIN in url:
+        return None
+    scheme, _, rest = url.partition("://")
+    return f"{scheme.lower()}://{rest.partition('/')[0]}"

@@ -1,0 +1,219 @@
+"""Disks that are full, limited, read-only or gone: one clear line, no litter, the old file untouched."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dvcodec.io import open_sink
+from faults.conftest import Disk, Order
+from faults.writers import PARTIAL, WRITERS, CommandFailed, Writer
+
+every_writer = pytest.mark.parametrize("writer", WRITERS, ids=[writer.name for writer in WRITERS])
+PAGE = 4096
+
+
+def prepared(writer: Writer, folder: Path) -> Path:
+    """Make the inputs of a writer."""
+    inputs = folder / "in"
+    inputs.mkdir()
+    writer.prepare(inputs)
+    return inputs
+
+
+def put_old(writer: Writer, inputs: Path, out: Path) -> None:
+    """Put the old file where the new one is to be written, or something else in the folder."""
+    out.mkdir(exist_ok=True)
+    (out / (writer.file or "other")).write_bytes(writer.old(inputs))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def sizes_of(writer: Writer, inputs: Path, folder: Path) -> list[int]:
+    """Bytes of each file that a writer writes, where nothing is in its way."""
+    out = folder / "free"
+    put_old(writer, inputs, out)
+    writer.write(inputs, out)
+    return [len(data) for name, data in contents(out).items() if name != "other"]
+
+
+def complaint(writer: Writer, inputs: Path, out: Path) -> str:
+    """Return what a failing writer has to say: one line that names the file, not the temporary one."""
+    with pytest.raises((OSError, CommandFailed)) as caught:
+        writer.write(inputs, out)
+    if isinstance(caught.value, CommandFailed):
+        code, text = caught.value.args
+        assert code == 2
+        assert text.startswith("dvcodec: ")
+        assert text.count("\n") == 1
+    else:
+        assert isinstance(caught.value, OSError)
+        text = str(caught.value)
+        assert Path(str(caught.value.filename)).is_relative_to(out), text
+    assert str(out) in text
+    assert ".partial" not in text
+    return str(text)
+
+
+@every_writer
+@pytest.mark.parametrize("room", [0, PAGE, 4 * PAGE])
+def test_full_disk(writer: Writer, room: int, tmp_path: Path, disk: Disk) -> None:
+    inputs = prepared(writer, tmp_path)
+    out = disk.mount("size=1m") / "out"
+    put_old(writer, inputs, out)
+    before = contents(out)
+    disk.fill(but=room)
+    if sum(-(-size // PAGE) * PAGE for size in sizes_of(writer, inputs, tmp_path)) <= room:
+        writer.write(inputs, out)
+        return
+    assert os.strerror(errno.ENOSPC) in complaint(writer, inputs, out)
+    assert contents(out) == before
+
+
+@every_writer
+def test_read_only_disk(writer: Writer, tmp_path: Path, disk: Disk) -> None:
+    inputs = prepared(writer, tmp_path)
+    out = disk.mount("size=1m") / "out"
+    put_old(writer, inputs, out)
+    (out / "_deletions").mkdir()
+    before = contents(out)
+    disk.mount("remount,ro")
+    assert os.strerror(errno.EROFS) in complaint(writer, inputs, out)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("index", range(len(WRITERS)), ids=[writer.name for writer in WRITERS])
+@pytest.mark.parametrize("room", [0, 1, -1], ids=["nothing fits", "one byte fits", "one byte is missing"])
+def test_limited_size(index: int, room: int, tmp_path: Path, order: Order) -> None:
+    """The limit of a process, as `ulimit -f` sets it: works where nothing can be mounted."""
+    writer, out = WRITERS[index], tmp_path / "out"
+    inputs = prepared(writer, tmp_path)
+    put_old(writer, inputs, out)
+    before = contents(out)
+    if room < 0:
+        if writer.file is None:
+            return  # of several files the first may be the small one: the other two limits do
+        room += sum(sizes_of(writer, inputs, tmp_path))
+    answer = order(writer=index, inputs=inputs, out=out, limit=room)
+    assert os.strerror(errno.EFBIG) in answer["text"]
+    assert str(out) in answer["text"]
+    assert ".partial" not in answer["text"]
+    assert contents(out) == before
+
+
+# ---------------------------------------------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_folder_that_goes_away(moved: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    def write() -> None:
+        with open_sink(folder / "x") as sink:
+            sink.write(b"abc")
+            if moved:
+                folder.rename(tmp_path / "elsewhere")
+            else:
+                shutil.rmtree(folder)
+
+    with pytest.raises(FileNotFoundError) as caught:
+        write()
+    assert str(caught.value).endswith(f"No such file or directory: '{folder / 'x'}'")
+    assert not folder.exists()
+    if moved:  # out of reach: what is left has a name that nothing reads
+        assert all(PARTIAL.fullmatch(path.name) for path in (tmp_path / "elsewhere").iterdir())
+
+
+def test_folder_that_comes_in_the_way(tmp_path: Path) -> None:
+    def write() -> None:
+        with open_sink(tmp_path / "x") as sink:
+            sink.write(b"abc")
+            (tmp_path / "x").mkdir()
+
+    with pytest.raises(IsADirectoryError) as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_path_through_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(NotADirectoryError) as caught, open_sink(tmp_path / "file" / "x"):
+        pass
+    assert caught.value.filename == str(tmp_path / "file" / "x")
+
+
+def test_links_in_a_circle_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links") as caught, open_sink(tmp_path / "a"):
+        pass
+    assert caught.value.errno == errno.ELOOP
+    assert (tmp_path / "a").is_symlink()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400])
+def test_unfinished_file_shows_no_more_than_the_old_one(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with open_sink(path) as sink:
+        sink.write(b"secret")
+        (partial,) = (found for found in tmp_path.iterdir() if PARTIAL.fullmatch(found.name))
+        assert stat.S_IMODE(partial.stat().st_mode) & ~mode == 0
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+# ---------------------------------------------------------------------------------------------------- targets
+
+SINGLE = [writer for writer in WRITERS if writer.file and not writer.own]
+single_file = pytest.mark.parametrize("writer", SINGLE, ids=[writer.name for writer in SINGLE])
+
+
+@single_file
+def test_target_is_a_folder(writer: Writer, tmp_path: Path) -> None:
+    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
+    target = out / str(writer.file)
+    target.mkdir(parents=True)
+    assert os.strerror(errno.EISDIR) in complaint(writer, inputs, out)
+    assert list(out.rglob("*")) == [target]
+
+
+@pytest.mark.parametrize("writer", [writer for writer in WRITERS if writer.file], ids=lambda writer: writer.name)
+def test_target_is_a_link(writer: Writer, tmp_path: Path) -> None:
+    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
+    put_old(writer, inputs, out)
+    link, real = out / str(writer.file), tmp_path / f"real{Path(str(writer.file)).suffix}"
+    link.rename(real)
+    link.symlink_to(real)
+    writer.write(inputs, out)
+    assert link.is_symlink()
+    assert real.read_bytes() != writer.old(inputs)
+    writer.check(real)
+    assert list(out.iterdir()) == [link]
+
+
+@single_file
+@pytest.mark.parametrize("kind", ["null", "full"])
+def test_target_is_a_device(writer: Writer, kind: str, tmp_path: Path, device: Callable[[Path, str], None]) -> None:
+    """A node of our own, which a wrong writer may replace."""
+    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
+    out.mkdir()
+    target = out / str(writer.file)
+    device(target, kind)
+    if kind == "full":
+        assert os.strerror(errno.ENOSPC) in complaint(writer, inputs, out)
+    else:
+        writer.write(inputs, out)
+    assert stat.S_ISCHR(target.stat().st_mode)
+    assert list(out.iterdir()) == [target]

@@ -1,0 +1,137 @@
+"""A store that goes away midway: an error that names the URL; of several objects, none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import delta_table
+from cli_runner import flipped, run
+from dvcodec import RowSet, iceberg, lance, paimon, zap
+from dvcodec.tables import open_table
+from dvcodec.tables.audit import audit
+from dvcodec.tables.convert import convert_table
+from dvcodec.tables.repair import repair_plan, write
+from faults.writers import VECTORS, documents
+
+
+class GoneError(Exception):
+    """As stores have it: no OSError."""
+
+
+class Vanishing(MemoryFileSystem):  # type: ignore[misc]
+    """A store that takes some objects, and then none any more."""
+
+    protocol = "dvvanish"
+    cachable = False
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    takes: ClassVar[int] = 0
+    torn: ClassVar[bool] = False
+    """Whether half of an object is there when the connection falls."""
+    removes: ClassVar[bool] = True
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return "/" + path.removeprefix("dvvanish://").strip("/")
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        if self.takes == 0:
+            if self.torn:
+                super().pipe_file(path, value[: len(value) // 2], **options)
+            raise GoneError("the connection fell")
+        type(self).takes -= 1
+        super().pipe_file(path, value, **options)
+
+    def rm_file(self, path: str) -> None:
+        if not self.removes:
+            raise GoneError("the connection fell")
+        super().rm_file(path)
+
+
+fsspec.register_implementation("dvvanish", Vanishing, clobber=True)
+URL = "dvvanish://lake"
+GONE = r"dvvanish://lake/.+: the connection fell"
+
+
+@pytest.fixture(autouse=True)
+def store() -> Iterator[type[Vanishing]]:
+    Vanishing.store.clear()
+    Vanishing.takes, Vanishing.torn, Vanishing.removes = 0, False, True
+    yield Vanishing
+    Vanishing.store.clear()
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        lambda: iceberg.write_deletion_vectors(f"{URL}/x.puffin", VECTORS),
+        lambda: zap.write_segment(f"{URL}/x.zap", documents(0, 5)),
+        lambda: lance.write_deletion_file(URL, RowSet([1]), fragment=0, read_version=1),
+    ],
+    ids=["puffin", "zap", "lance"],
+)
+def test_one_object(writer: Callable[[], object], store: type[Vanishing]) -> None:
+    with pytest.raises(OSError, match=GONE):
+        writer()
+    assert not store.store
+    store.takes = 1
+    writer()
+    assert len(store.store) == 1
+
+
+def index_files(_: Path) -> object:
+    return paimon.write_index_files(URL, VECTORS | {"third": RowSet([1])}, target_size=1000)
+
+
+def converted(folder: Path) -> object:
+    return convert_table(open_table(str(delta_table.make(folder / "t"))), "paimon64", URL)
+
+
+def mended(folder: Path) -> object:
+    """Two files for the two data files of a table are more than a small one needs: one, and then the writing fails."""
+    root = delta_table.make(folder / "t")
+    flipped(root / delta_table.NEW, 20, to=root / delta_table.NEW)
+    table = open_table(str(root))
+    return write(repair_plan(audit(table), table), table, URL)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize(
+    ("write_several", "objects"), [(index_files, 3), (converted, 2), (mended, 1)], ids=["paimon", "convert", "repair"]
+)
+def test_several_objects(
+    write_several: Callable[[Path], object], objects: int, torn: bool, tmp_path: Path, store: type[Vanishing]
+) -> None:
+    for taken in range(objects):
+        store.takes, store.torn = taken, torn
+        folder = tmp_path / str(taken)
+        folder.mkdir()
+        with pytest.raises(OSError, match=GONE):
+            write_several(folder)
+        assert store.takes == 0
+        assert not store.store, "objects were left"
+    store.takes = objects
+    (tmp_path / "whole").mkdir()
+    write_several(tmp_path / "whole")
+    assert len(store.store) == objects
+
+
+def test_store_that_can_no_longer_be_cleaned_up(store: type[Vanishing], tmp_path: Path) -> None:
+    """What went wrong first is told."""
+    store.takes, store.removes = 1, False
+    with pytest.raises(OSError, match=r"entries\.jsonl: the connection fell"):
+        converted(tmp_path)
+    assert len(store.store) == 1
+
+
+def test_command(tmp_path: Path) -> None:
+    iceberg.write_deletion_vectors(tmp_path / "x.puffin", VECTORS)
+    result = run("convert", tmp_path / "x.puffin", "--to", "delta", "-o", f"{URL}/x.bin")
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint == f"{URL}/x.bin: the connection fell"

@@ -1,0 +1,99 @@
+"""Two processes that write one target at once: readers always see a whole file of one of them, and none is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dvcodec import iceberg
+from faults.writers import PARTIAL
+
+TIMES = 30
+CODE = """
+import sys
+from dvcodec import RowSet, iceberg, zap
+from faults.writers import A, documents
+
+path, number, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rows, found = RowSet(range(number, 400_000, 5 + number)), documents(number, 50 + number)
+sys.stdin.readline()
+for _ in range(times):
+    if path.endswith(".zap"):
+        zap.write_segment(path, found)
+    else:
+        iceberg.write_deletion_vectors(path, {A: rows})
+    print("written", flush=True)
+"""
+
+
+def start(path: Path, number: int, times: int = TIMES) -> subprocess.Popen[str]:
+    tests = str(Path(__file__).parent.parent)
+    code = f"import sys; sys.path.insert(0, {tests!r})\n{CODE}"
+    command = [sys.executable, "-c", code, str(path), str(number), str(times)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def go(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+
+def end(process: subprocess.Popen[str], written: int) -> None:
+    """Wait for the end, after so many more files."""
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert out.count("written") == written
+
+
+@pytest.mark.parametrize("name", ["x.puffin", "x.zap"])
+def test_two_at_once(name: str, tmp_path: Path) -> None:
+    whole = []
+    for number in (1, 2):  # each alone: what a reader may see
+        with start(tmp_path / f"{number}{Path(name).suffix}", number, times=1) as process:
+            go(process)
+            end(process, 1)
+        whole.append((tmp_path / f"{number}{Path(name).suffix}").read_bytes())
+    assert whole[0] != whole[1]
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    with start(folder / name, 1) as one, start(folder / name, 2) as two:
+        go(one, two)
+        assert one.stdout is not None
+        one.stdout.readline()  # from here on there is a file
+        reads = 0
+        while one.poll() is None or two.poll() is None:
+            assert (folder / name).read_bytes() in whole
+            reads += 1
+            if reads == 20:  # whoever opened the old file keeps it
+                with (folder / name).open("rb") as file:
+                    head = file.read(100)
+                    assert head in {data[:100] for data in whole}
+        end(one, TIMES - 1)
+        end(two, TIMES)
+    assert reads > 20
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name).read_bytes() in whole
+
+
+def test_one_is_killed_over_and_over_while_the_other_writes(tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    with start(path, 2) as steady:
+        go(steady)
+        assert steady.stdout is not None
+        steady.stdout.readline()
+        for _ in range(4):
+            with start(path, 1) as victim:
+                go(victim)
+                assert victim.stdout is not None
+                victim.stdout.readline()
+                victim.kill()
+            assert set(iceberg.read_deletion_vectors(path)) == {"s3://lake/t/a.parquet"}
+        end(steady, TIMES - 1)
+    others = [found for found in tmp_path.iterdir() if found != path]
+    assert all(PARTIAL.fullmatch(found.name) for found in others)
+    assert len(others) <= 4

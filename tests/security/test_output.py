@@ -1,0 +1,130 @@
+"""What hostile names can do to who looks at them: claims of SECURITY.md on the terminal, JSON and the report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from cli_runner import run
+from dvcodec import RowSet
+from dvcodec.tables import open_table
+from dvcodec.tables.audit import audit
+from security.hostile import delta_data_file
+from tables.delta.crafted import Crafted, rows_from
+
+NAMES = {
+    "colour": "a\x1b[31mred",
+    "title": "a\x1b]0;owned\x07",
+    "8-bit control": "a\x9b31mred",
+    "overwritten line": "a\rok    b",
+    "more lines": "a\nok  b: all sound",
+    "right to left": "a\u202egnp.b",
+    "markup": "[bold red]a[/x][link=http://evil.example]b[/link]",
+    "script": "<script>alert(1)</script>",
+    "attribute": '"><img src=x onerror=alert(1)>',
+    "end of script": "</script><svg onload=alert(1)>",
+    "comment": "<!--",
+    "formula": "=cmd|' /C calc'!A0",
+}
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal or a reader of text takes for an order; tab and line break are the output's own."""
+
+
+def table_of(folder: Path, name: str) -> str:
+    """A Delta table with two data files of that name, one of them gone, and a vector for each."""
+    made = Crafted(folder)
+    made.create()
+    added = [made.write_file(f"{name}{number}.parquet", rows_from(100 * number, 20)) for number in range(2)]
+    made.commit(*({"add": item} for item in added))
+    made.delete({item["path"]: RowSet([1, 2]) for item in added})
+    (folder / f"{name}1.parquet").unlink()
+    return str(folder)
+
+
+@pytest.fixture(params=list(NAMES.values()), ids=list(NAMES))
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return table_of(tmp_path / "t", request.param.replace("/", "\N{DIVISION SLASH}"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["audit", "--all"], ["table"], ["log"], ["convert-table", "--to", "iceberg"], ["export-live", "-o", "x.parquet"]],
+    ids=lambda command: str(command[0]),
+)
+def test_no_name_speaks_to_the_terminal(
+    table: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["-o", "out"] if command[0] == "convert-table" else []
+    result = run(command[0], table, *command[1:], *options)
+    assert result.code in (0, 1, 2)
+    assert result.out or result.err
+    assert not CONTROL.search(result.out + result.err)
+    assert not re.search(r"^ok  b", result.out + result.err, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [["audit"], ["table"], ["log"]], ids=lambda command: str(command[0]))
+def test_json_holds_any_name_and_no_control_character(table: str, command: list[str]) -> None:
+    result = run(*command, table, "--json")
+    assert json.loads(result.out)
+    assert not CONTROL.search(result.out.replace("\n", ""))
+
+
+class Elements(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, ...]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, *(name for name, _ in attrs)))
+
+
+def test_no_name_becomes_an_element_of_the_report(table: str, tmp_path: Path) -> None:
+    """The page has the elements that it has for a table of plain names, with the same attributes."""
+    found = []
+    for target in (table, table_of(tmp_path / "plain", "plain")):
+        run("report", target, "-o", tmp_path / "r.html")
+        found.append(Elements((tmp_path / "r.html").read_text()).found)
+    assert found[0] == found[1]
+
+
+def test_the_report_asks_for_nothing_and_runs_its_own_script_alone(table: str, tmp_path: Path) -> None:
+    run("report", table, "-o", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    policy = re.search(r'http-equiv="?Content-Security-Policy"? content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "script-src 'sha256-" in policy[1]
+    assert "unsafe" not in policy[1]
+
+
+def test_an_error_names_its_place_on_one_line_of_the_terminal(tmp_path: Path) -> None:
+    delta_data_file(tmp_path / "t", "http://evil.example/\x1b[31m\nok    all sound")
+    result = run("table", tmp_path / "t")
+    assert result.code == 2
+    assert not CONTROL.search(result.err)
+    assert len(result.err.strip().splitlines()) == 1
+
+
+def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path) -> None:
+    """A local table may name any local file; what comes out of it is that it is no vector, not what is in it."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("password=hunter2 and nothing else that matters, for more than eight bytes\n" * 9)
+    made = Crafted(tmp_path / "t")
+    made.create()
+    added = made.write_file("a.parquet", rows_from(0, 5))
+    for offset in (0, 1, 9):
+        descriptor = {"storageType": "p", "pathOrInlineDv": f"file://{secret}", "offset": offset}
+        added |= {"deletionVector": descriptor | {"sizeInBytes": 34, "cardinality": 1}}
+        made.commit({"add": added})
+        text = json.dumps(audit(open_table(made.root)).to_dict())
+        assert "secret.txt" in text
+        assert "hunter2" not in text
+        assert b"hunter2".hex() not in text.replace(" ", "")
+        shutil.copy(secret, made.root / "b.parquet")
