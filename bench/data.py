@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,11 +47,16 @@ def c() -> Positions:
     return Positions("c", "10 M in 2500 runs of 4000", found, 20 * MILLION)
 
 
-def e() -> Positions:
-    """100 M random positions of 500 M rows."""
-    chance = np.random.default_rng(1)
-    found = np.flatnonzero(chance.random(500 * MILLION, dtype=np.float32) < 0.2)
-    return Positions("e", "100 M of 500 M rows", found[: 100 * MILLION].astype(np.int64), 500 * MILLION)
+def e(count: int = 100 * MILLION) -> Positions:
+    """100 M random positions of 500 M rows, or fewer of as many fewer: bitmap containers."""
+    parts, found, rows, at_once = [], 0, 0, 10 * MILLION
+    for chance in map(np.random.default_rng, itertools.count(1)):
+        part = np.flatnonzero(chance.random(at_once, dtype=np.float32) < 0.2) + rows
+        parts.append(part[: count - found])
+        found, rows = found + len(parts[-1]), rows + at_once
+        if found == count:
+            break
+    return Positions("e", f"{count // MILLION} M of {5 * count // MILLION} M rows", np.concatenate(parts), rows)
 
 
 THREE: tuple[Callable[[], Positions], ...] = (a, b, c)

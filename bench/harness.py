@@ -3,6 +3,8 @@
 A `Timed` runs its work so many times and says how long one run took, by its own clock: work in this process is timed
 here, that of a peer in another process there, behind its warm-up. What is compared is the ratio of the two times of one
 round; the median over the rounds is shown.
+
+Memory is compared in the same way: what one run costs then is bytes, not seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Timed: TypeAlias = Callable[[int], float]
-"""So many runs -> seconds of one."""
+"""So many runs -> seconds of one (or bytes, see `Comparison.cost`)."""
+Cost: TypeAlias = Literal["seconds", "bytes"]
 
 _LEAST_SECONDS = 0.05
 """What a round of one task takes at least: shorter work is run several times."""
@@ -54,7 +57,7 @@ class Peer:
 class Comparison:
     """One line of the table: what is done, to which data, by whom.
 
-    `per_second` is what is asked of dvcodec itself, in units a second.
+    `per_second` is what is asked of dvcodec itself, in units a second. `cost` says what the runs return.
     """
 
     row: str
@@ -65,19 +68,24 @@ class Comparison:
     peers: tuple[Peer, ...] = ()
     per_second: float | None = None
     why_missed: str = ""
+    cost: Cost = "seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured line. Without a peer it is about dvcodec's own speed; `ratio` then is of `asked` units a second."""
+    """A measured line. Without a peer it is about dvcodec's own speed; `ratio` then is of `asked` units a second.
+
+    `ours` and `theirs` are the medians of what one run costs, in seconds or bytes, and `count` the units of a run.
+    """
 
     row: str
     data: str
+    count: int
     unit: str
-    per_second: float
-    milliseconds: float
+    cost: Cost
+    ours: float
     peer: str | None
-    peer_milliseconds: float | None
+    theirs: float | None
     ratio: float | None
     asked: float | None
     guards: bool
@@ -98,9 +106,6 @@ class Figure:
         return asdict(self)
 
 
-_UNTOLD = Figure("", "", "", 0.0, 0.0, None, None, None, None, False, "")
-
-
 def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
     """Run dvcodec and the peers in turn, and compare each peer with what dvcodec took in the same round."""
     tasks = {"": comparison.ours} | {peer.name: peer.run for peer in comparison.peers}
@@ -113,12 +118,22 @@ def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
             if turn < _SLOW_ROUNDS or once[name] < _MOST_SECONDS:
                 seconds[name].append(run(times[name]))
     ours = statistics.median(seconds[""])
-    told = replace(_UNTOLD, per_second=comparison.count / ours, milliseconds=1000 * ours)
-    told = replace(
-        told, row=comparison.row, data=comparison.data, unit=comparison.unit, why_missed=comparison.why_missed
+    told = Figure(
+        row=comparison.row,
+        data=comparison.data,
+        count=comparison.count,
+        unit=comparison.unit,
+        cost=comparison.cost,
+        ours=ours,
+        peer=None,
+        theirs=None,
+        ratio=None,
+        asked=None,
+        guards=False,
+        why_missed=comparison.why_missed,
     )
     if comparison.per_second is not None:
-        yield replace(told, ratio=told.per_second / comparison.per_second, asked=1.0)
+        yield replace(told, ratio=comparison.count / ours / comparison.per_second, asked=1.0)
     elif not comparison.peers:
         yield told
     for peer in comparison.peers:
@@ -126,7 +141,7 @@ def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
         yield replace(
             told,
             peer=peer.name,
-            peer_milliseconds=1000 * statistics.median(theirs),
+            theirs=statistics.median(theirs),
             ratio=statistics.median(their / our for their, our in zip(theirs, seconds[""], strict=False)),
             asked=peer.at_least,
             guards=peer.guards,

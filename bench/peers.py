@@ -8,8 +8,11 @@ line ``{"seconds": s}``, what one run took by its own clock, or ``{"error": ..}`
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +25,15 @@ _WARM_SECONDS = 2.0
 class PeerProcess:
     """A peer's process, to be closed in the end."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start it, with more in its environment."""
         self._process = subprocess.Popen(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | (environment or {}),
         )
 
     def close(self) -> None:
@@ -53,3 +62,14 @@ class PeerProcess:
         if "error" in answer:
             raise RuntimeError(f"{line['op']}: {answer['error']}")
         return float(answer["seconds"])
+
+
+def java(stack: ExitStack) -> PeerProcess | None:
+    """Start the Java implementations of interop/java, to be closed with `stack`; None if they are not built."""
+    target = ROOT / "interop" / "java" / "target"
+    listed = target / "classpath.txt"
+    if not listed.is_file():
+        print("Java is left out: `make interop-java` builds it", file=sys.stderr)
+        return None
+    path = f"{target / 'classes'}:{listed.read_text().strip()}"
+    return stack.enter_context(closing(PeerProcess(["java", "-cp", path, "dvcodec.interop.Main", "bench"])))

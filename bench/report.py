@@ -9,7 +9,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from harness import Figure
+from harness import Cost, Figure
 
 _PACKAGES = ("dvcodec", "numpy", "pyroaring", "pyarrow", "pyiceberg", "deltalake", "pylance", "isal")
 _LEFT, _WIDTH, _LINE = 420, 420, 22
@@ -40,16 +40,28 @@ def _read(path: str) -> list[str]:
 
 def line(figure: Figure) -> str:
     """Return one line for a terminal."""
-    speed = f"{figure.milliseconds:10.2f} ms {rate(figure.per_second):>8} {figure.unit}/s"
-    return f"{figure.row:34} {figure.data:12} {speed:38} {_said(figure)}"
+    speed = f"{amount(figure.ours, figure.cost):>13} {rate(figure)}"
+    return f"{figure.row:34} {figure.data:22} {speed:38} {_said(figure)}"
 
 
-def rate(per_second: float) -> str:
-    """Return a number of at most four digits with its thousands named."""
+def amount(cost: float, kind: Cost) -> str:
+    """Return what a run costs, in milliseconds or megabytes."""
+    return f"{1000 * cost:.2f} ms" if kind == "seconds" else f"{cost / 1e6:.1f} MB"
+
+
+def rate(figure: Figure) -> str:
+    """Return how many units a second are done, or how many bytes a unit costs."""
+    if figure.cost == "bytes":
+        return f"{figure.ours / figure.count:.2f} bytes each"
+    return f"{_short(figure.count / figure.ours)} {figure.unit}/s"
+
+
+def _short(number: float) -> str:
+    """Spell a number in about three digits, with its thousands named."""
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if per_second >= size:
-            return f"{per_second / size:.3g}{letter}"
-    return f"{per_second:.3g}"
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
 
 
 def _said(figure: Figure) -> str:
@@ -63,7 +75,7 @@ def _said(figure: Figure) -> str:
 def table(figures: Sequence[Figure]) -> str:
     """Return a Markdown table, and below it the reasons of what is missed."""
     lines = [
-        "| | data | dvcodec | a second | peer | peer's time | ratio | asked |",
+        "| | data | dvcodec | speed | peer | peer's | ratio | asked |",
         "|---|---|---|---|---|---|---|---|",
     ]
     before = ""
@@ -74,10 +86,10 @@ def table(figures: Sequence[Figure]) -> str:
         cells = [
             named,
             figure.data,
-            f"{figure.milliseconds:.2f} ms",
-            f"{rate(figure.per_second)} {figure.unit}",
+            amount(figure.ours, figure.cost),
+            rate(figure),
             figure.peer or "",
-            "" if figure.peer_milliseconds is None else f"{figure.peer_milliseconds:.2f} ms",
+            "" if figure.theirs is None else amount(figure.theirs, figure.cost),
             f"**{ratio}**" if figure.is_met is False else ratio,
             "" if figure.asked is None else f"{figure.asked:g}",
         ]

@@ -19,6 +19,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # which can make small tables
+
 import rows
 from harness import Comparison, Figure, fallen, measure
 from report import chart, line, machine, table

@@ -35,7 +35,9 @@ type Format struct {
 
 // Main is the whole of a program for one version.
 func Main(format Format) {
-	lines.Serve(map[string]lines.Operation{"write": format.write, "merge": format.merge, "dump": format.dump})
+	lines.Serve(map[string]lines.Operation{
+		"write": format.write, "merge": format.merge, "dump": format.dump, "bench": newBencher(&format).bench,
+	})
 }
 
 // withChunkMode runs with another chunk mode than the version's own, if one is given.

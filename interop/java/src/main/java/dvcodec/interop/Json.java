@@ -18,6 +18,10 @@ final class Json {
     return MAPPER.readValue(Path.of(file).toFile(), type);
   }
 
+  static <T> T parse(String text, Class<T> type) throws JsonProcessingException {
+    return MAPPER.readValue(text, type);
+  }
+
   static void write(Path file, Object value) throws IOException {
     MAPPER.writeValue(file.toFile(), value);
   }

@@ -1,0 +1,132 @@
+"""One vector's blob, decoded: to positions, and to the packed keep mask of its data file. CRC and structure checked.
+
+Iceberg's Java checks the CRC, too; pyiceberg, deltalake's `to_vector` and pyroaring do not. The table that deltalake
+reads is opened before any time is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+from pyiceberg.table.deletion_vector import DeletionVector
+from pyroaring import BitMap
+
+from data import THREE, Positions
+from delta_table import OLD, SCHEMA, commit, descriptor
+from dvcodec import RowSet, iceberg
+from harness import Comparison, Peer, timed
+from peers import PeerProcess, java
+
+HEAD, TAIL = 20, 4
+"""Bytes around the 32-bit bitmap of a blob whose positions are all below 2**32."""
+FRAME_HEAD = 8
+
+
+def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
+    """The three data sets."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    there = None if short else java(stack)
+    for make in THREE:
+        found = make()
+        rows = RowSet(found.positions)
+        blob = iceberg.encode(rows)
+        yield to_positions(found, blob, there, folder)
+        yield keep_mask(found, blob, folder)
+        if not short and found.name != "a":
+            yield Comparison(
+                "packed keep mask, rows a second",
+                found.name,
+                found.rows,
+                "rows",
+                timed(lambda blob=blob, rows=found.rows: mask(blob, rows)),  # type: ignore[misc]
+                per_second=5e9,
+            )
+
+
+def to_positions(found: Positions, blob: bytes, there: PeerProcess | None, folder: Path) -> Comparison:
+    """Decode to sorted int64."""
+
+    def ours() -> object:
+        return iceberg.decode(blob).to_numpy()
+
+    def pyiceberg() -> pa.ChunkedArray:
+        bitmaps = DeletionVector._deserialize_bitmap(blob[FRAME_HEAD:-TAIL])
+        return DeletionVector("data.parquet", bitmaps).to_vector()
+
+    def pyroaring() -> NDArray[np.int64]:
+        bitmap = BitMap.deserialize(blob[HEAD:-TAIL])
+        return np.frombuffer(bitmap.to_array(), np.uint32).astype(np.int64)
+
+    assert np.array_equal(iceberg.decode(blob).to_numpy(), found.positions)
+    assert np.array_equal(pyroaring(), found.positions)
+    peers = [
+        Peer("pyiceberg's to_vector", timed(pyiceberg), at_least=80.0),
+        Peer("pyroaring, 32 bits, unchecked", timed(pyroaring), guards=True),
+    ]
+    if there is not None:
+        file = folder / f"{found.name}.blob"
+        file.write_bytes(blob)
+        task = there.task("decode", path=str(file), count=len(found.positions))
+        peers.insert(0, Peer("Iceberg's Java, to a long[]", task, at_least=1.0))
+    return Comparison("decode to positions", found.name, len(found.positions), "positions", timed(ours), tuple(peers))
+
+
+def mask(blob: bytes, rows: int) -> NDArray[np.uint8]:
+    """Return the packed keep mask of a data file of so many rows."""
+    return iceberg.decode(blob).packed_mask(0, rows, keep=True)
+
+
+def keep_mask(found: Positions, blob: bytes, folder: Path) -> Comparison:
+    """Decode to the rows that stay, a bit a row; deltalake makes a boolean of each."""
+    table = DeltaTable(str(delta_table(folder / f"{found.name}-table", found)))
+    theirs = pa.table(table.deletion_vectors()).column("selection_vector").combine_chunks().values
+    packed = mask(blob, found.rows)
+    bits = np.unpackbits(packed, count=found.rows, bitorder="little").view(np.bool_)
+    known = theirs.to_numpy(zero_copy_only=False)
+    assert np.array_equal(bits[: len(known)], known)
+    assert bits[len(known) :].all()
+    keep = np.ones(found.rows, np.bool_)
+
+    def numpy() -> object:
+        keep[found.positions] = False
+        return pa.array(keep)
+
+    peers = (
+        Peer("deltalake's deletion_vectors()", timed(lambda: table.deletion_vectors().read_all()), at_least=50.0),
+        Peer("NumPy and pyarrow, from positions", timed(numpy), guards=True),
+    )
+    work = timed(lambda: mask(blob, found.rows))
+    return Comparison("packed keep mask of the file", found.name, found.rows, "rows", work, peers)
+
+
+def delta_table(folder: Path, found: Positions) -> Path:
+    """Write the log of a table of one data file and its vector; the data file itself is never opened."""
+    (folder / "_delta_log").mkdir(parents=True)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    metadata = {
+        "id": "0",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(SCHEMA),
+        "partitionColumns": [],
+        "configuration": {"delta.enableDeletionVectors": "true"},
+    }
+    file = {
+        "path": "a.parquet",
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": found.rows}),
+        "deletionVector": descriptor(folder, OLD, RowSet(found.positions)),
+    }
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    commit(folder, 0, "WRITE", protocol, {"metaData": metadata}, {"add": file})
+    return folder

@@ -1,0 +1,115 @@
+"""Growth: time per position and peak memory at 1, 10 and 100 million positions of the same density.
+
+All is done in processes of their own, in which every array is memory that the process did not have before: of a small
+array that is freed, malloc keeps the memory, so that small ones would look faster than they are in a program that keeps
+them. `python -m rows.growth` is such a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+
+from data import MILLION, e
+from dvcodec import RowSet, iceberg
+from harness import Comparison, Peer, Timed, timed
+from peers import PeerProcess
+
+COUNTS = (1, 10, 100)
+"""Millions of positions."""
+WITHIN = 1.3
+FRESH = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "PYTHONPATH": str(Path(__file__).parent.parent)}
+PROCESS = (sys.executable, "-m", "rows.growth")
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
+    """Decode and encode; the largest is held against the others."""
+    if short:
+        return
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    found = e()
+    for count in COUNTS:
+        positions = found.positions[: count * MILLION]
+        np.save(folder / f"{count}.npy", positions)
+        (folder / f"{count}.blob").write_bytes(iceberg.encode(RowSet(positions)))
+    del found, positions
+    process = stack.enter_context(closing(PeerProcess(PROCESS, FRESH)))
+    for op in WORKS:
+        works = [per_million(process.task(op, path=str(folder), count=count), count) for count in COUNTS]
+        for i, count in enumerate(COUNTS[1:], 1):
+            peers = tuple(
+                Peer(f"itself at {one} M", work, at_least=1 / WITHIN)
+                for one, work in zip(COUNTS[:i], works[:i], strict=True)
+            )
+            yield Comparison(f"growth: {op} 1 M positions", f"of {count} M", MILLION, "positions", works[i], peers)
+    for op in WORKS:
+        for count in COUNTS:
+            output = Peer("the positions", lambda _, count=count: 8.0 * count * MILLION, at_least=1 / 2)  # type: ignore[misc]
+            peak = peak_memory(op, folder, count)
+            yield Comparison(
+                f"peak memory: {op}", f"{count} M", count * MILLION, "positions", peak, (output,), cost="bytes"
+            )
+
+
+def per_million(work: Timed, count: int) -> Timed:
+    """Return the time for a million positions."""
+    return lambda times: work(times) / count
+
+
+def peak_memory(op: str, folder: Path, count: int) -> Timed:
+    """Return how many bytes a fresh process takes for the work at most, over what it has before."""
+
+    def run(times: int) -> float:
+        del times  # the peak is that of one
+        command = [*PROCESS, op, str(folder), str(count)]
+        return float(subprocess.check_output(command, env=os.environ | FRESH))
+
+    return run
+
+
+def decode(folder: Path, count: int) -> Callable[[], object]:
+    """Blob to positions."""
+    blob = (folder / f"{count}.blob").read_bytes()
+    return lambda: iceberg.decode(blob).to_numpy()
+
+
+def encode(folder: Path, count: int) -> Callable[[], object]:
+    """Positions to blob."""
+    positions = np.load(folder / f"{count}.npy")
+    return lambda: iceberg.encode(RowSet(positions))
+
+
+WORKS = {"decode": decode, "encode": encode}
+
+
+def measure_peak(op: str, folder: str, count: str) -> None:
+    """Print the bytes that one run adds to this process's peak."""
+    work = WORKS[op](Path(folder), int(count))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * RSS_UNIT)
+
+
+def answer() -> None:
+    """Time what is asked for, line by line; see `peers`."""
+    works: dict[tuple[str, int], Callable[[], object]] = {}
+    for text in sys.stdin:
+        line = json.loads(text)
+        name = line["op"], line["count"]
+        if name not in works:
+            works[name] = WORKS[line["op"]](Path(line["path"]), line["count"])
+        print(json.dumps({"seconds": timed(works[name])(line["times"])}), flush=True)
+
+
+if __name__ == "__main__":
+    measure_peak(*sys.argv[1:]) if sys.argv[1:] else answer()
