@@ -95,7 +95,7 @@ def contents(found: ChunkedBlocks, counts: list[int]) -> Blocks:
     flat = [found.values[a:b].tolist() for a, b in itertools.pairwise(bounds)]
     data = bytes(found.cursor.view)
     assert [data[a:b] for a, b in itertools.pairwise(found.bounds.tolist())] == [uv(*chunk) for chunk in flat]
-    assert [pieces.take(data, at)[0] for at in found.begins.tolist()] == found.values.tolist()
+    assert [pieces.take(data, at)[0] for at in found.edges[:-1].tolist()] == found.values.tolist()
     assert bounds[-1] == len(found.values)
     stops = list(itertools.accumulate(counts, initial=0))
     return [flat[a:b] for a, b in itertools.pairwise(stops)]

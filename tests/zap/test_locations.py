@@ -86,7 +86,7 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> Found | DecodeError:
     """Decode with the guess and without it; return what both find, which is what there is."""
     found = outcome(decode, case)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr(locations, "_plain_counts", lambda *_: None)
+        patch.setattr(locations, "_plain", lambda *_: None)
         slowly = outcome(decode, case)  # type: ignore[arg-type]
     expected = one_by_one(case)
     if isinstance(found, DecodeError):
@@ -184,7 +184,7 @@ def test_an_error_tells_the_chunk() -> None:
 
 
 def test_the_guess_is_used_for_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locations, "_any_counts", None)
+    monkeypatch.setattr(locations, "_any", None)
     entries: list[list[list[Place]]] = [
         [[(1, 1, 0, 5, ())] * 3, [(1, 1, 0, 5, ())]],
         [],

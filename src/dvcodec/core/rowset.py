@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise, repeat
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -25,6 +26,8 @@ __all__ = ["RowSet"]
 _KEY_ROWS = 1 << 32
 _CONTAINER_ROWS = 1 << 16
 DEFAULT_MAX_ROWS = 1 << 30
+_PIECE = 1 << 20
+"""Values that are expanded together."""
 
 
 class RowSet:
@@ -42,18 +45,18 @@ class RowSet:
     RowSet([1, 3, 5, 10, 11, 12])
     """
 
-    __slots__ = ("_bitmaps", "_hash")
-    _bitmaps: dict[int, BitMap]
+    __slots__ = ("_hash", "_held")
+    _held: dict[int, BitMap] | tuple[memoryview, int, int, int]
     _hash: int | None
 
     def __init__(self, positions: Positions = ()) -> None:
         """See `from_positions`."""
         if isinstance(positions, RowSet):
-            self._bitmaps = positions._bitmaps
+            self._held = positions._held
         elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
-            self._bitmaps = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._bitmaps
+            self._held = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._held
         else:
-            self._bitmaps = build.split(build.as_positions(positions))
+            self._held = build.split(build.as_positions(positions))
         self._hash = None
 
     # ------------------------------------------------------------------ building
@@ -108,9 +111,31 @@ class RowSet:
     def _wrap(cls, bitmaps: Mapping[int, BitMap]) -> RowSet:
         """Take over bitmaps nobody else holds. Formats use it; keys become ascending, empty bitmaps leave."""
         rows = cls.__new__(cls)
-        rows._bitmaps = {key: bitmaps[key] for key in sorted(bitmaps) if bitmaps[key]}
+        rows._held = {key: bitmaps[key] for key in sorted(bitmaps) if bitmaps[key]}
         rows._hash = None
         return rows
+
+    @classmethod
+    def _stored(cls, data: memoryview, keys: list[int], starts: list[int], stops: list[int]) -> list[RowSet]:
+        """Take over serialized bitmaps, none empty, all of them checked, in bytes that never change.
+
+        Each is built when it is first used: of the thousands of vectors in a file, most wait long for that.
+        """
+        sets = []
+        for held in zip(repeat(data), keys, starts, stops):
+            rows = cls.__new__(cls)
+            rows._held = held
+            rows._hash = None
+            sets.append(rows)
+        return sets
+
+    @property
+    def _bitmaps(self) -> dict[int, BitMap]:
+        held = self._held
+        if isinstance(held, tuple):
+            data, key, start, stop = held
+            held = self._held = {key: BitMap.deserialize(data[start:stop])}  # type: ignore[arg-type]  # takes any buffer
+        return held
 
     # ------------------------------------------------------------------ as a set
 
@@ -285,9 +310,12 @@ class RowSet:
         out = np.empty(count, dtype)
         at = 0
         for key, bitmap in self._bitmaps.items():
-            low = np.frombuffer(bitmap.to_array(), np.uint32)
-            np.add(low, dtype(key << 32), out=out[at : at + len(low)], casting="unsafe")
-            at += len(low)
+            for low in _pieces(bitmap, _PIECE):
+                piece = out[at : at + len(low)]
+                piece[:] = low
+                if key:
+                    piece += dtype(key << 32)
+                at += len(low)
         return out
 
     def to_arrow(self) -> pa.Array:
@@ -297,16 +325,11 @@ class RowSet:
     def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[np.int64]]:
         """Yield all positions, ascending, as int64 arrays of at most `rows` (at least 65,536) rows."""
         rows = max(rows, _CONTAINER_ROWS)
+        if (self.max or 0) > np.iinfo(np.int64).max:
+            raise UsageError(f"position {self.max} does not fit int64")
         for key, bitmap in self._bitmaps.items():
-            view = roaring.walk(Cursor(bitmap.serialize()))
-            total = np.cumsum(view.cards)
-            first = 0
-            while first < len(total):
-                done = int(total[first - 1]) if first else 0
-                stop = max(int(np.searchsorted(total, done + rows, side="right")), first + 1)
-                lo, hi = int(view.keys[first]) << 16, (int(view.keys[stop - 1]) + 1) << 16
-                yield RowSet._wrap({key: bitmap & BitMap(range(lo, hi))}).to_numpy(max_rows=None)
-                first = stop
+            for low in _pieces(bitmap, rows):
+                yield low + np.int64(key << 32)
 
     def ranges(self) -> NDArray[np.int64]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
@@ -343,11 +366,12 @@ class RowSet:
         """
         start, stop = _bounds(start, stop)
         first = start >> 3
-        out = np.zeros(((stop + 7) >> 3) - first, np.uint8)
+        size = ((stop + 7) >> 3) - first
+        out = np.zeros((size + 7) & ~7, np.uint8)
         for key, bitmap in self._within(start, stop):
             view = roaring.walk(Cursor(bitmap.serialize()))
             expand.pack_into(view, out, first - (key << 29))
-        return np.invert(out, out=out) if keep else out
+        return (np.invert(out, out=out) if keep else out)[:size]
 
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
         """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`."""
@@ -379,6 +403,16 @@ class RowSet:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickle, ({key: bitmap.serialize() for key, bitmap in self._bitmaps.items()},))
+
+
+def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the values of a bitmap, so many at a time: what is small enough for a cache costs no fresh memory."""
+    if len(bitmap) <= rows:
+        yield np.frombuffer(bitmap.to_array(), np.uint32)
+        return
+    starts = [bitmap[i] for i in range(0, len(bitmap), rows)]
+    for start, stop in pairwise([*starts, _KEY_ROWS]):
+        yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
 
 
 def _bounds(start: int, stop: int) -> tuple[int, int]:

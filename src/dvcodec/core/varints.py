@@ -122,13 +122,19 @@ def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
         NotCanonical: as in `read_at`.
     """
     data = bytes_of(cursor)
-    ends = np.flatnonzero(data < 0x80)
-    if len(data) and (not len(ends) or int(ends[-1]) != len(data) - 1):
+    is_last = data < 0x80
+    ends = np.flatnonzero(is_last)
+    if len(data) and not is_last[-1]:
         raise _truncated(cursor, int(ends[-1]) + 1 if len(ends) else 0, what)
-    begins = np.empty_like(ends)
-    begins[:1] = 0
-    begins[1:] = ends[:-1] + 1
-    return _values(cursor, data, begins, ends, what), ends
+    # Most numbers are one byte: last bytes are values, and only where there are others is more to do.
+    values = data[is_last].astype(np.uint64)
+    others = np.flatnonzero(~is_last)
+    if len(others):
+        index = others - np.arange(len(others))
+        first = np.flatnonzero(np.diff(index, prepend=-1))
+        wide = index[first]
+        values[wide] = _values(cursor, data, others[first], ends[wide], what)
+    return values, ends
 
 
 def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index, what: str) -> Values:

@@ -19,11 +19,12 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta.descriptor import EMPTY, Descriptor
+from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, target_name
 from dvcodec.io.frames import VERSION, read_frames, write_frames
+from dvcodec.io.reach import check_reach, protocols
 
 __all__ = [
     "decode",
@@ -96,6 +97,7 @@ def load(
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    allow: Iterable[str] = (),
 ) -> RowSet:
     """Read the vector that a descriptor points at, by its byte range, and hold it against the descriptor.
 
@@ -104,9 +106,12 @@ def load(
         table_root: the table's folder (path or URL); not needed for inline vectors and absolute paths.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC.
+        allow: protocols that an absolute path may have besides those of `table_root` and of object stores: ``http``;
+            ``file`` where `table_root` is remote.
 
     Raises:
         DecodeError: see `decode`; also where the frame's size or cardinality is not the descriptor's.
+        Unsupported: the path is one that a log may not name.
         OSError: the file cannot be opened.
     """
     if descriptor.is_inline:
@@ -115,7 +120,10 @@ def load(
         return decode_inline(
             descriptor.path_or_inline_dv, descriptor.size_in_bytes, cardinality=descriptor.cardinality, limits=limits
         )
-    with open_source(descriptor.path(table_root)) as source:
+    path = descriptor.path(table_root)
+    if descriptor.storage_type == ABSOLUTE:
+        check_reach(path, table_root, protocols(allow))
+    with open_source(path) as source:
         cursor = frame_at(source, descriptor)
         return decode(
             cursor.view,

@@ -113,11 +113,15 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
 
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
     """Check that both columns are there once, and that data files are strings, as they are or in a dictionary."""
+    try:
+        names = schema.names
+    except UnicodeDecodeError as err:  # Arrow does not look when it reads a schema
+        raise UsageError(f"{where}a column has a name that is no UTF-8: {err}") from None
     for name in (file_column, pos_column):
-        count = schema.names.count(name)
+        count = names.count(name)
         if count != 1:
             problem = f"{count} columns are called {name!r}" if count else f"no column {name!r}"
-            raise UsageError(f"{where}{problem}, but {', '.join(schema.names)}")
+            raise UsageError(f"{where}{problem}, but {', '.join(names)}")
     kind = schema.field(file_column).type
     kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
     if str(kind) not in ("string", "large_string", "string_view"):

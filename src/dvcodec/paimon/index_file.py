@@ -277,16 +277,17 @@ def write_index_files(
         raise UsageError("the folder for index files is empty: name one")
     prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
     items = _frames(vectors, bits, run_optimize)
+    paths: list[str] = []
     files: list[IndexFile] = []
     try:
         for first in items:
-            path = f"{prefix}-{len(files)}"
-            written = _write(path, itertools.chain([first], items), target_size)
+            paths.append(f"{prefix}-{len(files)}")
+            written = _write(paths[-1], itertools.chain([first], items), target_size)
             metas = tuple(map(DeletionVectorMeta.from_location, written))
-            files.append(IndexFile(path, written[-1].offset + written[-1].size, metas))
+            files.append(IndexFile(paths[-1], written[-1].offset + written[-1].size, metas))
     except BaseException:
-        for file in files:
-            remove(file.path)
+        for path in paths:
+            remove(path)
         raise
     return files
 

@@ -44,7 +44,7 @@ class PuffinReader:
         self.footer = decode_footer(source, limits=limits)
 
     @property
-    def blobs(self) -> tuple[BlobMetadata, ...]:
+    def blobs(self) -> Sequence[BlobMetadata]:
         """The blobs, in the order of the footer."""
         return self.footer.blobs
 

@@ -6,16 +6,19 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NoReturn
+
+import numpy as np
 
 from dvcodec.core.compress import decompress
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Source, read_window
+from dvcodec.puffin.alike import BlobsAlike, read_alike
 
 __all__ = ["CREATED_BY", "MAGIC", "REFERENCED_DATA_FILE", "BlobMetadata", "Footer", "decode_footer", "encode_footer"]
 
@@ -39,6 +42,11 @@ _FREE_STRUCTURE = 1 << 16
 _USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")
 """Members of a blob that is not compressed; like Java's, in this order."""
 _usual_members = itemgetter(*_USUAL)
+_BLOBS = b'{"blobs":['
+"""What a footer begins with that holds blobs and is written without spaces."""
+_PIECE = 1 << 16
+_LONG = 1 << 14
+"""Bytes of a footer from which it is worth asking whether all blobs are described alike."""
 _MAX_NESTING = 64
 """Depth of members that the specification does not name: what is kept has to be written again."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -77,14 +85,14 @@ class Footer:
     """The decoded footer (section "FileMetadata").
 
     Attributes:
-        blobs: in the order of the footer.
+        blobs: in the order of the footer; a tuple, or what equals one (those of a file of thousands are columns).
         properties: file properties, ``created-by`` among them.
         offset: where the footer begins in the file: blobs end before it.
         compressed: whether the payload is stored LZ4-compressed.
         unknown: members the specification does not name.
     """
 
-    blobs: tuple[BlobMetadata, ...] = ()
+    blobs: Sequence[BlobMetadata] = ()
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     offset: int = len(MAGIC)
     compressed: bool = False
@@ -208,6 +216,13 @@ def _usual_blob(item: Any) -> BlobMetadata | None:
     return BlobMetadata(kind, tuple(fields), snapshot_id, sequence_number, offset, length, None, properties)
 
 
+def _count(text: bytes, marks: bytes) -> int:
+    """Count some characters, in pieces that stay in the cache: they are every tenth, too many for `bytes.count`."""
+    data = np.frombuffer(text, np.uint8)
+    pieces = (data[i : i + _PIECE] for i in range(0, len(data), _PIECE))
+    return sum(int(np.count_nonzero(piece == mark)) for piece in pieces for mark in marks)
+
+
 class _FooterParser:
     """JSON to `Footer`, every member's type checked; errors point at the footer payload."""
 
@@ -216,24 +231,49 @@ class _FooterParser:
         self._limits = limits
 
     def parse(self, text: bytes, offset: int, compressed: bool) -> Footer:
-        structure = sum(text.count(mark) for mark in (b"[", b"{", b","))
+        structure = _count(text, b"[{,")
         most = _FREE_STRUCTURE + len(text) // 8
         if structure > most:
             raise self._payload.error(
                 LimitExceeded, "values in the footer payload", at=0, expected=f"at most {most}", actual=structure
             )
+        members, alike = self._alike(text) or (self._json(text), None)
+        items = self._typed(members.pop("blobs", None), list, "blobs")
+        self._limits.check("max_blobs", len(items if alike is None else alike), self._payload, 0)
+        blobs = tuple(self._blob(item, i) for i, item in enumerate(items)) if alike is None else alike
+        properties = self._strings(members.pop("properties", None), "properties")
+        return Footer(blobs, properties, offset, compressed, self._unknown(members))
+
+    def _json(self, text: bytes) -> dict[str, Any]:
         try:
             root = json.loads(text.decode(), object_pairs_hook=self._object, parse_constant=self._constant)
         except DecodeError:
             raise
         except (ValueError, RecursionError) as err:
             self._fail("footer payload", "a JSON object in UTF-8", f"{type(err).__name__}: {err}")
-        members = self._typed(root, dict, "footer payload")
-        items = self._typed(members.pop("blobs", None), list, "blobs")
-        self._limits.check("max_blobs", len(items), self._payload, 0)
-        blobs = tuple(self._blob(item, i) for i, item in enumerate(items))
-        properties = self._strings(members.pop("properties", None), "properties")
-        return Footer(blobs, properties, offset, compressed, self._unknown(members))
+        members: dict[str, Any] = self._typed(root, dict, "footer payload")
+        return members
+
+    def _alike(self, text: bytes) -> tuple[dict[str, Any], BlobsAlike] | None:
+        """Read a long footer whose blobs are all described alike: its members without the blobs, and these.
+
+        None where it is not such a footer, or wrong: then the whole text is parsed, and that tells what is wrong.
+        """
+        start, stop = len(_BLOBS), text.find(b"}}", len(_BLOBS)) + 2
+        if len(text) < _LONG or not text.startswith(_BLOBS):
+            return None
+        try:
+            first = self._blob(self._json(text[start:stop]), 0)
+            if not first.properties or _java_json(_blob_json(first)).encode() != text[start:stop]:
+                return None
+            found = read_alike(text, start, first)
+            if found is None:
+                return None
+            if not text.isascii():
+                text.decode()
+            return self._json(_BLOBS + text[found[1] :]), found[0]
+        except (DecodeError, UnicodeError):
+            return None
 
     def _blob(self, item: Any, i: int) -> BlobMetadata:
         return _usual_blob(item) or self._any_blob(item, f"blobs[{i}]")

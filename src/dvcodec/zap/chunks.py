@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, copy_pieces, offsets_of, spread
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
 
-__all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "encode_blocks", "read_blocks"]
+__all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "cut_postings", "encode_blocks", "read_blocks"]
 
 Index = NDArray[np.int64]
 PLAIN_UP_TO = 1024
@@ -66,6 +66,29 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
     return np.maximum(num_docs // (cards // _POSTINGS + 1), 1)
 
 
+def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -> tuple[Index, Index]:
+    """Find where the chunks of many postings lists end.
+
+    Args:
+        docs: int64, document numbers below `num_docs`, ascending in each list, one list behind the other.
+        counts: int64[n], postings of each list.
+        chunk_docs: int64[n], documents of a chunk of each list: `chunk_sizes`.
+        num_docs: documents of the segment, 1 at least.
+
+    Returns:
+        int64[n], chunks of each list; and int64[chunks + 1], 0 and the posting behind each chunk.
+    """
+    num_chunks = (num_docs - 1) // chunk_docs + 1
+    # One row of numbers that ascend through all lists, and what in it lies in front of the end of each chunk.
+    lists = np.arange(len(counts)) * num_docs
+    row = np.repeat(lists, counts) + docs
+    rank = spread(np.ones(len(counts), np.int64), num_chunks)
+    ends = np.repeat(lists, num_chunks) + np.minimum(rank * np.repeat(chunk_docs, num_chunks), num_docs)
+    bounds = np.zeros(len(ends) + 1, np.int64)
+    bounds[1:] = np.searchsorted(row, ends)
+    return num_chunks, bounds
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkedBlocks:
     """The data of many chunk blocks, one behind the other.
@@ -74,14 +97,14 @@ class ChunkedBlocks:
         cursor: the data of all chunks, joined.
         bounds: int64[chunks + 1], where each chunk begins in `cursor`, and the end.
         values: uint64, all varints.
-        begins: int64, position of each varint's first byte in `cursor`.
+        edges: int64, position of each varint's first byte in `cursor`, and the end.
         firsts: int64[chunks + 1], index in `values` of each chunk's first varint, and their number.
     """
 
     cursor: Pieces
     bounds: Index
     values: NDArray[np.uint64]
-    begins: Index
+    edges: Index
     firsts: Index
 
     def error(self, what: str, chunk: int, expected: object = None, actual: object = None) -> DecodeError:
@@ -143,9 +166,9 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     split = np.flatnonzero(joined[inner - 1] >= 0x80)
     if len(split):
         raise cursor.error(NotCanonical, f"{what} chunk", at=int(inner[split[0]]) - 1, expected="whole varints")
-    begins = np.zeros_like(last_bytes)
-    begins[1:] = last_bytes[:-1] + 1
-    return ChunkedBlocks(cursor, bounds, values, begins, np.searchsorted(last_bytes, bounds))
+    edges = np.zeros(len(last_bytes) + 1, np.int64)
+    np.add(last_bytes, 1, out=edges[1:])
+    return ChunkedBlocks(cursor, bounds, values, edges, np.searchsorted(last_bytes, bounds))
 
 
 def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.uint8]) -> ByteStrings:
@@ -176,5 +199,5 @@ def interleave(columns: list[ByteStrings]) -> ByteStrings:
     places = offsets_of(sizes.ravel())[:-1].reshape(sizes.shape)
     out = np.empty(int(sizes.sum()), np.uint8)
     for i, column in enumerate(columns):
-        out[spread(places[:, i], sizes[:, i])] = gather(column.data, column.offsets[:-1], sizes[:, i])
+        copy_pieces(out, places[:, i], column.data, column.offsets[:-1], sizes[:, i])
     return ByteStrings(offsets_of(sizes.sum(axis=1)), out)

@@ -241,11 +241,11 @@ def _names(segment: Segment) -> pa.Array:
 
 
 def _constant(segment: Segment, info: FieldInfo, rows: int) -> pa.Array:
-    return _indexed(np.full(rows, info.id), _names(segment))
+    return _indexed(np.full(rows, info.id, np.int32), _names(segment))
 
 
 def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), values)
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32, copy=False)), values)
 
 
 def _binary(strings: ByteStrings) -> pa.Array:

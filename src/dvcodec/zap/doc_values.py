@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.zap import snappy
@@ -55,7 +55,7 @@ _TRAILER = 16
 _EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 """Options that go together: zapx misreads its own files with one of them."""
-_BATCH_BYTES = 1 << 22
+_BATCH_BYTES = 1 << 19
 _BATCH_CHUNKS = 1 << 16
 
 Index = NDArray[np.int64]
@@ -160,22 +160,16 @@ class DocValueBlock:
         Raises:
             DecodeError: see `decode_doc_values`.
         """
-        return self._listed(number) if self.listed else self._single(number, number + 1)
+        return self._read(number, number + 1)
 
     def __iter__(self) -> Iterator[DocValues]:
-        """Read all chunks that hold something; where a chunk is one document, many of them at once."""
-        if self.listed:
-            for number in np.flatnonzero(np.diff(self.bounds)).tolist():
-                found = self._listed(number)
-                if len(found):
-                    yield found
-            return
+        """Read all chunks that hold something, many of them at once."""
         room = min(_BATCH_BYTES, self.limits.max_blob_bytes // snappy.EXPANSION)
         first, chunks = 0, len(self.bounds) - 1
         while first < chunks:
             stop = int(np.searchsorted(self.bounds, self.bounds[first] + room, side="right")) - 1
             stop = max(min(stop, first + _BATCH_CHUNKS, chunks), first + 1)
-            found = self._single(first, stop)
+            found = self._read(first, stop)
             if len(found):
                 yield found
             first = stop
@@ -196,97 +190,102 @@ class DocValueBlock:
         value: bytes = found.values[i]
         return value
 
-    def _window(self, first: int, stop: int) -> Cursor:
-        bounds = self.bounds
-        return self.data.window(self.start + int(bounds[first]), self.start + int(bounds[stop]), "doc values")
-
-    def _listed(self, number: int) -> DocValues:
-        """Read a chunk that names its documents."""
-        cursor = self._window(number, number + 1)
-        if not cursor.end:
-            return DocValues(np.zeros(0, np.int64), ByteStrings.from_list([]))
-        low = number * self.chunk_docs
-        high = min(low + self.chunk_docs, self.num_docs)
-        count = cursor.uvarint("documents of a doc value chunk")
-        most = min(high - low, cursor.remaining // 2)
-        if count > most:
-            raise cursor.error(
-                NotCanonical, "documents of a doc value chunk", at=0, expected=f"at most {most}", actual=count
-            )
-        numbers, stops = varints.read_runs(
-            cursor, np.array([cursor.pos]), np.array([2 * count]), "documents of a doc value chunk"
-        )
-        docs, ends = numbers[::2], numbers[1::2]
-        wrong = (docs < low) | (docs >= high)
-        wrong[1:] |= docs[1:] <= docs[:-1]
-        if wrong.any():
-            raise cursor.error(
-                NotCanonical,
-                "document of a doc value chunk",
-                at=0,
-                expected=f"{low} to {high - 1}, ascending",
-                actual=int(docs[np.argmax(wrong)]),
-            )
-        begin = int(stops[0])
-        content = self._content(cursor, begin)
-        wrong = ends > len(content)
-        wrong[1:] |= ends[1:] < ends[:-1]
-        if wrong.any():
-            raise cursor.error(
-                NotCanonical,
-                "end of a document's values",
-                at=0,
-                expected=f"ascending, at most {len(content)}",
-                actual=int(ends[np.argmax(wrong)]),
-            )
-        offsets = np.zeros(count + 1, np.int64)
-        offsets[1:] = ends
-        if offsets[-1] != len(content):
-            raise cursor.error(
-                NotCanonical, "end of the last document's values", at=0, expected=len(content), actual=int(offsets[-1])
-            )
-        values = ByteStrings(offsets, content)
-        self._check_terms(cursor, docs.astype(np.int64), values)
-        return DocValues(docs.astype(np.int64), values)
-
-    def _content(self, cursor: Cursor, begin: int) -> NDArray[np.uint8]:
-        if not self.compressed:
-            return varints.bytes_of(cursor)[begin:]
-        starts, stops = np.array([begin]), np.array([cursor.end])
-        sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
-        out = np.empty(int(sizes[0]), np.uint8)
-        snappy.decompress_into(cursor, starts, stops, out, np.zeros(1, np.int64), sizes, "doc values")
-        return out
-
-    def _single(self, first: int, stop: int) -> DocValues:
-        """Read chunks of one document each."""
-        cursor = self._window(first, stop)
-        bounds = self.bounds[first : stop + 1] - self.bounds[first]
+    def _read(self, first: int, stop: int) -> DocValues:
+        """Read some chunks."""
+        bounds = self.bounds[first : stop + 1]
+        cursor = self.data.window(self.start + int(bounds[0]), self.start + int(bounds[-1]), "doc values")
+        bounds = bounds - bounds[0]
         some = np.flatnonzero(np.diff(bounds))
-        starts, stops = bounds[some], bounds[some + 1]
-        if not self.compressed:
-            found = DocValues(first + some, ByteStrings(np.append(starts, cursor.end), varints.bytes_of(cursor)))
-        else:
-            sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
-            if len(some) and not first + some[0] and not sizes[0]:  # chunk 0 is there even if the document has nothing
-                some, starts, stops, sizes = some[1:], starts[1:], stops[1:], sizes[1:]
-            offsets = offsets_of(sizes)
-            out = np.empty(int(offsets[-1]), np.uint8)
-            snappy.decompress_into(cursor, starts, stops, out, offsets[:-1], sizes, "doc values")
-            found = DocValues(first + some, ByteStrings(offsets, out))
-        self._check_terms(cursor, found.docs, found.values)
-        return found
+        read = self._listed if self.listed else self._single
+        return read(cursor, first + some, bounds[some], bounds[some + 1])
 
-    def _check_terms(self, cursor: Cursor, docs: Index, values: ByteStrings) -> None:
-        """Raise `NotCanonical` unless the last byte of every document is the end of a term."""
+    def _listed(self, cursor: Cursor, chunks: Index, starts: Index, stops: Index) -> DocValues:
+        """Read chunks that name their documents, none of them without a byte."""
+        lows = chunks * self.chunk_docs
+        highs = np.minimum(lows + self.chunk_docs, self.num_docs)
+        what = "documents of a doc value chunk"
+        found, pairs = varints.read_at(cursor, starts, what)
+        self._refuse_cut(cursor, what, starts, stops, pairs)
+        most = np.minimum(highs - lows, (stops - pairs) // 2)
+        wrong = np.flatnonzero(found > most.astype(np.uint64))
+        if len(wrong):
+            i = int(wrong[0])
+            expected = f"at most {int(most[i])}"
+            raise cursor.error(NotCanonical, what, at=int(starts[i]), expected=expected, actual=int(found[i]))
+        counts = found.astype(np.int64)
+        numbers, begins = varints.read_runs(cursor, pairs, 2 * counts, what)
+        self._refuse_cut(cursor, what, starts, stops, begins)
+        docs, ends = numbers[::2], numbers[1::2]
+        owner = np.repeat(np.arange(len(chunks)), counts)
+        bad = (docs < lows.astype(np.uint64)[owner]) | (docs >= highs.astype(np.uint64)[owner])
+        bad[1:] |= docs[1:] <= docs[:-1]
+        if bad.any():
+            i = int(np.argmax(bad))
+            expected = f"{int(lows[owner[i]])} to {int(highs[owner[i]]) - 1}, ascending"
+            at = int(starts[owner[i]])
+            raise cursor.error(
+                NotCanonical, "document of a doc value chunk", at=at, expected=expected, actual=int(docs[i])
+            )
+        sizes, content = self._contents(cursor, begins, stops)
+        bad = ends > sizes.astype(np.uint64)[owner]
+        bad[1:] |= (ends[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+        if bad.any():
+            i = int(np.argmax(bad))
+            expected = f"ascending, at most {int(sizes[owner[i]])}"
+            at = int(starts[owner[i]])
+            raise cursor.error(
+                NotCanonical, "end of a document's values", at=at, expected=expected, actual=int(ends[i])
+            )
+        lasts = np.append(ends.astype(np.int64), 0)[np.where(counts > 0, np.cumsum(counts) - 1, -1)]
+        wrong = np.flatnonzero(lasts != sizes)
+        if len(wrong):
+            i = int(wrong[0])
+            raise cursor.error(
+                NotCanonical,
+                "end of the last document's values",
+                at=int(starts[i]),
+                expected=int(sizes[i]),
+                actual=int(lasts[i]),
+            )
+        offsets = np.zeros(len(docs) + 1, np.int64)
+        offsets[1:] = ends.astype(np.int64) + (np.cumsum(sizes) - sizes)[owner]
+        return self._checked(cursor, docs.astype(np.int64), ByteStrings(offsets, content), starts[owner])
+
+    def _refuse_cut(self, cursor: Cursor, what: str, starts: Index, stops: Index, behind: Index) -> None:
+        """Raise `Truncated` where what begins a chunk reaches into the next one."""
+        cut = np.flatnonzero(behind > stops)
+        if len(cut):
+            i = int(cut[0])
+            actual = f"{int(stops[i] - starts[i])} bytes left"
+            raise cursor.error(Truncated, what, at=int(starts[i]), expected="a varint", actual=actual)
+
+    def _contents(self, cursor: Cursor, starts: Index, stops: Index) -> tuple[Index, NDArray[np.uint8]]:
+        """Read contents, one behind the other; the first result is the bytes of each."""
+        if not self.compressed:
+            return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
+        sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
+        places = offsets_of(sizes)
+        out = np.empty(int(places[-1]), np.uint8)
+        snappy.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
+        return sizes, out
+
+    def _single(self, cursor: Cursor, chunks: Index, starts: Index, stops: Index) -> DocValues:
+        """Read chunks of one document each, none of them without a byte."""
+        sizes, content = self._contents(cursor, starts, stops)
+        if len(chunks) and not chunks[0] and not sizes[0]:  # chunk 0 is there even if the document has nothing
+            chunks, starts, sizes = chunks[1:], starts[1:], sizes[1:]
+        return self._checked(cursor, chunks, ByteStrings(offsets_of(sizes), content), starts)
+
+    def _checked(self, cursor: Cursor, docs: Index, values: ByteStrings, at: Index) -> DocValues:
+        """Return the values of documents whose chunks begin `at`; the last byte of each has to be the end of a term."""
         empty = np.diff(values.offsets) == 0
         wrong = empty | (np.append(values.data, np.uint8(0))[values.offsets[1:] - 1] != TERM_END)
         if wrong.any():
             i = int(np.argmax(wrong))
             last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
-            raise cursor.error(
-                NotCanonical, f"doc values of document {int(docs[i])}", at=0, expected="0xff at the end", actual=last
-            )
+            what = f"doc values of document {int(docs[i])}"
+            raise cursor.error(NotCanonical, what, at=int(at[i]), expected="0xff at the end", actual=last)
+        return DocValues(docs, values)
 
 
 def _layout(version: int, chunk_mode: int, options: FieldOptions | None) -> tuple[int, bool, bool]:
@@ -348,11 +347,12 @@ def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
         int64[m] document of each term, and the m terms.
     """
     data = values.values.data
-    ends = np.flatnonzero(data == TERM_END)
+    is_end = data == TERM_END
+    ends = np.flatnonzero(is_end)
     counts = np.diff(np.searchsorted(ends, values.values.offsets))
     offsets = np.zeros(len(ends) + 1, np.int64)
     offsets[1:] = ends - np.arange(len(ends))
-    return np.repeat(values.docs, counts), ByteStrings(offsets, data[data != TERM_END])
+    return np.repeat(values.docs, counts), ByteStrings(offsets, data[~is_end])
 
 
 def encode_doc_values(

@@ -93,66 +93,66 @@ def decode_locations(
         NotCanonical: entries that do not fill their chunk exactly, locations that do not fill their entry, a
             field that the segment does not have.
     """
-    counts = _plain_counts(blocks, per_chunk, freqs)
-    if counts is not None:
-        begins = spread(np.cumsum(1 + _HEAD * counts) - _HEAD * counts, _HEAD * counts)[::_HEAD]
-    else:
-        begins, counts = _any_counts(blocks, per_chunk)
-    values = blocks.values
-    fields = values[begins]
+    plain = _plain(blocks, per_chunk, freqs)
+    counts, heads, arrays = _any(blocks, per_chunk) if plain is None else plain
+    fields, positions, starts, ends, sizes = heads.T
     bad = np.flatnonzero(fields >= num_fields)
     if len(bad):
-        at = int(blocks.begins[begins[bad[0]]])
-        chunk = int(np.searchsorted(blocks.bounds, at, side="right")) - 1
+        posting = np.searchsorted(np.cumsum(counts), bad[0], side="right")
+        chunk = int(np.searchsorted(np.cumsum(per_chunk), posting, side="right"))
         raise blocks.error("field of a location", chunk, expected=f"below {num_fields}", actual=int(fields[bad[0]]))
-    sizes = values[begins + _HEAD - 1].astype(np.int64)
     return counts, Locations(
-        fields.astype(np.int64),
-        values[begins + 1],
-        values[begins + 2],
-        values[begins + 3],
-        sizes,
-        gather(values, begins + _HEAD, sizes) if sizes.any() else np.zeros(0, np.uint64),
+        fields.astype(np.int64), positions.copy(), starts.copy(), ends.copy(), sizes.astype(np.int64), arrays
     )
 
 
-def _plain_counts(blocks: ChunkedBlocks, per_chunk: Index, freqs: Values) -> Index | None:
-    """Return `freqs` if every posting has just as many locations, and none an array position; else None.
+def _plain(blocks: ChunkedBlocks, per_chunk: Index, freqs: Values) -> tuple[Index, Values, Values] | None:
+    """Read the locations at once if every posting has just as many as `freqs` says, and none an array position.
 
     Text fields are like that. Then all places are known at once, and it is enough to check that the guess is what
     following the entries one by one would have found: each entry as long as it says, each chunk filled by its own.
+
+    Returns:
+        As `_any`; None where it is not so.
     """
-    values, begins = blocks.values, blocks.begins
+    values, edges = blocks.values, blocks.edges
     if len(freqs) and int(freqs.max()) > len(values):
         return None
     counts = freqs.astype(np.int64)
-    entries = 1 + _HEAD * counts
-    stops = np.cumsum(entries)
-    if int(blocks.firsts[-1]) != (int(stops[-1]) if len(stops) else 0):
+    places = offsets_of(1 + _HEAD * counts)
+    if places[-1] != blocks.firsts[-1] or (places[offsets_of(per_chunk)] != blocks.firsts).any():
         return None
-    if (offsets_of(entries)[offsets_of(per_chunk)] != blocks.firsts).any():
+    sizes = places[:-1]
+    if (values[sizes] != (edges[places[1:]] - edges[sizes + 1]).astype(np.uint64)).any():
         return None
-    edges = np.append(begins, blocks.bounds[-1])
-    heads = stops - entries
-    if (values[heads] != (edges[stops] - edges[heads + 1]).astype(np.uint64)).any():
-        return None
-    tails = spread(heads + 1, entries - 1)[_HEAD - 1 :: _HEAD]
-    return None if values[tails].any() else counts
+    inside = np.ones(len(values), np.bool_)
+    inside[sizes] = False
+    heads = values[inside].reshape(-1, _HEAD)
+    return None if heads[:, -1].any() else (counts, heads, values[:0])
 
 
-def _any_counts(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Index]:
-    """Follow the entries of all chunks, then the locations of all entries."""
-    edges = np.append(blocks.begins, blocks.bounds[-1])
-    entries, chunk, bad = chains.sized(blocks.values, edges[:-1], edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
+def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values]:
+    """Follow the entries of all chunks, then the locations of all entries.
+
+    Returns:
+        int64[postings], locations of each; uint64[locations, 5], what each begins with; and all array positions.
+    """
+    values, edges = blocks.values, blocks.edges
+    entries, chunk, bad = chains.sized(values, edges[:-1], edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
     if bad >= 0:
         raise blocks.error("bytes of a location entry", bad, expected="entries that fill the chunk")
     blocks.expect("postings with locations", np.bincount(chunk, minlength=len(per_chunk)), per_chunk)
-    sizes = blocks.values[entries].astype(np.int64)
+    sizes = values[entries].astype(np.int64)
     stops = np.searchsorted(edges, edges[entries + 1] + sizes)
-    begins, owner, bad = chains.counted(blocks.values, entries + 1, stops, _HEAD)
+    begins, owner, bad = chains.counted(values, entries + 1, stops, _HEAD)
     if bad >= 0:
         raise blocks.error("location", int(chunk[bad]), expected="locations that fill their entry")
-    return begins, np.bincount(owner, minlength=len(entries))
+    heads = values[begins[:, None] + np.arange(_HEAD)]
+    return (
+        np.bincount(owner, minlength=len(entries)),
+        heads,
+        gather(values, begins + _HEAD, heads[:, -1].astype(np.int64)),
+    )
 
 
 def encode_locations(counts: Index, locations: Locations) -> ByteStrings:

@@ -170,7 +170,7 @@ class _Merge:
         """What all segments that have the field keep it for; None where one does not say (before version 17)."""
         found = [infos[name].options for infos in self.infos if name in infos]
         known = [options for options in found if options is not None]
-        return reduce(and_, known) if len(known) == len(found) else None
+        return reduce(and_, known) if known and len(known) == len(found) else None
 
     def _dropped(self, name: str, option: FieldOptions) -> bool:
         """Whether zapx of the version leaves out what the option stands for: it does where one segment lacks it."""

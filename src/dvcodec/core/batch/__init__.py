@@ -7,5 +7,6 @@ wrong) goes through `core.vector` one by one, which says what is wrong.
 from dvcodec.core.batch.containers import ContainerTable, walk_many
 from dvcodec.core.batch.decode import Survey, expand, survey
 from dvcodec.core.batch.encode import encode
+from dvcodec.core.batch.load import load
 
-__all__ = ["ContainerTable", "Survey", "encode", "expand", "survey", "walk_many"]
+__all__ = ["ContainerTable", "Survey", "encode", "expand", "load", "survey", "walk_many"]

@@ -22,16 +22,26 @@ Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 _BLOCK = 1 << 16
 _MIN_BITMAP = 8
+_LONG = 16
+"""Words of a stretch, on average, from which it is copied by a call for itself and not word by word."""
+
+
+def _read(data: Bytes, at: Index, dtype: str, size: int) -> Index:
+    """Read values at many places: of all that begin at any byte, which overlap, those that begin there."""
+    if not len(at):
+        return np.zeros(0, np.int64)
+    anywhere = np.ndarray((len(data) - size + 1,), dtype, np.ascontiguousarray(data), strides=(1,))
+    return np.asarray(anywhere[at], np.int64)
 
 
 def u16(data: Bytes, at: Index) -> Index:
     """Read little-endian 16-bit values at many places."""
-    return data[at].astype(np.int64) | data[at + 1].astype(np.int64) << 8
+    return _read(data, at, "<u2", 2)
 
 
 def u32(data: Bytes, at: Index) -> Index:
     """Read little-endian 32-bit values at many places."""
-    return u16(data, at) | u16(data, at + 2) << 16
+    return _read(data, at, "<u4", 4)
 
 
 def sums(values: NDArray[Any], counts: Index) -> Index:
@@ -43,11 +53,15 @@ def sums(values: NDArray[Any], counts: Index) -> Index:
 
 def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
     """Copy runs of little-endian 16-bit words, `counts[i]` of them from byte `starts[i]`, one behind the other."""
-    odd = starts & 1
-    if not odd.any():  # as nearly always: one aligned gather
-        return np.asarray(data[: len(data) & ~1].view("<u2")[spread(starts >> 1, counts)])
-    at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
-    return np.asarray(data[at] | data[at + 1].astype(np.uint16) << 8)
+    stops = starts + 2 * counts
+    breaks = np.flatnonzero(starts[1:] != stops[:-1])  # containers of a bitmap lie one behind the other
+    begins, ends = np.append(starts[:1], starts[breaks + 1]), np.append(stops[breaks], stops[-1:])
+    if int(counts.sum()) > _LONG * len(begins):
+        view = data.data
+        return np.frombuffer(b"".join([view[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]), "<u2")
+    at = spread(begins, (ends - begins) >> 1)
+    at += at - np.repeat(begins, (ends - begins) >> 1)
+    return u16(data, at).astype(np.uint16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,10 +158,9 @@ class ContainerTable:
         chosen = self.of(ContainerKind.ARRAY)
         words = words_at(data, self.starts[chosen], self.cards[chosen])
         ends = np.cumsum(self.cards[chosen])
-        descents = np.flatnonzero(words[1:] <= words[:-1]) + 1
-        at = np.searchsorted(ends, descents, side="right")  # the container that the lower value is in
-        inside = descents != (ends - self.cards[chosen])[at]
-        return np.asarray(chosen[at[inside]])
+        descends = words[1:] <= words[:-1]
+        descends[ends[:-1] - 1] = False  # from one container to the next
+        return np.asarray(chosen[np.searchsorted(ends, np.flatnonzero(descends), side="right")])
 
     def _broken_bitsets(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.BITSET)
@@ -235,7 +248,8 @@ def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
     chosen, heads = _heads(data, starts, sizes)
     owner = heads.owner
     at = (heads.begin + heads.flags)[owner] + 4 * heads.nth
-    keys, cards = u16(data, at), u16(data, at + 2) + 1
+    descriptors = u32(data, at)
+    keys, cards = descriptors & 0xFFFF, (descriptors >> 16) + 1
     bad = np.zeros(len(chosen), np.bool_)
     bad[owner[1:][(keys[1:] <= keys[:-1]) & (owner[1:] == owner[:-1])]] = True
     is_run = _run_flags(data, heads, bad)
@@ -312,7 +326,7 @@ def _places(data: Bytes, heads: _Heads, is_run: Flags, payload: Index, bad: Flag
     payload[tabled[known]] = 2 + 4 * u16(data, hints)
     # Without a table there are at most three containers to hop over.
     hop = heads.begin + heads.size
-    for k in range(OFFSETS_FROM - 1):
+    for k in range(0 if heads.has_table.all() else OFFSETS_FROM - 1):
         these = np.flatnonzero(~heads.has_table & (heads.counts > k))
         container = heads.first[these] + k
         inside = hop[these] + 2 <= heads.begin[these] + heads.room[these]
@@ -320,8 +334,8 @@ def _places(data: Bytes, heads: _Heads, is_run: Flags, payload: Index, bad: Flag
         runs = is_run[container] & inside
         payload[container[runs]] = 2 + 4 * u16(data, hop[these[runs]])
         hop[these] += payload[container]
-    before = np.cumsum(payload) - payload
-    place = heads.size[heads.owner] + before - before[heads.first[heads.owner]]
+    before = offsets_of(payload)
+    place = before[:-1] + np.repeat(heads.size - before[heads.first], heads.counts)
     bad[of[table != place[tabled]]] = True
     bad |= heads.size + sums(payload, heads.counts) != heads.room
     return np.asarray(place)

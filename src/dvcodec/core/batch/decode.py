@@ -13,14 +13,14 @@ from dvcodec.core.batch.containers import ContainerTable, u32, walk_many
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import offsets_of, spread
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.core.vector import Vector
 
-__all__ = ["Survey", "expand", "survey"]
+__all__ = ["Plain", "Survey", "checksums", "expand", "plain", "read_one", "survey"]
 
 Index = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -30,7 +30,6 @@ _BITMAP64 = 20
 """Bytes of a frame before the only bitmap of a 64-bit vector: length, magic, count, key."""
 _BITMAP32 = 8
 """Bytes of a frame before the bitmap of a 32-bit vector."""
-_CRC = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,18 +54,29 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plain:
-    """Sound vectors of one bitmap each, and what is left to be read one by one."""
+class Plain:
+    """Sound vectors of one bitmap each, and what is left to be read one by one.
+
+    Attributes:
+        data: uint8, holds them all.
+        table: their containers.
+        keys: int64[n], high half of the positions.
+        begins: int64[n], where the bitmap begins in `data`.
+        sizes: int64[n], bytes of the bitmap.
+        others: which vectors are not in the table.
+    """
 
     data: NDArray[np.uint8]
     table: ContainerTable
-    key: Index
+    keys: Index
+    begins: Index
+    sizes: Index
     others: list[int]
 
 
-def _plain(
+def plain(
     data: NDArray[np.uint8], starts: Index, sizes: Index, allowed: Sequence[Magic], crc_ok: Flags | None
-) -> _Plain:
+) -> Plain:
     """Walk those that are one small bitmap in a whole frame; all but what metadata says of them is checked."""
     n = len(starts)
     key = np.zeros(n, np.int64)
@@ -80,31 +90,29 @@ def _plain(
     framed = length == sizes[whole] - 8
     if Magic.PAIMON32 in allowed:
         small = whole[framed & (magic == int.from_bytes(Magic.PAIMON32.value, "little"))]
-        begin[small], size[small] = starts[small] + _BITMAP32, sizes[small] - _BITMAP32 - _CRC
+        begin[small], size[small] = starts[small] + _BITMAP32, sizes[small] - _BITMAP32 - CRC_BYTES
     if Magic.PORTABLE64 in allowed:
-        framed &= (magic == int.from_bytes(Magic.PORTABLE64.value, "little")) & (sizes[whole] >= _BITMAP64 + _CRC + 8)
+        framed &= magic == int.from_bytes(Magic.PORTABLE64.value, "little")
+        framed &= sizes[whole] >= _BITMAP64 + CRC_BYTES + 8
         wide = whole[framed]
         single = (u32(data, starts[wide] + 8) == 1) & (u32(data, starts[wide] + 12) == 0)
         keys = u32(data, starts[wide] + 16)
         wide, keys = wide[single & (keys <= MAX_DV_KEY)], keys[single & (keys <= MAX_DV_KEY)]
         key[wide] = keys
-        begin[wide], size[wide] = starts[wide] + _BITMAP64, sizes[wide] - _BITMAP64 - _CRC
+        begin[wide], size[wide] = starts[wide] + _BITMAP64, sizes[wide] - _BITMAP64 - CRC_BYTES
     table = walk_many(data, begin, size)
     table = table.without(table.broken(data))
-    return _Plain(data, table, key << 32, np.flatnonzero(~table.sound).tolist())
+    return Plain(data, table, key, begin, size, np.flatnonzero(~table.sound).tolist())
 
 
-def _checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
+def checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
     """Compare the CRC of every frame; False where there is no room for one."""
-    bounds = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
-    stop = len(view)
-    return np.array(
-        [
-            FRAME_OVERHEAD <= b - a <= stop and crc32(view[a + 4 : b - 4]) == int.from_bytes(view[b - 4 : b], "big")
-            for a, b in bounds
-        ],
-        np.bool_,
-    )
+    ok = sizes >= FRAME_OVERHEAD
+    begins, ends = starts[ok] + LENGTH_BYTES, (starts + sizes)[ok] - CRC_BYTES
+    computed = [crc32(view[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+    stored = u32(np.frombuffer(view, np.uint8), ends).astype("<u4").byteswap()
+    ok[ok] = stored == np.array(computed, np.uint32)
+    return ok
 
 
 def survey(
@@ -136,36 +144,37 @@ def survey(
     """
     view = as_view(data)
     n = len(starts)
-    crc_ok = _checksums(view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
-    plain = _plain(np.frombuffer(view, np.uint8), starts, sizes, allowed, crc_ok)
-    table = plain.table
+    crc_ok = checksums(view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
+    found = plain(np.frombuffer(view, np.uint8), starts, sizes, allowed, crc_ok)
+    table = found.table
     rows = table.cardinalities()
     others = np.zeros(n, np.bool_)
-    others[plain.others] = True
+    others[found.others] = True
     others |= (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
     if cardinalities is not None:
         others |= (cardinalities >= 0) & (cardinalities != rows)
-    low, high = table.edges(plain.data)
-    low, high = np.where(low >= 0, low | plain.key, -1), np.where(high >= 0, high | plain.key, -1)
+    low, high = table.edges(found.data)
+    base_row = found.keys << 32
+    low, high = np.where(low >= 0, low | base_row, -1), np.where(high >= 0, high | base_row, -1)
     mix, errors = table.mix(), {}
     for i in np.flatnonzero(others).tolist():
         promised = None if cardinalities is None or cardinalities[i] < 0 else int(cardinalities[i])
         a, b = int(starts[i]), int(starts[i] + sizes[i])
         rows[i], low[i], high[i], mix[i] = 0, -1, -1, 0
         try:
-            found = _read(view, a, b, allowed, promised, limits, verify_checksum, source, base)
-            found.check()
+            one = read_one(view, a, b, allowed, promised, limits, verify_checksum, source, base)
+            one.check()
         except DecodeError as err:
             errors[i] = err
             crc_ok[i] &= not isinstance(err, ChecksumMismatch)
             continue
-        rows[i], mix[i] = found.cardinality, found.view.mix
+        rows[i], mix[i] = one.cardinality, one.view.mix
         if rows[i]:
-            low[i], high[i] = found.view.min or 0, found.view.max or 0
+            low[i], high[i] = one.view.min or 0, one.view.max or 0
     return Survey(rows, low, high, mix, crc_ok, errors)
 
 
-def _read(
+def read_one(
     view: memoryview,
     start: int,
     stop: int,
@@ -176,6 +185,7 @@ def _read(
     source: str | None,
     base: int,
 ) -> Vector:
+    """Read one by itself, and raise what is wrong with it. Arguments are those of `survey`."""
     cursor = Cursor(view[start:stop], source=source, base=base + start)
     return vector.read(
         cursor, allowed=allowed, exact=True, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum
@@ -209,15 +219,14 @@ def expand(
         LimitExceeded: more than `max_rows` rows.
     """
     view = as_view(data)
-    crc_ok = _checksums(view, starts, sizes) if verify_checksum else None
-    plain = _plain(np.frombuffer(view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
-    rows = plain.table.cardinalities()
+    crc_ok = checksums(view, starts, sizes) if verify_checksum else None
+    found = plain(np.frombuffer(view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
+    rows = found.table.cardinalities()
     large = np.flatnonzero((rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)).tolist()
     others = {}
-    for i in sorted({*plain.others, *large}):
+    for i in sorted({*found.others, *large}):
         a, b = int(starts[i]), int(starts[i] + sizes[i])
-        found = _read(view, a, b, tuple(Magic), None, limits, verify_checksum, None, 0)
-        others[i] = found.load()
+        others[i] = read_one(view, a, b, tuple(Magic), None, limits, verify_checksum, None, 0).load()
         rows[i] = others[i].cardinality
     total = int(rows.sum())
     if max_rows is not None and total > max_rows:
@@ -225,9 +234,9 @@ def expand(
     alone = np.zeros(len(starts), np.bool_)
     alone[list(others)] = True
     counts = np.where(alone, 0, rows)
-    values = plain.table.expand(plain.data).astype(np.int64)
-    if plain.key.any():
-        values |= np.repeat(plain.key, counts)
+    values = found.table.expand(found.data).astype(np.int64)
+    if found.keys.any():
+        values |= np.repeat(found.keys << 32, counts)
     if not others:
         return values, rows
     bounds = offsets_of(rows)

@@ -14,8 +14,9 @@ from dvcodec.core.batch.containers import u32
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
 from dvcodec.io import Source, open_source
+from dvcodec.io.stretches import stretches
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.spark.sources.windows import Outcome, Window, stretches
+from dvcodec.spark.sources.windows import Outcome, Window
 
 __all__ = ["Located", "containers_of", "located_windows"]
 

@@ -22,20 +22,17 @@ from dvcodec.io import Source, open_source
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.frames import VERSION
 from dvcodec.io.paths import split
+from dvcodec.io.stretches import WINDOW_BYTES, stretches
 from dvcodec.ops.convert import portable_frame
 from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, refuse_segment, sniff_source
 from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources.listing import Unit, hop
 from dvcodec.spark.sources.manifest import stored_in
 
-__all__ = ["Outcome", "Want", "Window", "stretches", "windows"]
+__all__ = ["Outcome", "Want", "Window", "windows"]
 
 Index = NDArray[np.int64]
 
-WINDOW_BYTES = 1 << 24
-WINDOW_VECTORS = 1 << 15
-_GAP = 1 << 17
-"""Bytes between two vectors that are read rather than jumped over."""
 _SMALL = 1 << 20
 """Bytes of a file that is read whole before anything is known of it."""
 _HEAD = 16
@@ -305,20 +302,6 @@ def _framed(source: Source, found: _Refs, unit: Unit, want: Want) -> Iterator[Wi
         yield part.window(
             unit.path, data=data, starts=part.offsets - start, sizes=part.lengths, base=start, name=source.name
         )
-
-
-def stretches(offsets: Index, lengths: Index) -> Iterator[tuple[int, int, int, int]]:
-    """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end."""
-    ends = np.maximum.accumulate(offsets + lengths) if len(offsets) else offsets
-    breaks = np.flatnonzero(offsets[1:] > ends[:-1] + _GAP) + 1
-    first = 0
-    while first < len(offsets):
-        start = int(offsets[first])
-        last = max(int(np.searchsorted(ends, start + WINDOW_BYTES, side="right")), first + 1)
-        gap = int(np.searchsorted(breaks, first, side="right"))
-        last = min(last, first + WINDOW_VECTORS, int(breaks[gap]) if gap < len(breaks) else len(offsets))
-        yield first, last, start, int((offsets + lengths)[first:last].max())
-        first = last
 
 
 def _alone(source: Source, found: _Refs, unit: Unit, want: Want) -> Window:

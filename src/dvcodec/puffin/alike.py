@@ -1,0 +1,150 @@
+"""Blobs that a footer describes in the same words: the vectors of a table, thousands of them, written by one writer.
+
+Between such blobs only numbers and property values differ, so the quotation marks of the text tell where everything
+is, and a few array operations compare what has to be the same. What is not exactly so is left to the JSON parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from dvcodec.puffin.footer import BlobMetadata
+
+__all__ = ["BlobsAlike", "read_alike"]
+
+Index = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+_QUOTE = ord('"')
+_MAX_DIGITS = 18
+"""Decimal digits that always fit a signed 64-bit integer."""
+
+
+class BlobsAlike(Sequence["BlobMetadata"]):
+    """Blobs that differ in offset, length and property values alone, as columns; equal to a tuple of the same blobs.
+
+    Attributes:
+        first: the first of them.
+        offsets: int64[n], first byte of each in the file.
+        lengths: int64[n], bytes of each in the file.
+    """
+
+    __slots__ = ("_all", "_spans", "_text", "first", "lengths", "offsets")
+
+    def __init__(
+        self, text: bytes, first: BlobMetadata, offsets: Index, lengths: Index, spans: dict[str, tuple[Index, Index]]
+    ) -> None:
+        self.first = first
+        self.offsets = offsets
+        self.lengths = lengths
+        self._text = text
+        self._spans = spans
+        self._all: tuple[BlobMetadata, ...] | None = None
+
+    def texts(self, name: str) -> list[str] | None:
+        """Return a property of all blobs; None if they do not have it."""
+        if name not in self._spans:
+            return None
+        spans = zip(*(at.tolist() for at in self._spans[name]), strict=True)
+        if self._text.isascii():
+            text = self._text.decode("ascii")
+            return [text[a:b] for a, b in spans]
+        return [self._text[a:b].decode() for a, b in spans]
+
+    def numbers(self, name: str) -> Index | None:
+        """Return a property of all blobs, int64[n]; None if they do not have it, or not all as a plain number."""
+        return _numbers(np.frombuffer(self._text, np.uint8), *self._spans[name]) if name in self._spans else None
+
+    def _blobs(self) -> tuple[BlobMetadata, ...]:
+        """Return them as values, the same ones each time."""
+        if self._all is None:
+            values = [self.texts(name) or () for name in self._spans]
+            self._all = tuple(
+                replace(self.first, offset=offset, length=length, properties=dict(zip(self._spans, texts, strict=True)))
+                for offset, length, *texts in zip(self.offsets.tolist(), self.lengths.tolist(), *values, strict=True)
+            )
+        return self._all
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._blobs()[i]
+
+    def __iter__(self) -> Iterator[BlobMetadata]:
+        return iter(self._blobs())
+
+    def __eq__(self, other: object) -> bool:
+        return self._blobs() == tuple(other) if isinstance(other, (tuple, BlobsAlike)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._blobs())
+
+    def __repr__(self) -> str:
+        return repr(self._blobs())
+
+
+def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike, int] | None:
+    """Read blobs that are described like the first one.
+
+    Args:
+        text: a footer's payload.
+        start: where the first blob's object begins.
+        first: what it says; it stands there as `encode_footer` writes it, and has a property.
+
+    Returns:
+        The blobs, and where the last one's object ends; None where they are not all alike, or might not be.
+    """
+    data = np.frombuffer(text, np.uint8)
+    if b"\\" in text or int(data.min()) < ord(" "):  # so a quotation mark always ends or begins a string
+        return None
+    names = list(first.properties)
+    marks = 16 + 4 * len(names)
+    head = text[start : text.index(b'"offset":', start) + len(b'"offset":')]
+    count = text.count(head, start, len(text))
+    quotes = np.flatnonzero(data[start:] == _QUOTE)[: count * marks] + start
+    if len(quotes) < count * marks:
+        return None
+    at = quotes.reshape(count, marks).T  # of each mark, where it is in every blob
+    fixed = [(head, at[0] - 1), (b',"length":', at[12] - 1), (b"}}", at[-1] + 1)]
+    spans: dict[str, tuple[Index, Index]] = {}
+    for i, name in enumerate(names):
+        before = b',"properties":{"' if i == 0 else b'","'
+        fixed.append((before + name.encode() + b'":"', at[14] - 1 if i == 0 else at[15 + 4 * i]))
+        spans[name] = at[18 + 4 * i] + 1, at[19 + 4 * i]
+    ends = at[-1] + 3
+    if not (ends[:-1] + 2 == at[0][1:]).all() or not all(_stand(data, *words) for words in fixed):
+        return None
+    if not _stand(data, b",{", ends[:-1]):
+        return None
+    offsets, lengths = _numbers(data, at[11] + 2, at[12] - 1), _numbers(data, at[13] + 2, at[14] - 1)
+    if offsets is None or lengths is None:
+        return None
+    return BlobsAlike(text, first, offsets, lengths, spans), int(ends[-1])
+
+
+def _stand(data: Bytes, words: bytes, at: Index) -> bool:
+    """Tell whether the same words stand at all places."""
+    if not len(at) or int(at.max()) > len(data) - len(words):
+        return not len(at)
+    windows = np.lib.stride_tricks.sliding_window_view(data, len(words))
+    return bool((windows[at] == np.frombuffer(words, np.uint8)).all())
+
+
+def _numbers(data: Bytes, starts: Index, stops: Index) -> Index | None:
+    """Read decimal numbers, digits alone and no zeros in front; None if one is anything else."""
+    widths = stops - starts
+    if int(widths.min()) < 1 or int(widths.max()) > _MAX_DIGITS:
+        return None
+    values = np.zeros(len(starts), np.int64)
+    for k in range(int(widths.max())):
+        digits = data[starts + np.minimum(k, widths - 1)] - np.uint8(ord("0"))  # wraps: what is below is above 9
+        if int(digits.max()) > 9:
+            return None
+        values = np.where(k < widths, 10 * values + digits, values)
+    return None if ((data[starts] == ord("0")) & (widths > 1)).any() else values
