@@ -1,0 +1,130 @@
+"""Runs one target under atheris, until what was asked for is done. Started by `run`, one process a target.
+
+What a target raises that it must not is written down and counted once for each place, and the loop goes on: a crash
+of the process, a hang, or memory beyond its bound ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import resource
+import sys
+import time
+import traceback
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+SPARE_BYTES = 1 << 30
+"""Address space that a target may ask for beyond what it has at the start: what it may hold is far less."""
+EVERY_S = 1.0
+"""Seconds between two notes of how far it is."""
+
+
+class Journal:
+    """What was found so far, as a file that can be read at any time."""
+
+    def __init__(self, path: Path, crashes: Path) -> None:
+        self._path, self._crashes = path, crashes
+        self._places: dict[str, int] = {}
+        self._saved = 0.0
+        self.executions = self.accepted = 0
+        self.slowest = 0.0
+        self.kinds: dict[str, dict[str, Any]] = {}
+
+    def crash(self, data: bytes, error: BaseException) -> None:
+        """Note an exception that must not be, by the place it was raised at."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{type(error).__name__} {' '.join(f'{Path(f.filename).name}:{f.lineno}' for f in frames[-2:])}"
+        self._places[place] = self._places.get(place, 0) + 1
+        if self._places[place] == 1:
+            self._crashes.mkdir(parents=True, exist_ok=True)
+            name = hashlib.sha256(data).hexdigest()[:16]
+            (self._crashes / name).write_bytes(data)
+            (self._crashes / f"{name}.txt").write_text("".join(traceback.format_exception(error)))
+            print(f"FINDING {self._crashes / name}: {place}: {str(error)[:200]}", flush=True)
+            self.save()
+
+    def save(self, every: float = 0.0) -> None:
+        """Write down how far it is, unless that was done not long ago."""
+        now = time.monotonic()
+        if now - self._saved < every:
+            return
+        self._saved = now
+        found = {
+            "executions": self.executions,
+            "accepted": self.accepted,
+            "slowest_ms": round(1000 * self.slowest, 1),
+            "findings": self._places,
+            "kinds": self.kinds,
+        }
+        self._path.write_text(json.dumps(found, indent=1))
+
+
+def main(name: str, work: str, arguments: list[str]) -> None:
+    """Fuzz; does not return.
+
+    Args:
+        name: of the target.
+        work: folder for the corpus, findings and the journal.
+        arguments: for libFuzzer.
+    """
+    atheris = import_module("atheris")
+    with atheris.instrument_imports(include=["dvcodec"], enable_loader_override=False):
+        from fuzz import registry
+        from fuzz.target import mutated
+
+        target = registry.load(name)
+    from dvcodec import DecodeError
+
+    folder = Path(work)
+    journal = Journal(folder / "journal.json", folder / "crashes")
+    journal.kinds = target.kinds if target.kinds is not None else journal.kinds
+    seeds, corpus = folder / "seeds", folder / "corpus"
+    for one in (seeds, corpus):
+        one.mkdir(parents=True, exist_ok=True)
+    stock = [data for data in target.seeds() if len(data) <= target.max_len]
+    for data in stock:
+        (seeds / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+        with suppress(Exception):  # those that fail are found when the loop begins
+            target.run(data)  # what is imported late is imported before memory is bounded
+    if target.kinds is not None:
+        target.kinds.clear()
+    clock = time.perf_counter
+
+    def one_input(data: bytes) -> None:
+        start = clock()
+        try:
+            target.run(data)
+            journal.accepted += 1
+        except DecodeError as error:
+            if not str(error):
+                journal.crash(data, AssertionError("an error that says nothing"))
+        except Exception as error:  # noqa: BLE001  (this is what is looked for)
+            journal.crash(data, error)
+        took = clock() - start
+        journal.slowest = max(journal.slowest, took)
+        journal.executions += 1
+        journal.save(EVERY_S)
+
+    def mutator(data: bytes, max_size: int, seed: int) -> bytes:
+        return mutated(target, bytes(data), max_size, seed, atheris.Mutate, stock)
+
+    random.seed(0)
+    if not target.needs_space:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, used + SPARE_BYTES))
+    atheris.Setup(
+        ["fuzz", str(corpus), str(seeds), f"-max_len={target.max_len}", *arguments],
+        one_input,
+        custom_mutator=mutator,
+    )
+    journal.save()
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

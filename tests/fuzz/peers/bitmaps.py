@@ -1,0 +1,236 @@
+"""pyroaring, pyiceberg and pypaimon beside dvcodec: bitmaps and framed vectors."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import struct
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from pyroaring import BitMap, BitMap64
+
+from dvcodec import DecodeError, RowSet, iceberg, paimon
+from dvcodec.core import roaring, roaring64
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.roaring64 import MAX_KEY
+from fuzz import mend
+from fuzz.peers.comparison import Comparison, Kind
+from fuzz.target import LIMITS, Target
+from fuzz.targets import containers, frames
+
+REPOSITORY = Path(__file__).parents[3]
+PYPAIMON = REPOSITORY / "interop" / "pypaimon"
+FAR_KEY = 1 << 12
+"""pyiceberg fills a list up to a bitmap's key, one entry a gap: beyond this one it is not asked."""
+
+TRAILING = Kind(
+    "bytes after the end",
+    "a vector fills its frame and a bitmap its buffer: bytes behind it are the mark of a wrong length",
+    r"NotCanonical: bytes after the end",
+)
+BITMAP_KINDS = (
+    Kind(
+        "offset table",
+        "offsets are part of the format: who skips to a container by them would read other rows",
+        r"NotCanonical: offset of container",
+    ),
+    Kind(
+        "padding of the run flags",
+        "bits for containers that are not there have no meaning, and no writer sets them",
+        r"NotCanonical: padding bits of the run flags",
+    ),
+    Kind(
+        "run cookie without a run",
+        "the specification has the other cookie for it: there is one form for every bitmap",
+        r"NotCanonical: run cookie without a run container",
+    ),
+    Kind(
+        "runs that touch",
+        "runs are maximal by the specification: two that touch are one",
+        r"NotCanonical: .*runs unsorted, overlapping or unmerged",
+    ),
+    Kind(
+        "cardinality of a run container",
+        "the header states how many values a container has, and whoever counts by it would be wrong",
+        r"NotCanonical: .*run lengths do not add up",
+    ),
+    Kind("a run container without a run", "it holds nothing, and is not written", r"NotCanonical: .*no run"),
+    Kind("limits", "low ones, for the fuzzer: larger vectors are read", r"^LimitExceeded"),
+)
+
+
+def _ours_32(data: bytes) -> BitMap:
+    cursor = Cursor(data)
+    view = roaring.walk(cursor)
+    cursor.expect_end("the bitmap")
+    return view.load()
+
+
+pyroaring_32 = Comparison("pyroaring.BitMap", (TRAILING, *BITMAP_KINDS))
+
+
+def _run_32(data: bytes) -> None:
+    pyroaring_32.compare(data, _ours_32, BitMap.deserialize)
+
+
+def _ours_64(data: bytes) -> dict[int, BitMap]:
+    cursor = Cursor(data)
+    found = roaring64.decode(cursor, limits=LIMITS, max_key=MAX_KEY)
+    cursor.expect_end("the vector")
+    return found
+
+
+def _theirs_64(data: bytes) -> dict[int, BitMap]:
+    found = BitMap64.deserialize(data)
+    bitmaps = roaring64.decode(Cursor(found.serialize()), max_key=MAX_KEY)
+    assert sum(map(len, bitmaps.values())) == len(found)
+    return bitmaps
+
+
+pyroaring_64 = Comparison("pyroaring.BitMap64", (TRAILING, *BITMAP_KINDS))
+
+
+def _run_64(data: bytes) -> None:
+    pyroaring_64.compare(data, _ours_64, _theirs_64)
+
+
+# ---------------------------------------------------------------------- Puffin
+
+pyiceberg_puffin = Comparison(
+    "pyiceberg",
+    (
+        Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
+        Kind(
+            "unchecked length or magic of the frame",
+            "the frame says what it is and how long: pyiceberg cuts by the length, and looks at no magic",
+            r"^(Truncated|NotCanonical): length field|^BadMagic: magic$",
+        ),
+        Kind(
+            "unchecked magic or size of the footer",
+            "the three magics and the payload's size say whether the file is whole",
+            r"^BadMagic: magic (before|at)|^Truncated: (footer payload size|Puffin file)",
+        ),
+        Kind("unknown footer flags", "a flag that is not known may change what follows", r"^Unsupported: footer flags"),
+        Kind(
+            "JSON of the footer",
+            "members that come twice, are missing or of another type: pydantic converts, or takes the last",
+            r"^NotCanonical: footer (payload|member)",
+        ),
+        Kind(
+            "properties of the blob",
+            "cardinality and referenced-data-file are required, and are held against the vector",
+            r"^NotCanonical: blob property|^CardinalityMismatch",
+        ),
+        Kind(
+            "compressed vector",
+            "the specification says that vectors are not compressed in Puffin, and readers by offset rely on it",
+            r"compression",
+        ),
+        Kind(
+            "place of the blob",
+            "a slice of Python's beyond the end, or before the beginning, is another slice: here it is an error",
+            r"^(Truncated|NotCanonical): (byte range|blob|offset|length)",
+        ),
+        Kind("two vectors of one data file", "which one holds cannot be told; pyiceberg takes the last", r"two vectors|twice"),
+        TRAILING,
+        *BITMAP_KINDS,
+    ),
+    {
+        "blobs of other types": "pyiceberg takes every blob for a vector, whatever its type",
+    },
+)
+
+
+def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
+    from pyiceberg.table import deletion_vector
+    from pyiceberg.table.puffin import PuffinFile
+
+    deletion_vector.MAX_JAVA_SIGNED = FAR_KEY
+    found = deletion_vector.deletion_vectors_from_puffin_file(PuffinFile(data))
+    return {
+        vector.referenced_data_file: {key: part for key, part in enumerate(vector._bitmaps) if part} for vector in found
+    }
+
+
+def _ours_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
+    found = iceberg.read_deletion_vectors(data, limits=LIMITS)
+    return {name: dict(rows._bitmaps) for name, rows in found.items()}
+
+
+def _run_puffin(data: bytes) -> None:
+    pyiceberg_puffin.compare(data, _ours_puffin, _theirs_puffin)
+
+
+# ---------------------------------------------------------------------- Paimon
+
+pypaimon_32 = Comparison(
+    "pypaimon",
+    (
+        Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
+        Kind(
+            "unchecked length of the frame",
+            "a frame that is cut short, or followed by something: pypaimon reads what is there",
+            r"^(Truncated|NotCanonical): (length field|CRC)",
+        ),
+        TRAILING,
+        *BITMAP_KINDS,
+    ),
+)
+
+
+@lru_cache(maxsize=1)
+def _server() -> subprocess.Popen[bytes]:
+    """pypaimon in its own environment, which stays until this process ends."""
+    server = subprocess.Popen(
+        [PYPAIMON / ".venv" / "bin" / "python", "-I", Path(__file__).parent / "pypaimon_server.py", PYPAIMON],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    atexit.register(server.communicate)  # which ends its input, and so itself
+    return server
+
+
+def _theirs_paimon(data: bytes) -> RowSet:
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(struct.pack("<I", len(data)) + data)
+    server.stdin.flush()
+    (size,) = struct.unpack("<I", server.stdout.read(4))
+    answer = server.stdout.read(size)
+    if answer[:1] == b"-":
+        raise ValueError(json.loads(answer[1:]))
+    bitmap = BitMap.deserialize(answer[1:])
+    return RowSet._wrap({0: bitmap} if bitmap else {})
+
+
+def _ours_paimon(data: bytes) -> RowSet:
+    if data[4:8] != paimon.encode(RowSet([1]))[4:8]:
+        raise DecodeError("64-bit vectors are not compared: pypaimon reads none")
+    return paimon.decode(data, limits=LIMITS)
+
+
+def _run_paimon(data: bytes) -> None:
+    pypaimon_32.compare(data, _ours_paimon, _theirs_paimon)
+
+
+TARGETS = (
+    Target(
+        "pyroaring-32", "pyroaring's BitMap", _run_32, frames._roaring32, needs_space=True, kinds=pyroaring_32.kinds,
+        keeps_size=True,
+    ),
+    Target(
+        "pyroaring-64", "pyroaring's BitMap64", _run_64, frames._roaring64, needs_space=True, kinds=pyroaring_64.kinds,
+        keeps_size=True,
+    ),
+    Target(
+        "pyiceberg-puffin", "pyiceberg's PuffinFile", _run_puffin, containers._puffins, mend.puffin, max_len=2048,
+        needs_space=True, kinds=pyiceberg_puffin.kinds, keeps_size=True,
+    ),
+    Target(
+        "pypaimon-32", "pypaimon's DeletionVector", _run_paimon, frames._frames_32, mend.frame, needs_space=True,
+        kinds=pypaimon_32.kinds, keeps_size=True,
+    ),
+)  # fmt: skip

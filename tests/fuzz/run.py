@@ -1,0 +1,165 @@
+"""Fuzzes targets: ``python tests/fuzz/run.py TARGET... [--runs N] [--seconds S]``.
+
+Every target runs in a process of its own, under atheris (Linux). Prints executions, coverage, size of the corpus and
+findings of each; ends with 1 if there is a finding. ``--list`` names the targets; ``--record FILE`` keeps the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS))
+
+from fuzz import registry  # noqa: E402
+
+TIMEOUT_S = 20
+"""One input that takes longer is a hang."""
+RSS_MB = 1500
+MEMORY = "/dev/shm"
+_PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run of one target came to.
+
+    Attributes:
+        target: its name.
+        executions: inputs tried.
+        seconds: of the whole process, its start too.
+        coverage: edges of the instrumented code that were seen.
+        features: edges, by how often.
+        corpus: inputs kept.
+        accepted: share of the inputs that gave a value.
+        slowest_ms: of one input.
+        findings: what must not be, by place.
+        kinds: differences to a peer, by kind: count and example.
+        finished: when, UTC.
+    """
+
+    target: str
+    executions: int
+    seconds: float
+    coverage: int
+    features: int
+    corpus: int
+    accepted: float
+    slowest_ms: float
+    findings: dict[str, int]
+    kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    finished: str = ""
+
+    def line(self) -> str:
+        """One line for people."""
+        rate = self.executions / max(self.seconds, 0.001)
+        return (
+            f"{self.target:22} {self.executions:>9} executions {rate:>7.0f}/s  coverage {self.coverage:>5}"
+            f"  features {self.features:>5}  corpus {self.corpus:>5}  accepted {self.accepted:>4.0%}"
+            f"  slowest {self.slowest_ms:>6.0f} ms  findings {len(self.findings)}"
+        )
+
+
+def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Figures:
+    """Run one target in a process of its own, in a folder that keeps its corpus and what it found."""
+    work.mkdir(parents=True, exist_ok=True)
+    arguments = [
+        f"-timeout={TIMEOUT_S}",
+        f"-rss_limit_mb={RSS_MB}",
+        f"-artifact_prefix={work}/crashes-",
+        "-print_final_stats=1",
+        *([] if runs is None else [f"-runs={runs}"]),
+        *([] if seconds is None else [f"-max_total_time={seconds}"]),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop", name, str(work), *arguments]
+    start = time.monotonic()
+    # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-", dir=MEMORY if Path(MEMORY).is_dir() else None) as scratch,
+        (work / "log").open("wb") as log,
+    ):
+        environment["TMPDIR"] = scratch
+        done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False)
+    took = time.monotonic() - start
+    text = (work / "log").read_bytes()
+    progress = _PROGRESS.findall(text)
+    coverage, features, corpus = map(int, progress[-1]) if progress else (0, 0, 0)
+    journal = work / "journal.json"
+    noted = json.loads(journal.read_text()) if journal.exists() else {"executions": 0, "accepted": 0}
+    executed = re.search(rb"number_of_executed_units: (\d+)", text)
+    findings = dict(noted.get("findings", {}))
+    if done.returncode:
+        last = [line for line in text.decode(errors="replace").splitlines() if line.strip()][-12:]
+        findings[f"the process ended with {done.returncode}: " + " | ".join(last)] = 1
+    return Figures(
+        name,
+        int(executed[1]) if executed else noted["executions"],
+        round(took, 1),
+        coverage,
+        features,
+        corpus,
+        round(noted["accepted"] / max(noted["executions"], 1), 4),
+        noted.get("slowest_ms", 0.0),
+        findings,
+        noted.get("kinds", {}),
+        time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+    )
+
+
+def record(path: Path, figures: Figures) -> None:
+    """Keep the figures of a run in a file, by target."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[figures.target] = {name: value for name, value in asdict(figures).items() if name != "target"}
+    path.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Fuzz the decoders.")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
+    parser.add_argument("--runs", type=int, help="executions of each")
+    parser.add_argument("--seconds", type=int, help="seconds of each, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
+    parser.add_argument("--work", type=Path, help="folder that keeps corpora and findings; default: a temporary one")
+    parser.add_argument("--record", type=Path, help="file of figures to add to")
+    parser.add_argument("--list", action="store_true", help="name the targets")
+    given = parser.parse_args(arguments)
+    if given.list:
+        for name in registry.names():
+            print(f"{name:22} {registry.load(name).about}")
+        return 0
+    strange = sorted(set(given.targets) - set(registry.names()))
+    if strange:
+        parser.error(f"no target {', '.join(strange)}: see --list")
+    if given.runs is None and given.seconds is None:
+        given.seconds = 60
+    work = given.work or Path(tempfile.mkdtemp(prefix="fuzz-"))
+
+    def one(name: str) -> Figures:
+        return fuzz(name, work / name, runs=given.runs, seconds=given.seconds)
+
+    failed = False
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for figures in pool.map(one, given.targets or registry.names()):
+            print(figures.line(), flush=True)
+            for place, times in figures.findings.items():
+                print(f"  FINDING, {times} times: {place}\n  inputs: {work / figures.target}/crashes*", flush=True)
+            failed |= bool(figures.findings)
+            if given.record is not None:
+                record(given.record, figures)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

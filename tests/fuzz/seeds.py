@@ -1,0 +1,53 @@
+"""Sound inputs to begin with: small files of the vectors, and what is written here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from dvcodec import RowSet
+
+HERE = Path(__file__).parent
+VECTORS = HERE.parent / "vectors"
+
+
+def roots() -> list[Path]:
+    """The vectors of this repository, and those that DVCODEC_VECTORS names."""
+    named = os.environ.get("DVCODEC_VECTORS")
+    return [VECTORS, *([Path(named)] if named and Path(named).is_dir() else [])]
+
+
+@lru_cache(maxsize=None)
+def files(*patterns: str, most: int = 4096, count: int = 40) -> tuple[bytes, ...]:
+    """Contents of files of at most `most` bytes, each once; of many, some of every size."""
+    found: dict[bytes, None] = {}
+    for root in roots():
+        for pattern in patterns:
+            for path in sorted(root.glob(pattern)):
+                if path.is_file() and 0 < path.stat().st_size <= most:
+                    found[path.read_bytes()] = None
+    ordered = sorted(found, key=lambda data: (len(data), data))
+    step = max(len(ordered) / count, 1)
+    return tuple(ordered[int(i * step)] for i in range(min(len(ordered), count)))
+
+
+def row_sets() -> Iterator[RowSet]:
+    """Row sets of every kind of container, on both sides of every border, and with several bitmaps."""
+    yield RowSet()
+    yield RowSet([0])
+    yield RowSet([5, 2**31 - 1])
+    yield RowSet([65535, 65536])
+    yield RowSet.from_ranges([(10, 400)])
+    yield RowSet.from_ranges([(0, 65536)])
+    yield RowSet.from_ranges([(i << 16, (i << 16) + 9) for i in range(5)])
+    yield RowSet([i << 16 for i in range(4)])
+    yield RowSet([*range(0, 200, 2), *range(70_000, 70_300)])
+    yield RowSet([1, 2**32 + 1, 3 * 2**32 + 2])
+    yield RowSet.from_ranges([(2**32 - 3, 2**32 + 3)])
+
+
+def small_row_sets() -> Iterator[RowSet]:
+    """Those of one bitmap."""
+    return (rows for rows in row_sets() if (rows.max or 0) < 2**32)

@@ -1,0 +1,273 @@
+"""What wraps vectors and what names them: Puffin, descriptors, index manifests, hash indexes, Avro, compression."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import cramjam
+import numpy as np
+
+from dvcodec import Container, ContainerKind, DecodeError, RowSet, decode_at, delta, describe, iceberg, paimon, sniff
+from dvcodec import puffin as puffin_files
+from dvcodec import read_rows, verify
+from dvcodec.core import avro, avro_schema, compress, vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.delta import z85
+from dvcodec.io import open_source
+from dvcodec.io import source as sources
+from dvcodec.ops.sniff import read_vector
+from dvcodec.paimon import manifest as paimon_manifest
+from dvcodec.puffin import BlobMetadata, Footer, PuffinWriter, decode_footer, encode_footer
+from fuzz import mend
+from fuzz.seeds import files, row_sets, small_row_sets
+from fuzz.target import LIMITS, MANY, Target, check_rows, must
+from fuzz.targets import frames
+
+
+def _source(data: bytes) -> Any:
+    view = memoryview(data)
+    return sources._RangeSource("<bytes>", len(data), lambda offset, size: view[offset : offset + size])
+
+
+def _run_footer(data: bytes) -> None:
+    footer = decode_footer(_source(data), limits=LIMITS)
+    assert 4 <= footer.offset <= len(data) - 16
+    iceberg.lint(footer)
+    again = b"PFA1" + encode_footer(Footer(footer.blobs, footer.properties, 4, unknown=footer.unknown))
+    found = must(decode_footer, _source(again))
+    if b"?" not in again:  # lone surrogates are written as question marks
+        assert (found.blobs, found.properties, found.unknown) == (footer.blobs, footer.properties, footer.unknown)
+
+
+def _run_puffin(data: bytes) -> None:
+    vectors = iceberg.read_deletion_vectors(data, limits=LIMITS)
+    for rows in vectors.values():
+        check_rows(rows)
+    with puffin_files.open_puffin(data, limits=LIMITS) as reader:
+        for blob in reader.blobs:
+            if blob.type == iceberg.BLOB_TYPE:
+                assert len(must(reader.read, blob)) == blob.length
+    if vectors and all((rows.max or 0) >> 32 < frames.FEW_GAPS for rows in vectors.values()):
+        out = io.BytesIO()
+        iceberg.write_deletion_vectors(out, vectors)
+        assert must(iceberg.read_deletion_vectors, out.getvalue()) == vectors
+
+
+def _puffins() -> Iterator[bytes]:
+    for rows in row_sets():
+        out = io.BytesIO()
+        iceberg.write_deletion_vectors(out, {"s3://b/a": rows, "b": RowSet([1])})
+        yield out.getvalue()
+    out = io.BytesIO()
+    with PuffinWriter(out, {"x": "y"}) as writer:
+        writer.add("apache-datasketches-theta-v1", b"sketch", fields=[1], snapshot_id=2, sequence_number=3)
+        blob = compress.compress(iceberg.encode(RowSet([1])), "zstd")
+        writer.add_stored(BlobMetadata("deletion-vector-v1", (2147483645,), -1, -1, 0, 0, "zstd", {}), blob)
+    yield out.getvalue()
+    yield from files("**/*.puffin", "iceberg/puffin-v1/*.bin", count=16)
+
+
+def _run_sniff(data: bytes) -> None:
+    report = verify(data, limits=LIMITS)
+    assert str(report)
+    try:
+        container = sniff(data, limits=LIMITS)
+    except DecodeError:
+        assert not report.ok
+        raise
+    _read_all(data, container, sound=report.ok)
+    try:
+        rows = decode_at(data, 0, limits=LIMITS)
+    except DecodeError:
+        return
+    check_rows(rows)
+
+
+def _read_all(data: bytes, container: Container, *, sound: bool) -> None:
+    """What `verify` calls sound can be read."""
+    if container.kind is ContainerKind.ZAP:
+        return
+    for ref in container.vectors:
+        with open_source(data) as source:
+            try:
+                found = read_vector(source, ref, limits=LIMITS)
+                rows = found.load()
+            except DecodeError as error:
+                assert not sound, error
+                continue
+        check_rows(rows)
+        must(describe, found)
+    if sum(ref.data_file is None for ref in container.vectors) > 1:  # the caller has to ask for them by place
+        return
+    try:
+        read_rows(data, limits=LIMITS)
+    except DecodeError as error:
+        assert not sound or error.what == "referenced-data-file", error
+
+
+def _all_kinds() -> Iterator[bytes]:
+    for stock in (_puffins, frames._bins, frames._index_files, frames._frames_32, frames._frames_64, frames._roaring32):
+        yield from list(stock())[:6]
+    yield from files("lance/**/*.arrow", count=2)
+    yield from files("zap/**/*.zap", count=3)
+
+
+def _run_descriptor(data: bytes) -> None:
+    found = delta.Descriptor.from_json(data)
+    again = must(delta.Descriptor.from_json, found.to_json())
+    assert again == found
+    assert found.unique_id == again.unique_id
+    if found.storage_type == "i":
+        rows = delta.load(found, "t", limits=LIMITS)
+        check_rows(rows)
+        assert rows.cardinality == found.cardinality
+    else:
+        assert "\0" not in found.path("/t")
+
+
+def _descriptors() -> Iterator[bytes]:
+    for rows in row_sets():
+        yield delta.encode_inline(rows).to_json().encode()
+    for kind, path in (("u", "ab^-aqEH.-t@S}K{vb[*k^"), ("p", "file:///t/a%20b.bin"), ("r", "a/b.bin"), ("p", "s3://b/k")):
+        yield delta.Descriptor(kind, path, 36, 2, 1).to_json().encode()
+    for data in files("**/_delta_log/*.json", most=20_000, count=10):
+        for line in data.splitlines():
+            action = json.loads(line)
+            for value in action.values():
+                if isinstance(value, dict) and "deletionVector" in value:
+                    yield json.dumps(value["deletionVector"]).encode()
+
+
+def _run_z85(data: bytes) -> None:
+    size = int.from_bytes(data[:1], "little")
+    text = data[1:].decode("utf-8", "surrogateescape")
+    found = z85.decode(text, None if size == 0xFF else size)
+    if size != 0xFF:
+        assert len(found) == size
+    assert must(z85.decode, z85.encode(found), len(found)) == found
+
+
+def _z85() -> Iterator[bytes]:
+    for size in (0, 1, 2, 3, 4, 5, 16, 44):
+        yield bytes([size]) + z85.encode(bytes(range(3, 3 + size))).encode()
+    yield b"\xff" + z85.encode(bytes(8)).encode()
+    yield b"\2##093"
+
+
+def _run_hash_index(data: bytes) -> None:
+    hashes = paimon.decode_hash_index(data)
+    assert hashes.dtype == np.int32
+    assert paimon.encode_hash_index(hashes) == data
+
+
+def _run_index_manifest(data: bytes) -> None:
+    entries = paimon.read_index_manifest(data, limits=LIMITS)
+    out = io.BytesIO()
+    paimon.write_index_manifest(out, entries, codec="null")
+    assert must(paimon.read_index_manifest, out.getvalue()) == entries
+
+
+def _index_manifests() -> Iterator[bytes]:
+    vectors = tuple(paimon.DeletionVectorMeta(f"f{i}", 1 + 40 * i, 32, i or None) for i in range(3))
+    entries = [
+        paimon.IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", 99, 3, vectors=vectors),
+        paimon.IndexManifestEntry(paimon.HASH, "index-2", 8, 2, bucket=1, external_path="s3://b/index-2"),
+        paimon.IndexManifestEntry(
+            "btree", "g", 8, 2, global_index=paimon.GlobalIndexMeta(0, 9, 1, (2, 3), b"meta", None)
+        ),
+    ]
+    for codec in ("null", "deflate", "snappy", "zstandard"):
+        out = io.BytesIO()
+        paimon.write_index_manifest(out, entries, codec=codec)
+        yield out.getvalue()
+    yield from files("paimon/**/index-manifest-*", count=6)
+
+
+def _run_avro(data: bytes) -> None:
+    file = avro.decode(Cursor(data), limits=LIMITS)
+    problem = avro_schema.differs(file.schema, paimon_manifest.SCHEMA)
+    if problem is None:  # readers check the schema before the records
+        for count, record in enumerate(file.records(), 1):
+            assert isinstance(record, dict)
+            assert count <= LIMITS.max_manifest_bytes
+    else:
+        assert isinstance(problem, str)
+
+
+def _avros() -> Iterator[bytes]:
+    yield from _index_manifests()
+    yield from files("**/*.avro", count=12)
+
+
+def _run_avro_schema(data: bytes) -> None:
+    try:
+        schema = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    problem = avro_schema.differs(schema, paimon_manifest.SCHEMA)
+    assert problem is None or problem
+
+
+def _avro_schemas() -> Iterator[bytes]:
+    for data in _index_manifests():
+        yield json.dumps(avro.decode(Cursor(data)).schema).encode()
+
+
+def _run_compress(data: bytes) -> None:
+    kind, frame = data[:1], Cursor(data[1:])
+    codec = "lz4" if kind < b"\x80" else "zstd"
+    found = compress.decompress(frame, codec, limits=LIMITS, sized=kind[-1:] != b"\xff")
+    assert len(found) <= LIMITS.max_blob_bytes
+    again = compress.compress(found, "zstd")
+    assert bytes(must(compress.decompress, Cursor(again), "zstd")) == bytes(found)
+
+
+def _compressed() -> Iterator[bytes]:
+    for content in (b"", b"a", b"abc" * 40, bytes(5000), bytes(range(256))):
+        yield b"\0" + bytes(cramjam.lz4.compress(content))
+        yield b"\x80" + compress.compress(content, "zstd")
+        yield b"\xff" + compress.compress(content, "zstd")
+
+
+def _run_vector_text(data: bytes) -> None:
+    """Every layout without its frame, as inline vectors have it."""
+    found = vector.read_payload(Cursor(data), limits=LIMITS)
+    rows = found.load()
+    check_rows(rows)
+    if rows.cardinality <= MANY:
+        assert must(describe, found).cardinality == rows.cardinality
+
+
+def _payloads() -> Iterator[bytes]:
+    for rows in row_sets():
+        for layout in ("portable", "native"):
+            yield delta.encode(rows, layout=layout)[4:-4]
+    for rows in small_row_sets():
+        yield paimon.encode(rows, bits=64)[4:-4]
+    yield from files("delta/**/*.portable", "delta/**/*.native", count=24)
+
+
+TARGETS = (
+    Target("puffin-footer", "the footer of a Puffin file", _run_footer, _puffins, mend.puffin, max_len=2048),
+    Target("puffin", "a Puffin file and the vectors in it", _run_puffin, _puffins, mend.puffin, max_len=2048),
+    Target("sniff", "a file of unknown kind: told, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
+    Target("payload", "a vector without its frame", _run_vector_text, _payloads),
+    Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
+    Target("z85", "Z85 text of either padding", _run_z85, _z85, max_len=128),
+    Target("hash-index", "a hash index", _run_hash_index, lambda: files("paimon/**/hash*", "paimon/**/index-*", most=256)),
+    Target(
+        "index-manifest",
+        "an index manifest (Avro)",
+        _run_index_manifest,
+        _index_manifests,
+        mend.avro,
+        mend.avro_records,
+        max_len=4096,
+    ),
+    Target("avro", "an Avro container", _run_avro, _avros, mend.avro, max_len=8192),
+    Target("avro-schema", "the schema of an Avro container", _run_avro_schema, _avro_schemas, max_len=4096),
+    Target("compress", "an LZ4 or zstd frame", _run_compress, _compressed, max_len=512),
+)

@@ -1,0 +1,326 @@
+"""Metadata of whole tables: what Iceberg, Delta, Paimon and scorch keep beside the vectors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from dvcodec import DecodeError
+from dvcodec.tables.delta.log import Log
+from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
+from dvcodec.tables.delta.replay import rebuild
+from dvcodec.tables.delta.schema import parse_schema
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg import metadata as iceberg_metadata
+from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.manifests import DATA, DELETES, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.rows import read_name_mapping
+from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.paimon import manifests as paimon_manifests
+from dvcodec.tables.paimon.binary_row import decode_row
+from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.paimon.partition import PartitionSpec
+from dvcodec.tables.paimon.rows import column
+from dvcodec.tables.paimon.types import parse_type
+from dvcodec.tables.scorch.root import read_root
+from fuzz import mend
+from fuzz.seeds import files
+from fuzz.target import MANY, Target, check_rows, held
+
+FOLDER = Folder("/t", recorded="s3://lake/t")
+
+
+def _run_iceberg_metadata(data: bytes) -> None:
+    with held({"/t/m.json": data}):
+        found = iceberg_metadata.read_metadata("/t/m.json")
+    assert found.current is None or found.current in found.snapshots
+    assert found.current_schema_id in found.schemas
+    failed: DecodeError | None = None
+    for schema in found.schemas.values():
+        try:
+            read_fields(schema)
+        except DecodeError as error:
+            failed = error
+    if found.name_mapping is not None:
+        read_name_mapping(found.name_mapping, "m")
+    if failed is not None:
+        raise failed
+
+
+def _iceberg_metadata() -> Iterator[bytes]:
+    for data in files("**/metadata/*.metadata.json", "iceberg/**/*.json", most=9000, count=16):
+        yield data
+    first = files("**/metadata/*.metadata.json", most=9000, count=1)
+    yield from map(gzip.compress, first)
+
+
+def _run_manifest_list(data: bytes) -> None:
+    with held({"/t/list.avro": data}):
+        manifests = read_list("/t/list.avro", FOLDER.locate)
+    assert len({manifest.path for manifest in manifests}) == len(manifests)
+
+
+def _manifest_lists() -> Iterator[bytes]:
+    return iter(files("**/metadata/snap-*.avro", most=8000, count=8))
+
+
+def _run_manifest(data: bytes) -> None:
+    failed: DecodeError | None = None
+    for content in (DATA, DELETES):
+        manifest = Manifest("m.avro", "/t/m.avro", 0, content, 3, 7, encrypted=False)
+        try:
+            with held({"/t/m.avro": data}):
+                for entry in read_manifest(manifest, (), FOLDER.locate):
+                    assert entry.path
+                    assert entry.file is not None or entry.content == 2
+        except DecodeError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+
+
+def _manifests() -> Iterator[bytes]:
+    return iter(files("**/metadata/*-m[0-9].avro", most=9500, count=12))
+
+
+LOG = "/t/_delta_log/00000000000000000000.json"
+
+
+def _run_delta_log(data: bytes) -> None:
+    log = Log.from_names("/t/_delta_log", [LOG.rpartition("/")[2]])
+    with held({LOG: data}):
+        state = rebuild(Folder("/t"), log, 0)
+    check_protocol(state.protocol)
+    schema = parse_schema(state.metadata, mapping_mode(state.protocol, state.metadata))
+    for name in schema._fields:
+        with suppress(DecodeError):
+            schema.column(name)
+    for file in state.files.values():
+        assert file.size >= 0
+        assert file.vector is None or file.vector.descriptor.cardinality >= 0
+
+
+def _delta_logs() -> Iterator[bytes]:
+    commits = files("**/_delta_log/*0.json", "**/_delta_log/*1.json", most=6000, count=12)
+    yield from commits
+    first = [data for data in commits if b'"protocol"' in data and b'"metaData"' in data]
+    for data in first[:2]:
+        yield from (data.rstrip() + b"\n" + more for more in commits[:6] if b'"protocol"' not in more)
+
+
+def _run_paimon_snapshot(data: bytes) -> None:
+    with held({"/t/snapshot/snapshot-1": data}):
+        found = read_snapshot(Folder("/t"), "snapshot/snapshot-1")
+    assert "/" not in found.base_manifest_list
+    assert found.info.id == found.id
+
+
+def _run_paimon_schema(data: bytes) -> None:
+    with held({"/t/schema/schema-0": data}):
+        schema = read_schema(Folder("/t"), 0)
+    for item in schema.fields:
+        with suppress(DecodeError):
+            column(item, "s")
+    PartitionSpec(schema, "s")
+
+
+def _paimon_schemas() -> Iterator[bytes]:
+    yield from files("**/schema/schema-0", count=8)
+    fields = [
+        {"id": i, "name": f"c{i}", "type": kind}
+        for i, kind in enumerate(
+            (
+                "INT NOT NULL",
+                "DECIMAL(20, 2)",
+                "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+                "VARCHAR(10)",
+                {"type": "ARRAY", "element": "BIGINT"},
+                {"type": "MAP NOT NULL", "key": "STRING", "value": {"type": "MULTISET", "element": "INT"}},
+                {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "DATE"}]},
+                {"type": "VECTOR", "element": "FLOAT", "length": 3},
+            )
+        )
+    ]
+    yield json.dumps({"version": 3, "id": 0, "fields": fields, "partitionKeys": ["c0"], "options": {"a": "b"}}).encode()
+
+
+def _run_paimon_manifest(data: bytes) -> None:
+    with held({"/t/manifest/m": data}):
+        try:
+            entries = paimon_manifests.read_manifest(Folder("/t"), "m")
+        except DecodeError:
+            paimon_manifests.read_manifest_list(Folder("/t"), "m")
+            return
+    paimon_manifests.live_entries(entries)
+
+
+def _paimon_manifests() -> Iterator[bytes]:
+    return iter(files("paimon/**/manifest/manifest-*", "tables/paimon/**/manifest/manifest-*", most=8000, count=10))
+
+
+_KINDS = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME(0)", "TIMESTAMP(3)",
+    "TIMESTAMP(6)", "DECIMAL(10, 2)", "DECIMAL(30, 4)", "VARCHAR(10)", "STRING", "BYTES",
+)  # fmt: skip
+
+
+def _run_binary_row(data: bytes) -> None:
+    kinds = [_KINDS[byte % len(_KINDS)] for byte in data[1 : 1 + data[0] % 5]] if data else []
+    types = [parse_type(kind, source="s", what="c") for kind in kinds]
+    values = decode_row(data[1 + len(kinds) :], types, source="s", what="row")
+    assert len(values) == len(types)
+
+
+def _binary_rows() -> Iterator[bytes]:
+    one = (1).to_bytes(4, "big") + bytes(8)
+    for number, kind in enumerate(_KINDS):
+        content = b"abc".ljust(7, b"\0") + b"\x83" if kind in ("VARCHAR(10)", "STRING", "BYTES") else bytes([5]) + bytes(7)
+        if kind in ("TIMESTAMP(6)", "DECIMAL(30, 4)"):
+            content = (9 if kind[0] == "D" else 7).to_bytes(4, "little") + (16).to_bytes(4, "little") + bytes(16)
+        yield bytes([1, number]) + one + content
+    yield bytes([2, 3, 13]) + (2).to_bytes(4, "big") + bytes(8) + bytes([7]) + bytes(7) + b"ab".ljust(7, b"\0") + b"\x82"
+
+
+def _run_root(data: bytes) -> None:
+    with held({"/t/root.bolt": data}):
+        root = read_root("/t/root.bolt")
+    epochs = [epoch.id for epoch in root.epochs]
+    assert epochs == sorted(set(epochs))
+    for epoch in root.epochs:
+        assert all("/" not in entry.file_name for entry in epoch.segments)
+
+
+def _bolts() -> Iterator[bytes]:
+    """Small pages, which bbolt makes where memory has them: two meta pages, and a leaf with the buckets in it."""
+    yield _bolt(1024)
+    yield _bolt(4096)
+
+
+def _bolt(size: int) -> bytes:
+    def page(number: int, kind: int, count: int, content: bytes) -> bytes:
+        head = number.to_bytes(8, "little") + kind.to_bytes(2, "little") + count.to_bytes(2, "little") + bytes(4)
+        return head + content
+
+    def leaf(items: list[tuple[bytes, bytes, int]]) -> bytes:
+        table, rest = b"", b""
+        for i, (key, value, flags) in enumerate(items):
+            place = 16 * (len(items) - i) + len(rest)
+            table += b"".join(n.to_bytes(4, "little") for n in (flags, place, len(key), len(value)))
+            rest += key + value
+        return table + rest
+
+    def bucket(items: list[tuple[bytes, bytes, int]]) -> bytes:
+        return bytes(16) + page(0, 2, len(items), leaf(items))
+
+    def root(number: int) -> bytes:
+        return number.to_bytes(8, "little") + bytes(8)
+
+    meta = bucket([(b"timeStamp", b"2026-01-02T03:04:05.678Z", 0), (b"type", b"zap", 0), (b"version", b"\0\0\0\x0f\0", 0)])
+    one_row = bytes.fromhex("3a3000000100000000000000100000000500")
+    segment = bucket([(b"d", one_row, 0), (b"p", b"000000000001.zap", 0)])
+    epochs = leaf([(b"\x89", root(5), 1)])
+    entries = leaf([(b"i", bucket([]), 1), (b"m", meta, 1), (b"\x89", segment, 1)])
+    pages = [
+        page(2, 2, 1, leaf([(b"s", root(4), 1)])),
+        page(3, 0x10, 0, b""),
+        page(4, 2, 1, epochs),
+        page(5, 2, 3, entries),
+    ]
+    numbers = ((0xED0CDAED, 4), (2, 4), (size, 4), (0, 4), (2, 8), (0, 8), (3, 8), (6, 8))
+    metas = [
+        page(i, 4, 0, b"".join(n.to_bytes(width, "little") for n, width in (*numbers, (i, 8))) + bytes(8)) for i in (0, 1)
+    ]
+    return mend.bolt(b"".join(one.ljust(size, b"\0") for one in (*metas, *pages)))
+
+
+_FORMATS = ("parquet", "avro", "orc")
+
+
+def _run_position_deletes(data: bytes) -> None:
+    if not data:
+        return
+    count, kind = data[0], _FORMATS[data[1] % 3] if len(data) > 1 else "avro"
+    with held({"/t/d": data[2:]}):
+        found = read_deletes("/t/d", kind, count)
+    assert found.count == count
+    assert sum(rows.cardinality for rows in found.rows.values()) <= count <= MANY
+    for rows in found.rows.values():
+        check_rows(rows)
+
+
+def _position_deletes() -> Iterator[bytes]:
+    paths = pa.array(["s3://b/a.parquet"] * 3 + ["b"] * 2)
+    kinds = [pa.field("file_path", pa.string(), nullable=False), pa.field("pos", pa.int64(), nullable=False)]
+    table = pa.Table.from_arrays([paths, pa.array([1, 2, 70_000, 0, 2**40])], schema=pa.schema(kinds))
+    for options in ({}, {"use_dictionary": False, "compression": "NONE"}, {"compression": "zstd"}):
+        out = pa.BufferOutputStream()
+        pq.write_table(table, out, **options)
+        yield b"\5\0" + out.getvalue().to_pybytes()
+    out = pa.BufferOutputStream()
+    orc.write_table(table, out)
+    yield b"\5\2" + out.getvalue().to_pybytes()
+    yield b"\5\1" + _avro_deletes()
+
+
+def _avro_deletes() -> bytes:
+    schema = {
+        "type": "record",
+        "name": "deletes",
+        "fields": [
+            {"name": "file_path", "type": "string", "field-id": 2147483546},
+            {"name": "pos", "type": "long", "field-id": 2147483545},
+        ],
+    }
+    from dvcodec.core import avro
+
+    return avro.encode(schema, [{"file_path": "s3://b/a", "pos": i} for i in range(5)], codec="null")
+
+
+TARGETS = (
+    Target("iceberg-metadata", "a metadata file", _run_iceberg_metadata, _iceberg_metadata, max_len=9000),
+    Target(
+        "iceberg-manifest-list",
+        "a manifest list (Avro)",
+        _run_manifest_list,
+        _manifest_lists,
+        mend.avro,
+        mend.avro_records,
+        max_len=8192,
+    ),
+    Target(
+        "iceberg-manifest", "a manifest (Avro)", _run_manifest, _manifests, mend.avro, mend.avro_records, max_len=10_000
+    ),
+    Target(
+        "position-deletes",
+        "a file of position deletes: Parquet, Avro, ORC",
+        _run_position_deletes,
+        _position_deletes,
+        max_len=4096,
+        keeps_size=True,
+    ),
+    Target("delta-log", "a commit, and the state it makes", _run_delta_log, _delta_logs, max_len=8192),
+    Target(
+        "paimon-snapshot",
+        "a snapshot",
+        _run_paimon_snapshot,
+        lambda: files("paimon/**/snapshot/snapshot-*", "tables/paimon/**/snapshot/snapshot-*", count=10),
+    ),
+    Target("paimon-schema", "a schema and its types", _run_paimon_schema, _paimon_schemas, max_len=2048),
+    Target(
+        "paimon-manifest",
+        "a manifest or a list of them (Avro)",
+        _run_paimon_manifest,
+        _paimon_manifests,
+        mend.avro,
+        mend.avro_records,
+        max_len=8192,
+    ),
+    Target("paimon-row", "a serialized row", _run_binary_row, _binary_rows, max_len=128),
+    Target("scorch-root", "root.bolt of a scorch index", _run_root, _bolts, mend.bolt, max_len=8192, keeps_size=True),
+)

@@ -1,0 +1,105 @@
+"""Every fuzz target over its seeds, a few damaged ones, and what fuzzing found: without atheris."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from battery import outcome
+from dvcodec import DecodeError
+from fuzz import registry
+from fuzz.peers.comparison import Comparison, Kind
+from fuzz.seeds import HERE
+from fuzz.target import Target, mutated, overwrite
+
+REGRESSIONS = HERE / "regressions"
+TRIES = 3
+"""Damaged inputs of each seed."""
+MOST = 12
+"""Seeds of a target that are tried here: the smallest."""
+PEER_OF = {"pyroaring": "pyroaring", "pyiceberg": "pyiceberg.table.puffin", "pylance": "lance.fragment"}
+
+
+def load(name: str) -> Target:
+    """A target; without its peer the test is skipped."""
+    peer = name.split("-", maxsplit=1)[0]
+    if name in {one for names in registry.PEERS.values() for one in names}:
+        if peer == "pypaimon":
+            present = (HERE.parents[1] / "interop/pypaimon/.venv/bin/python").exists()
+        else:
+            present = importlib.util.find_spec(PEER_OF[peer]) is not None
+        if not present:
+            pytest.skip(f"{peer} is not here")
+    return registry.load(name)
+
+
+def damage(data: bytes, size: int) -> bytes:
+    """What stands in for the fuzzer's own mutations."""
+    return overwrite(data, random.Random(len(data)))[:size]
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_seeds_and_damaged_seeds(name: str) -> None:
+    target = load(name)
+    seeds = sorted({data for data in target.seeds() if len(data) <= target.max_len}, key=len)[:MOST]
+    assert seeds
+    sound = [data for data in seeds if not isinstance(outcome(target.run, data), DecodeError)]
+    assert sound, "not one seed is accepted"
+    for data in seeds:
+        for seed in range(TRIES):
+            outcome(target.run, mutated(target, data, target.max_len, seed, damage))
+    outcome(target.run, b"")
+
+
+def regressions() -> Iterator[tuple[str, Path]]:
+    for path in sorted(REGRESSIONS.glob("*/*")):
+        yield path.parent.name, path
+
+
+@pytest.mark.parametrize(("name", "path"), regressions(), ids=lambda value: Path(value).name)
+def test_what_fuzzing_found(name: str, path: Path) -> None:
+    outcome(load(name).run, path.read_bytes())
+
+
+def test_every_module_lists_its_targets() -> None:
+    for package, modules in (("targets", registry.DECODERS), ("peers", registry.PEERS)):
+        for module, names in modules.items():
+            found = importlib.import_module(f"fuzz.{package}.{module}").TARGETS
+            assert tuple(target.name for target in found) == names
+    assert len(registry.names()) == len(set(registry.names()))
+
+
+class TestComparison:
+    """An input that the peer accepts and that is refused here needs a kind."""
+
+    @staticmethod
+    def refuse(data: bytes) -> bytes:
+        raise DecodeError(data.decode())
+
+    def test_a_known_kind_is_counted(self) -> None:
+        found = Comparison("peer", (Kind("long", "because", r"^DecodeError: long"),))
+        for data in (b"longer", b"long"):
+            with pytest.raises(DecodeError):
+                found.compare(data, self.refuse, lambda data: data)
+        assert found.kinds == {"long": {"count": 2, "reason": "because", "bytes": 4, "example": b"long".hex()}}
+
+    def test_an_unknown_kind_is_a_finding(self) -> None:
+        found = Comparison("peer", (Kind("long", "because", r"^DecodeError: long"),))
+        with pytest.raises(AssertionError, match="no known kind: DecodeError: short"):
+            found.compare(b"short", self.refuse, lambda data: data)
+
+    def test_another_value_is_a_finding_unless_it_has_a_name(self) -> None:
+        found = Comparison("peer", (), {"twice": "because"})
+        with pytest.raises(AssertionError, match="something else: 2 in place of 1"):
+            found.compare(b"", lambda _: 1, lambda _: 2)
+        found.compare(b"", lambda _: 1, lambda _: 2, differing=lambda ours, theirs: "twice" if theirs == 2 * ours else None)
+        assert found.kinds["twice"]["count"] == 1
+
+    def test_what_only_dvcodec_accepts_is_counted_by_what_the_peer_says(self) -> None:
+        found = Comparison("peer", ())
+        found.compare(b"x", lambda _: 1, self.refuse)
+        assert list(found.kinds) == ["accepted by dvcodec only: DecodeError: x"]
