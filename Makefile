@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOWEST ?= .venv-spark-4.0
 
-.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark docs clean
+.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark fuzz-short docs site clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml
@@ -108,9 +108,21 @@ bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx; the audit 
 bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py
 
-docs: $(VENV)/.dev ## write the API page and draw the README's pictures anew
-	$(BIN)/python docs/make_api.py
+# atheris is for Linux only; `unit` runs the targets over their seeds without it.
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group fuzz
+	touch $@
+
+fuzz-short: $(VENV)/.fuzz interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/long.py is the long run
+	$(BIN)/python tests/fuzz/run.py --seconds 2 --jobs 2
+
+docs: $(VENV)/.dev ## write the page of commands and draw the pictures anew
+	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/pictures/frame.py
 	$(BIN)/python docs/pictures/make.py
+
+site: $(VENV)/.dev ## the documentation as a site, in build/site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(LOWEST) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \

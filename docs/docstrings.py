@@ -35,6 +35,10 @@ class Docstrings(griffe.Extension):
     """Rewrites docstrings before they are parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring of one object."""
+        """Rewrite the docstring of one object; the package itself comes last, below."""
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Rewrite the docstring of the package."""
+        self.on_object(obj=pkg)
