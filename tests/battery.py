@@ -188,7 +188,7 @@ def check_every_buffer(item: Format) -> None:
     ):
         assert item.value(buffer) == value, type(buffer)
     spread = np.repeat(np.frombuffer(data, np.uint8), 2)
-    for buffer in (spread[::2], memoryview(spread)[::2], np.frombuffer(data, np.uint8)[::-1]):
+    for buffer in (spread[::2], memoryview(spread.tobytes())[::2], np.frombuffer(data, np.uint8)[::-1]):
         with pytest.raises(UsageError, match="contiguous"):
             item.decode(buffer)
     with mmap.mmap(-1, len(data)) as mapped:
@@ -219,7 +219,8 @@ def check_threads(item: Format) -> None:
     """Several threads that read one value at once, from the first time on, get what one alone gets."""
     expected = item.value(item.data)
     for _ in range(_ROUNDS):
-        value, found = item.decode(item.data), []
+        value = item.decode(item.data)
+        found: list[Any] = []
         gate = threading.Barrier(_THREADS)
 
         def work(value: Any = value, gate: threading.Barrier = gate, found: list[Any] = found) -> None:

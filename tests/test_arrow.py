@@ -242,6 +242,46 @@ def test_no_rows_and_no_deletes(kind: str) -> None:
         assert list(live_rows(empty, ROWS, **where).columns) is not None
 
 
+def columns_of_many_kinds(rows: int) -> pa.Table:
+    """Columns that are taken by index and columns that are not, some with nulls, in chunks that do not line up."""
+    numbers = np.arange(rows)
+    table = pa.table(
+        {
+            "long": pa.chunked_array([numbers[:70], numbers[70:]]),
+            "short": pa.array(numbers % 100, pa.int8()),
+            "flag": pa.array(numbers % 3 == 0),
+            "real": pa.array(numbers * 0.5, mask=numbers % 5 == 0),
+            "day": pa.array(numbers, pa.int32()).cast(pa.date32()),
+            "text": pa.chunked_array(
+                [[str(i) if i % 7 else None for i in part] for part in (range(33), range(33, rows))]
+            ),
+            "list": pa.array([[i] * (i % 3) for i in range(rows)]),
+            "named": pa.array([str(i % 4) for i in range(rows)]).dictionary_encode(),
+        }
+    )
+    fields = [field.with_nullable(field.name != "long") for field in table.schema]
+    return table.cast(pa.schema(fields, metadata={"who": "test"}))
+
+
+@pytest.mark.parametrize("every", [2, 3, 5, 8, 9, 50], ids=lambda every: f"one row of {every}")
+@pytest.mark.parametrize("start", [0, 5, 64])
+@pytest.mark.parametrize("keep", [True, False])
+def test_short_and_long_stretches_of_columns_of_many_kinds(every: int, start: int, keep: bool) -> None:
+    table = columns_of_many_kinds(500)
+    rows = RowSet(range(start, start + 600, every))
+    wanted = [i for i in range(500) if (i % every != 0) == keep]
+    batches = table.to_batches()
+    frames = [(0, table), (3, table.slice(3)), (0, batches[0]), (len(batches[0]), batches[1])]
+    for first, frame in frames:
+        found = live_rows(frame, rows, start=start + first, keep=keep)
+        mine = [i - first for i in wanted if first <= i < first + len(frame)]
+        assert type(found) is type(frame)
+        assert found.schema.equals(frame.schema, check_metadata=True)
+        assert found.to_pylist() == frame.take(pa.array(mine, pa.int64())).to_pylist()
+        found.validate(full=True)
+    assert len(live_rows(table.select([]), rows, start=start, keep=keep)) == len(wanted)
+
+
 def test_schema_stays() -> None:
     schema = pa.schema([pa.field("a", pa.dictionary(pa.int8(), pa.string()), metadata={"k": "v"})], metadata={"x": "y"})
     table = pa.table({"a": pa.array(["u", "v", None]).dictionary_encode().cast(schema.field("a").type)}, schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
-
-from .lance.craft import Arr, Seg, message, sequence_bytes
 
 HERE = Path(__file__).parent / "vectors"
 ICEBERG, DELTA = HERE / "iceberg/java-1.12.0", HERE / "delta/spark-4.4.0"
@@ -63,6 +62,10 @@ def blobs(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> Any:
         return reader.footer, tuple(bytes(reader.read(blob)) for blob in reader.footer.blobs)
 
 
+def footer(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    return blobs(buf, limits=limits)[0]
+
+
 def segment_of(segment: Segment) -> Any:
     tables = [batch.to_pylist() for name in ("stored", "postings", "fields") for batch in segment.to_arrow(name)]
     return segment.version, segment.num_docs, tables
@@ -88,15 +91,8 @@ def addresses_of(value: lance.RowAddrMap) -> Any:
 # ------------------------------------------------------------------------------------------------------- the formats
 
 BORDER = RowSet([1, 5, (1 << 32) - 1, 1 << 32, (1 << 32) + 7])
-SEGMENTS = [
-    Seg("range", 3, 40),
-    Seg("holes", 50, 60, Arr(2, 50, (1, 4))),
-    Seg("bitmap", 100, 111, bits=(1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 1)),
-    Seg("sorted", array=Arr(4, 1 << 33, (0, 9, 70000))),
-    Seg("array", array=Arr(8, 0, (9, 7, 1 << 60))),
-]
-SPAN = message("U64Segment", range=message("Range", start=0, end=5))
-VERSIONS = message("VersionSequence", runs=[message("VersionRun", span=SPAN, version=n) for n in (3, 9)])
+SEQUENCES = {item["name"]: item for item in json.loads((LANCE / "manifest.json").read_text())["sequences"]}
+VERSIONS = lance.RowDatasetVersionSequence.from_versions(np.array([3] * 5 + [9] * 4, np.uint64)).encode()
 FST = build([b"abra", b"abracadabra", b"cadabra", b"dab"], np.array([1, 2, 300, 1 << 40], np.uint64))
 BITMAP = crafting.bitmap(crafting.array(0, [1, 5, 9]), crafting.runs(3, [(2, 10), (100, 1)]))
 
@@ -205,22 +201,18 @@ FORMATS = [
         limits={"max_vector_bytes": 9},
     ),
     Format("what is it", sniff, PUFFIN, framed=False),
-    Format(
-        "Lance row ids",
-        lance.decode_row_ids,
-        sequence_bytes(SEGMENTS),
-        lambda value: value.encode(),
-        numbers_of,
-        framed=False,
+    *(
+        Format(
+            f"Lance row ids, {name}",
+            lance.decode_row_ids,
+            bytes.fromhex(SEQUENCES[name]["hex"]),
+            lambda value: value.encode(),
+            numbers_of,
+            framed=False,
+        )
+        for name in ("range", "tie-holes", "tie-bitmap", "holes-32", "sorted-32", "array-64")
     ),
-    Format(
-        "Lance versions",
-        lance.decode_versions,
-        VERSIONS.SerializeToString(),
-        lambda value: value.encode(),
-        numbers_of,
-        framed=False,
-    ),
+    Format("Lance versions", lance.decode_versions, VERSIONS, lambda value: value.encode(), numbers_of, framed=False),
     Format(
         "Lance deletions, Arrow",
         lance.read_deletion_file,
@@ -317,3 +309,52 @@ def test_every_single_bit_flip_is_found_or_harmless(
 def test_without_a_checksum_a_flip_is_an_error_or_a_value(item: Format) -> None:
     found = flip_bits(item.value, item.data)
     assert sum(found) == 8 * len(item.data)
+
+
+# ------------------------------------------------------------------------------------------- the battery itself
+
+
+class Sloppy:
+    """A value that does everything wrong; `fault` says what its decoder does."""
+
+    def __init__(self, data: Any, fault: str) -> None:
+        self.data = data if fault == "independence" else bytes(data)
+        self.fault = fault
+        self.first = True
+
+    def read(self) -> Any:
+        if self.fault == "threads" and self.first:
+            self.first = False
+            return object()
+        return bytes(self.data)
+
+    def __reduce__(self) -> Any:
+        if self.fault == "pickling":
+            return Sloppy, (b"", "none")
+        return Sloppy, (self.data, self.fault)
+
+    def __repr__(self) -> str:
+        return object.__repr__(self) if self.fault == "repr and hash" else "Sloppy()"
+
+
+def sloppy(fault: str) -> Format:
+    def decode(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> Sloppy:
+        if fault == "buffers":
+            assert isinstance(buf, bytes | bytearray)
+        if fault in ("cut anywhere", "bytes more", "buffers", "independence", "pickling", "threads", "repr and hash"):
+            return Sloppy(buf, fault)
+        return Sloppy(b"", fault)
+
+    return Format("sloppy", decode, b"sound", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_battery_finds_what_it_looks_for(check: str) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception, BufferError)):
+        CHECKS[check](sloppy(check))
+
+
+def test_flips_that_nobody_finds_are_counted() -> None:
+    assert flip_bits(bytes, b"\0\0") == (0, 0, 16)
+    assert flip_bits(lambda data: data[:1], b"\0\0") == (0, 8, 8)
+    assert flip_bits(iceberg.decode, iceberg.encode(RowSet([1])))[1:] == (0, 0)

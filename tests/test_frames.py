@@ -10,10 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec import (
+    BadMagic,
+    ChecksumMismatch,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Truncated,
+    UsageError,
+    iceberg,
+    paimon,
+)
+from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.io import open_sink, open_source
-from dvcodec.io.frames import MAX_FILE_BYTES, VERSION, check_version, read_frames, write_frames
+from dvcodec.io.frames import MAX_FILE_BYTES, VERSION, check_version, load_frames, read_frames, write_frames
 
 
 def frame(size: int, filling: bytes = b"x") -> bytes:
@@ -205,3 +217,34 @@ def test_what_is_written_is_found(sizes: list[int], until: int) -> None:
     data, places = written(frames, until)
     assert found(data) == [(offset, frame(size)) for (_, _, offset, _), size in zip(places, sizes, strict=False)]
     assert len(places) + len(list(frames)) == len(sizes)
+
+
+# ---------------------------------------------------------------------- vectors in all frames
+
+
+@pytest.mark.parametrize("piece", [64, 1000, 1 << 20])
+def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged vector is told before a length field behind it, and after one before it."""
+    monkeypatch.setattr("dvcodec.io.frames._PIECE", piece)
+    rows = [RowSet(range(i, 40 * i, 1 + i)) for i in range(30)]
+    parts = [(paimon if i % 2 else iceberg).encode(one) for i, one in enumerate(rows)]
+    offsets = [1 + sum(map(len, parts[:i])) for i in range(30)]
+    sound = b"\1" + b"".join(parts)
+
+    def load(data: bytes) -> dict[int, RowSet]:
+        with open_source(data, name="frames") as source:
+            return load_frames(source, allowed=tuple(Magic))
+
+    assert load(sound) == dict(zip(offsets, rows, strict=True))
+    for vector in (3, 20):
+        for length in (5, 21, 29):
+            damaged = bytearray(sound)
+            damaged[offsets[vector] + 9] ^= 1
+            damaged[offsets[length]] = 0x7F
+            error = outcome(load, bytes(damaged))
+            assert isinstance(error, ChecksumMismatch if vector < length else Truncated)
+            at = offsets[vector] + len(parts[vector]) - 4 if vector < length else offsets[length]
+            assert error.offset == at
+    for size in range(1, len(sound)):
+        if size not in offsets:
+            assert isinstance(outcome(load, sound[:size]), Truncated)

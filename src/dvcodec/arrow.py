@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["live_rows", "row_mask"]
 
 Frame = TypeVar("Frame")
+_SHORT = 8
+"""Rows for each change from wanted to unwanted or back; with fewer, stretches are short."""
 
 
 def row_mask(
@@ -89,7 +91,33 @@ def live_rows(
         return frame[mask.to_numpy(zero_copy_only=False)]  # type: ignore[no-any-return]
     if kind == "polars":
         return frame.filter(sys.modules["polars"].from_arrow(mask))  # type: ignore[no-any-return]
-    return frame.filter(mask)  # type: ignore[no-any-return]
+    return _filtered(frame, mask)  # type: ignore[no-any-return]
+
+
+def _filtered(frame: Any, mask: pa.BooleanArray) -> Any:
+    """Filter a Table or RecordBatch.
+
+    Arrow's filter copies stretch by stretch of wanted rows. Where these are short, as when a tenth of the rows or more
+    is deleted here and there, values of a fixed width are taken one by one in half the time.
+    """
+    packed = np.frombuffer(mask.buffers()[1], np.uint8)
+    changes = int(np.bitwise_count((packed ^ packed >> 1) & 0x7F).sum())
+    if changes * _SHORT < len(mask) or not frame.num_columns:
+        return frame.filter(mask)
+    pa = _pyarrow()
+    wanted = np.unpackbits(packed, bitorder="little")[mask.offset : mask.offset + len(mask)].view(np.bool_)
+    is_batch = isinstance(frame, pa.RecordBatch)
+    parts, at = [], 0
+    for batch in [frame] if is_batch else frame.to_batches():
+        stop = at + batch.num_rows
+        index, part = pa.array(np.flatnonzero(wanted[at:stop])), mask[at:stop]
+        columns = (
+            column.take(index) if pa.types.is_primitive(column.type) else column.filter(part)
+            for column in batch.columns
+        )
+        parts.append(pa.RecordBatch.from_arrays(list(columns), schema=frame.schema))
+        at = stop
+    return parts[0] if is_batch else pa.Table.from_batches(parts, schema=frame.schema)
 
 
 def _column(frame: Any, kind: str, name: str) -> Any:

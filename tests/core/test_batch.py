@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,19 @@ def test_expand_and_survey_say_what_is_in_them(sets: list[RowSet], gap: bytes) -
     assert found.min.tolist() == [-1 if rows.min is None else rows.min for rows in sets]
     assert found.max.tolist() == [-1 if rows.max is None else rows.max for rows in sets]
     assert found.mix.tolist() == [list(rows.containers) for rows in sets]
+
+
+@given(row_sets, st.sampled_from([b"", b"x", b"xy"]), st.booleans())
+def test_load_gives_the_row_sets(sets: list[RowSet], gap: bytes, is_mutable: bool) -> None:
+    data, starts, sizes = joined([encode_as(i, rows) for i, rows in enumerate(sets)], gap)
+    buffer = bytearray(data) if is_mutable else data
+    promised = np.array([len(rows) if i % 2 else -1 for i, rows in enumerate(sets)], np.int64)
+    found = batch.load(buffer, starts, sizes, cardinalities=promised)
+    if is_mutable:
+        buffer[:] = bytes(len(data))  # type: ignore[index]
+    assert found == sets
+    assert [ice.encode(rows) for rows in found] == [ice.encode(rows) for rows in sets]
+    assert [pickle.loads(pickle.dumps(rows)) for rows in found] == sets
 
 
 def encode_as(i: int, rows: RowSet) -> bytes:
@@ -141,6 +156,26 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
     assert agreed >= 2 * len(SOUND)
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 1024])
+def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_AT_ONCE", at_once)
+    chance = random.Random(6)
+    for _ in range(60):
+        frames = [ice.encode(chance.choice(SOUND)) for _ in range(8)]
+        for i in chance.sample(range(8), 2):
+            damaged = bytearray(frames[i])
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            frames[i] = with_crc(bytes(damaged)) if chance.random() < 0.5 else bytes(damaged)
+        data, starts, sizes = joined(frames, b"?")
+        wrong = batch.survey(data, starts, sizes, source="x", base=70).errors
+        if wrong:
+            with pytest.raises(DecodeError) as caught:
+                batch.load(data, starts, sizes, source="x", base=70)
+            assert (type(caught.value), str(caught.value)) == (type(wrong[min(wrong)]), str(wrong[min(wrong)]))
+        else:
+            assert batch.load(data, starts, sizes) == [one_by_one(data) for data in frames]
+
+
 def test_errors_say_where() -> None:
     good, bad = ice.encode(RowSet([1, 2])), bytearray(ice.encode(RowSet([3, 4])))
     bad[30] ^= 1
@@ -159,12 +194,16 @@ def test_what_metadata_says_is_compared() -> None:
     found = batch.survey(data, starts, sizes, cardinalities=np.array([2, 2, -1]))
     assert list(found.errors) == [1]
     assert isinstance(found.errors[1], CardinalityMismatch)
+    with pytest.raises(CardinalityMismatch):
+        batch.load(data, starts, sizes, cardinalities=np.array([2, 2, -1]))
 
 
 def test_layouts_that_are_not_allowed() -> None:
     data, starts, sizes = joined([paimon.encode(RowSet([1])), ice.encode(RowSet([1]))])
     found = batch.survey(data, starts, sizes, allowed=(Magic.PORTABLE64,))
     assert list(found.errors) == [0]
+    with pytest.raises(DecodeError, match="magic"):
+        batch.load(data, starts, sizes, allowed=(Magic.PORTABLE64,))
 
 
 def test_limits_hold() -> None:
@@ -174,6 +213,9 @@ def test_limits_hold() -> None:
     assert list(batch.survey(data, starts, sizes, limits=Limits(max_vector_bytes=30)).errors) == [0, 1]
     with pytest.raises(LimitExceeded):
         batch.expand(data, starts, sizes, limits=Limits(max_cardinality=99))
+    for limits in (Limits(max_cardinality=99), Limits(max_vector_bytes=30)):
+        with pytest.raises(LimitExceeded):
+            batch.load(data, starts, sizes, limits=limits)
 
 
 def test_many_rows_are_refused_before_they_are_expanded() -> None:

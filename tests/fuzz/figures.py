@@ -12,8 +12,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fuzz import registry  # noqa: E402
-from fuzz.target import Target  # noqa: E402
+from fuzz import registry
+from fuzz.target import Target
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "figures.json"
@@ -50,7 +50,17 @@ def of_targets(figures: dict[str, Any]) -> str:
                 str(len(found["findings"])),
             ]
         )
-    head = ["target", "what it drives", "executions", "a second", "accepted", "coverage", "features", "corpus", "findings"]
+    head = [
+        "target",
+        "what it drives",
+        "executions",
+        "a second",
+        "accepted",
+        "coverage",
+        "features",
+        "corpus",
+        "findings",
+    ]
     return table(head, rows)
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fuzz import registry  # noqa: E402
-from fuzz.run import fuzz, record  # noqa: E402
+from fuzz import registry
+from fuzz.run import fuzz, record
 
+ORDER = ("frames", "bitmaps", "deltas", "containers", "lance", "datasets", "zap", "tables")
+"""Modules of targets, the most important first."""
 RUNS = 1_000_000
 SECONDS = 3600
 
@@ -25,19 +26,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="keeps figures.json, corpora, findings and logs")
     parser.add_argument("--runs", type=int, default=RUNS, help="executions of each target, at most")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="seconds of each target, at most")
-    parser.add_argument("--wait-for", type=Path, help="begin no target while this file is not there")
+    parser.add_argument("--count", type=int, default=1 << 30, help="targets of this call, at most")
     given = parser.parse_args()
     figures = given.folder / "figures.json"
-    for name in registry.names():
-        if figures.exists() and name in json.loads(figures.read_text()):
-            continue
-        while given.wait_for is not None and not given.wait_for.exists():
-            time.sleep(10)
+    modules = registry.DECODERS | registry.PEERS
+    known = json.loads(figures.read_text()) if figures.exists() else {}
+    left = [name for module in ORDER for name in modules[module] if name not in known]
+    for name in left[: given.count]:
         found = fuzz(name, given.folder / name, runs=given.runs, seconds=given.seconds)
-        record(figures, found)
         print(found.line(), flush=True)
         for place, times in found.findings.items():
             print(f"  FINDING, {times} times: {place}", flush=True)
+        if not found.executions:
+            sys.exit(f"{name} did not begin: see {given.folder / name / 'log'}")
+        record(figures, found)
 
 
 if __name__ == "__main__":

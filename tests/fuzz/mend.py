@@ -54,7 +54,7 @@ def puffin(data: bytes) -> bytes:
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         for blob in json.loads(payload)["blobs"]:
             a, size = blob["offset"], blob["length"]
-            if 4 <= a and FRAME <= size and a + size <= start:
+            if a >= 4 and size >= FRAME and a + size <= start:
                 out[a : a + size] = frame(bytes(out[a : a + size]))
     return bytes(out)
 
@@ -223,9 +223,7 @@ def message(data: bytes, rng: random.Random, mutate: Mutate, depth: int = 0) -> 
         else:
             content = (mutate(content, len(content)) + bytes(8))[: len(content)]
         fields[at] = (key, wire, content)
-    return b"".join(
-        key + (_uvarint(len(content)) + content if wire == 2 else content) for key, wire, content in fields
-    )
+    return b"".join(key + (_uvarint(len(content)) + content if wire == 2 else content) for key, wire, content in fields)
 
 
 def lance_manifest(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:

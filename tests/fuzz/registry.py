@@ -31,7 +31,8 @@ DECODERS = {
 """Module -> its targets."""
 PEERS = {
     "bitmaps": ("pyroaring-32", "pyroaring-64", "pyiceberg-puffin", "pypaimon-32"),
-    "lance": ("pylance-row-ids", "pylance-deletions"),
+    "deltas": ("deltalake-frame",),
+    "datasets": ("pylance-row-ids", "pylance-deletions"),
 }
 """Module -> its differential targets; each wants its peer installed."""
 
@@ -45,7 +46,7 @@ def load(name: str) -> Target:
     for package, modules in (("targets", DECODERS), ("peers", PEERS)):
         for module, known in modules.items():
             if name in known:
-                found = import_module(f"fuzz.{package}.{module}").TARGETS
+                found: tuple[Target, ...] = import_module(f"fuzz.{package}.{module}").TARGETS
                 return next(target for target in found if target.name == name)
     raise KeyError(name)
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ from fuzz import registry  # noqa: E402
 TIMEOUT_S = 20
 """One input that takes longer is a hang."""
 RSS_MB = 1500
+ROUND_RUNS, ROUND_S = 100_000, 900
+"""Executions and seconds of one process."""
 MEMORY = "/dev/shm"
 _PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
@@ -47,6 +52,7 @@ class Figures:
         findings: what must not be, by place.
         kinds: differences to a peer, by kind: count and example.
         finished: when, UTC.
+        ended: whether a process ended before its time.
     """
 
     target: str
@@ -60,6 +66,7 @@ class Figures:
     findings: dict[str, int]
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     finished: str = ""
+    ended: bool = False
 
     def line(self) -> str:
         """One line for people."""
@@ -72,18 +79,38 @@ class Figures:
 
 
 def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Figures:
-    """Run one target in a process of its own, in a folder that keeps its corpus and what it found."""
+    """Run one target in a folder that keeps its corpus and what it found, round by round.
+
+    A round is a process: what the instrumentation counts is never freed, and memory is bounded.
+    """
     work.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    done: Figures | None = None
+    while True:
+        left_runs = ROUND_RUNS if runs is None else min(runs - (done.executions if done else 0), ROUND_RUNS)
+        left_s = ROUND_S if seconds is None else min(math.ceil(seconds - (time.monotonic() - start)), ROUND_S)
+        if done is not None and (left_runs <= 0 or left_s <= 0):
+            return done
+        one = _round(name, work, left_runs, max(left_s, 1))
+        done = one if done is None else _together(done, one)
+        if one.ended or not one.executions:
+            return done
+
+
+def _round(name: str, work: Path, runs: int, seconds: int) -> Figures:
     arguments = [
         f"-timeout={TIMEOUT_S}",
         f"-rss_limit_mb={RSS_MB}",
         f"-artifact_prefix={work}/crashes-",
         "-print_final_stats=1",
-        *([] if runs is None else [f"-runs={runs}"]),
-        *([] if seconds is None else [f"-max_total_time={seconds}"]),
+        f"-runs={runs}",
+        f"-max_total_time={seconds}",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
     command = [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop", name, str(work), *arguments]
+    journal = work / "journal.json"
+    journal.unlink(missing_ok=True)
     start = time.monotonic()
     # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.
     with (
@@ -96,13 +123,12 @@ def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Fig
     text = (work / "log").read_bytes()
     progress = _PROGRESS.findall(text)
     coverage, features, corpus = map(int, progress[-1]) if progress else (0, 0, 0)
-    journal = work / "journal.json"
-    noted = json.loads(journal.read_text()) if journal.exists() else {"executions": 0, "accepted": 0}
+    noted: dict[str, Any] = json.loads(journal.read_text()) if journal.exists() else {"executions": 0, "accepted": 0}
     executed = re.search(rb"number_of_executed_units: (\d+)", text)
     findings = dict(noted.get("findings", {}))
     if done.returncode:
-        last = [line for line in text.decode(errors="replace").splitlines() if line.strip()][-12:]
-        findings[f"the process ended with {done.returncode}: " + " | ".join(last)] = 1
+        kept = shutil.copy(work / "log", work / f"crashes-{time.strftime('%H%M%S')}.log")
+        findings[f"the process ended with {done.returncode}: see {Path(kept).name}"] = 1
     return Figures(
         name,
         int(executed[1]) if executed else noted["executions"],
@@ -115,6 +141,32 @@ def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Fig
         findings,
         noted.get("kinds", {}),
         time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        done.returncode != 0,
+    )
+
+
+def _together(first: Figures, second: Figures) -> Figures:
+    """Two rounds as one. Features differ a little from round to round, as the same inputs are met in another order."""
+    executions = first.executions + second.executions
+    accepted = first.accepted * first.executions + second.accepted * second.executions
+    findings = {
+        place: first.findings.get(place, 0) + second.findings.get(place, 0)
+        for place in first.findings | second.findings
+    }
+    kinds = dict(first.kinds)
+    for kind, entry in second.kinds.items():
+        known = kinds.get(kind, entry | {"count": 0})
+        kinds[kind] = min(known, entry, key=lambda one: int(one["bytes"])) | {"count": known["count"] + entry["count"]}
+    return replace(
+        second,
+        executions=executions,
+        seconds=round(first.seconds + second.seconds, 1),
+        coverage=max(first.coverage, second.coverage),
+        features=max(first.features, second.features),
+        accepted=round(accepted / max(executions, 1), 4),
+        slowest_ms=max(first.slowest_ms, second.slowest_ms),
+        findings=findings,
+        kinds=kinds,
     )
 
 
@@ -142,6 +194,8 @@ def main(arguments: list[str] | None = None) -> int:
     strange = sorted(set(given.targets) - set(registry.names()))
     if strange:
         parser.error(f"no target {', '.join(strange)}: see --list")
+    if find_spec("atheris") is None:
+        parser.error("atheris is not installed (Linux, Python 3.11 to 3.13): pip install --group fuzz")
     if given.runs is None and given.seconds is None:
         given.seconds = 60
     work = given.work or Path(tempfile.mkdtemp(prefix="fuzz-"))

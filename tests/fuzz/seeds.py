@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from dvcodec import RowSet
@@ -19,7 +19,7 @@ def roots() -> list[Path]:
     return [VECTORS, *([Path(named)] if named and Path(named).is_dir() else [])]
 
 
-@lru_cache(maxsize=None)
+@cache
 def files(*patterns: str, most: int = 4096, count: int = 40) -> tuple[bytes, ...]:
     """Contents of files of at most `most` bytes, each once; of many, some of every size."""
     found: dict[bytes, None] = {}

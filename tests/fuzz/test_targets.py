@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import random
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,25 +15,34 @@ from fuzz import registry
 from fuzz.peers.comparison import Comparison, Kind
 from fuzz.seeds import HERE
 from fuzz.target import Target, mutated, overwrite
+from interop.driver import need
 
 REGRESSIONS = HERE / "regressions"
 TRIES = 3
 """Damaged inputs of each seed."""
 MOST = 12
 """Seeds of a target that are tried here: the smallest."""
-PEER_OF = {"pyroaring": "pyroaring", "pyiceberg": "pyiceberg.table.puffin", "pylance": "lance.fragment"}
+PEER_OF = {
+    "pyroaring": "pyroaring",
+    "pyiceberg": "pyiceberg.table.puffin",
+    "pylance": "lance.fragment",
+    "deltalake": "deltalake",
+}
+
+
+def parameters() -> list[Any]:
+    """All targets; those beside a peer are live runs of another implementation."""
+    peers = {one for names in registry.PEERS.values() for one in names}
+    return [pytest.param(name, marks=pytest.mark.interop if name in peers else ()) for name in registry.names()]
 
 
 def load(name: str) -> Target:
-    """A target; without its peer the test is skipped."""
+    """A target; its peer has to be here."""
     peer = name.split("-", maxsplit=1)[0]
-    if name in {one for names in registry.PEERS.values() for one in names}:
-        if peer == "pypaimon":
-            present = (HERE.parents[1] / "interop/pypaimon/.venv/bin/python").exists()
-        else:
-            present = importlib.util.find_spec(PEER_OF[peer]) is not None
-        if not present:
-            pytest.skip(f"{peer} is not here")
+    if peer == "pypaimon":
+        need((HERE.parents[1] / "interop/pypaimon/.venv/bin/python").exists(), peer)
+    elif peer in PEER_OF:
+        need(importlib.util.find_spec(PEER_OF[peer]) is not None, peer)
     return registry.load(name)
 
 
@@ -42,7 +51,7 @@ def damage(data: bytes, size: int) -> bytes:
     return overwrite(data, random.Random(len(data)))[:size]
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", parameters())
 def test_seeds_and_damaged_seeds(name: str) -> None:
     target = load(name)
     seeds = sorted({data for data in target.seeds() if len(data) <= target.max_len}, key=len)[:MOST]
@@ -55,9 +64,8 @@ def test_seeds_and_damaged_seeds(name: str) -> None:
     outcome(target.run, b"")
 
 
-def regressions() -> Iterator[tuple[str, Path]]:
-    for path in sorted(REGRESSIONS.glob("*/*")):
-        yield path.parent.name, path
+def regressions() -> list[tuple[str, Path]]:
+    return [(path.parent.name, path) for path in sorted(REGRESSIONS.glob("*/*"))]
 
 
 @pytest.mark.parametrize(("name", "path"), regressions(), ids=lambda value: Path(value).name)
@@ -96,7 +104,9 @@ class TestComparison:
         found = Comparison("peer", (), {"twice": "because"})
         with pytest.raises(AssertionError, match="something else: 2 in place of 1"):
             found.compare(b"", lambda _: 1, lambda _: 2)
-        found.compare(b"", lambda _: 1, lambda _: 2, differing=lambda ours, theirs: "twice" if theirs == 2 * ours else None)
+        found.compare(
+            b"", lambda _: 1, lambda _: 2, differing=lambda ours, theirs: "twice" if theirs == 2 * ours else None
+        )
         assert found.kinds["twice"]["count"] == 1
 
     def test_what_only_dvcodec_accepts_is_counted_by_what_the_peer_says(self) -> None:

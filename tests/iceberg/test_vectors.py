@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import struct
 import zlib
 from collections.abc import Callable, Iterable
@@ -601,3 +602,64 @@ def test_file_written_blob_by_blob_is_the_same() -> None:
                 properties={"referenced-data-file": path, "cardinality": str(len(found))},
             )
     assert parts.getvalue() == whole.getvalue()
+
+
+# ---------------------------------------------------------------------- many vectors, described alike
+
+
+def many(count: int) -> bytes:
+    """A Puffin file of so many vectors, some of them of several bitmaps."""
+    sets = {f"s3://b/t/{i:04d}.parquet": RowSet(range(i, 3 * i, 1 + i % 3)) for i in range(count)}
+    sets["s3://b/t/wide.parquet"] = RowSet([1, 1 << 33])
+    out = io.BytesIO()
+    iceberg.write_deletion_vectors(out, sets, order="given")
+    return out.getvalue()
+
+
+def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any state of damage, of vectors and of footer: the same value or the same error."""
+    sound = many(150)
+    footer = sound.index(b'{"blobs"')
+    chance = random.Random(4)
+    options: list[dict[str, Any]] = [
+        {},
+        {"verify_checksum": False},
+        {"duplicates": "last"},
+        {"limits": Limits(max_cardinality=40)},
+    ]
+    refused = 0
+
+    def read(data: bytes, options: dict[str, Any]) -> object:
+        found = outcome(lambda data: iceberg.read_deletion_vectors(data, **options), data)
+        return (type(found), str(found)) if isinstance(found, DecodeError) else found
+
+    for turn in range(150):
+        data = bytearray(sound)
+        for _ in range(turn % 3):
+            at = chance.randrange(footer) if chance.random() < 0.5 else chance.randrange(footer, len(data))
+            data[at] = chance.choice(b"0189") if chr(data[at]).isdigit() and at > footer else data[at] ^ 1
+        chosen = options[turn // 3 % 4]
+        found = read(bytes(data), chosen)
+        with monkeypatch.context() as patch:
+            patch.setattr("dvcodec.iceberg.vectors._read_alike", lambda *_: None)
+            assert found == read(bytes(data), chosen)
+        refused += isinstance(found, tuple)
+    assert 30 < refused < 150
+
+
+def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = many(150)
+    reads = []
+
+    class Counted:
+        name, size = "counted", len(data)
+
+        def read(self, offset: int, size: int) -> memoryview:
+            reads.append((offset, size))
+            return memoryview(data)[offset : offset + size]
+
+    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
+    assert len(reads) == 4
+    monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", 1000)
+    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
+    assert max(size for _, size in reads[7:]) <= 1000

@@ -289,6 +289,17 @@ def test_repeated_ids_are_refused_by_the_writer(ids: Any) -> None:
         RowIdSequence.from_values(ids)
 
 
+@given(st.lists(st.sampled_from([k << shift for shift in (0, 7, 40) for k in range(9)]), max_size=12))
+def test_ids_are_taken_as_long_as_they_are_distinct(ids: list[int]) -> None:
+    """Also those with the same low bits, by which repeated ones are looked for."""
+    if len(set(ids)) == len(ids):
+        assert RowIdSequence.from_values(ids).to_numpy().tolist() == ids
+    else:
+        lowest = min(one for one in ids if ids.count(one) > 1)
+        with pytest.raises(UsageError, match=f"row id {lowest} is repeated"):
+            RowIdSequence.from_values(ids)
+
+
 @pytest.mark.parametrize("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
 def test_what_is_no_id(ids: Any) -> None:
     with pytest.raises(UsageError):
@@ -721,7 +732,7 @@ def test_damage_is_judged_as_by_protobuf_and_the_rules(specs: list[Seg], data: s
                 st.one_of(st.sampled_from([0, 1, 2, 8, 10, 16, 18, 24, 26, 34, 42, 58]), st.integers(0, 127))
             )
     found = outcome(decode_row_ids, bytes(damaged))
-    if isinstance(found, Unsupported):
+    if isinstance(found, Unsupported) or "a varint below 2**64" in str(found):  # upb cuts it off
         return
     if (
         isinstance(found, RowIdSequence)

@@ -86,11 +86,11 @@ def test_varints(value: int) -> None:
 
 def test_zero_and_empty_are_left_out_and_messages_are_not() -> None:
     assert wire.scalar(1, 0) == b""
-    assert wire.blob(3, b"") == b""
+    assert wire.blob(3, b"") == []
     assert wire.message(3) == wire.message(3, b"") == b"\x1a\x00"
     assert wire.message(2, b"ab", b"", b"c") == b"\x12\x03abc"
-    assert wire.blob(16, b"x") == b"\x82\x01\x01x"
-    assert wire.blob(1, memoryview(b"xy")) == b"\x0a\x02xy"
+    assert wire.blob(16, b"x") == [b"\x82\x01\x01", b"x"]
+    assert b"".join(wire.nested(2, [b"ab", *wire.blob(1, b"xy")])) == wire.message(2, b"ab", b"\x0a\x02xy")
 
 
 def test_windows_know_where_they_are() -> None:

@@ -126,8 +126,8 @@ def paimon_index_file(folder: Path, location: str) -> None:
 
 def lance_base_path(folder: Path, location: str) -> None:
     """A manifest's base path names it, for a data file."""
-    file = wire.message(2, wire.blob(1, b"a.lance"), wire.scalar(7, 1))
-    base = wire.message(18, wire.scalar(1, 1), wire.blob(4, location.encode()))
+    file = wire.message(2, wire.message(1, b"a.lance"), wire.scalar(7, 1))
+    base = wire.message(18, wire.scalar(1, 1), wire.message(4, location.encode()))
     lance_manifest(folder, wire.message(2, file, wire.scalar(4, 4)) + base)
 
 

@@ -135,7 +135,7 @@ def test_no_path_climbs_out_of_the_table(tmp_path: Path, place: str, location: s
 
 
 def test_a_transaction_file_climbs_nowhere(tmp_path: Path) -> None:
-    lance_manifest(tmp_path / "t", wire.blob(12, b"../../secret"))
+    lance_manifest(tmp_path / "t", wire.message(12, b"../../secret"))
     table = open_table(tmp_path / "t")
     for ask in (table.snapshots, table.referenced):
         with pytest.raises(NotCanonical, match=r"no step \.\."):

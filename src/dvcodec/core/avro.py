@@ -32,7 +32,7 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
 
@@ -59,6 +59,9 @@ class AvroFile:
 
     def records(self) -> Iterator[Any]:
         """Decode the records, block after block.
+
+        Not checked: the schema, which has to be a known one (see `avro_schema`). A made-up one may have records that
+        take no bytes, or contain themselves.
 
         Raises:
             DecodeError: a block is damaged, or its records are not what the schema says.
@@ -225,7 +228,8 @@ def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     most = limits.max_manifest_bytes
     try:
-        content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
+        with enough_memory("the content of a deflate block", cursor.source):
+            content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
     except zlib.error as err:
         raise cursor.error(NotCanonical, "deflate block", expected="a sound block", actual=str(err)) from None
     if len(content) > most:
@@ -248,7 +252,8 @@ def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
     most = len(body) * 64  # a copy of 64 bytes takes at least 2
     if size > most:
         raise cursor.error(NotCanonical, "snappy content size", at=0, expected=f"at most {most}", actual=size)
-    out = memoryview(bytearray(size))
+    with enough_memory("the content of a snappy block", cursor.source):
+        out = memoryview(bytearray(size))
     try:
         found = cramjam.snappy.decompress_raw_into(body, out)
     except cramjam.DecompressionError as err:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import itertools
 import struct
 from array import array
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
 from dvcodec.core.errors import UsageError
 
 __all__ = [
     "COOKIE_NO_RUNS",
     "COOKIE_RUNS",
     "OFFSETS_FROM",
+    "Canonical",
     "as_positions",
+    "canonical",
     "from_ranges",
     "from_sorted",
     "merge_touching",
-    "split",
 ]
 
 COOKIE_NO_RUNS = 12346
@@ -32,10 +34,8 @@ OFFSETS_FROM = 4
 MAX_RANGE_CONTAINERS = 1 << 24
 """Blocks of 65,536 rows that `from_ranges` is willing to touch: 2**40 rows."""
 _KEY_ROWS = 1 << 32
-_PIECE = 1 << 16
-"""Values that are looked at together: few enough for a processor's cache, and as many as a container can have."""
-_FEW_RUNS = 16
-"""Values a run holds on average where runs are made."""
+_PIECE = 1 << 18
+"""Values that are looked at together: few enough for a processor's cache, and no fewer than a container can have."""
 _CLOSE = 16
 """Rows to a value up to which a mask of the rows is smaller than twice the values."""
 
@@ -73,18 +73,38 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
     return np.asarray(positions.astype(np.uint64, copy=False))
 
 
-def split(values: NDArray[np.uint64]) -> dict[int, BitMap]:
-    """Build one bitmap per high half, of values in any order; runs of values become runs."""
-    if not len(values):
-        return {}
+@dataclass(frozen=True, slots=True, eq=False)
+class Canonical:
+    """Bitmaps as they are written, not yet built: many a set of positions is encoded and never looked at.
+
+    Attributes:
+        parts: high half of the positions -> what `roaring.serialize` gives for the bitmap; keys ascend.
+        cardinality: number of positions.
+        low: lowest position.
+        high: highest position.
+    """
+
+    parts: dict[int, bytes]
+    cardinality: int
+    low: int
+    high: int
+
+    def load(self) -> dict[int, BitMap]:
+        """Build the bitmaps."""
+        return {key: BitMap.deserialize(data) for key, data in self.parts.items()}
+
+
+def canonical(values: NDArray[np.uint64]) -> Canonical:
+    """Serialize one bitmap per high half; at least one value, in any order."""
     if not _ascends(values):
         values = _sorted(values)
-    first, last = int(values[0] >> 32), int(values[-1] >> 32)
+    low, high = int(values[0]), int(values[-1])
     cuts = [0, len(values)]
-    if first != last:
+    if low >> 32 != high >> 32:
         keys = values >> np.uint64(32)
         cuts[1:1] = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
-    return {int(values[a] >> 32): from_sorted(values[a:b], runs=True) for a, b in itertools.pairwise(cuts)}
+    parts = {int(values[a]) >> 32: _serialize_sorted(values[a:b], runs=True) for a, b in itertools.pairwise(cuts)}
+    return Canonical(parts, len(values), low, high)
 
 
 def _ascends(values: NDArray[np.unsignedinteger[Any]]) -> bool:
@@ -129,7 +149,8 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     keys = container >> 16
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
     for a, b in itertools.pairwise(cuts):
-        bitmaps[int(keys[a])] = _load([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
+        data = _serialize([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
+        bitmaps[int(keys[a])] = BitMap.deserialize(data)
     return bitmaps
 
 
@@ -142,12 +163,16 @@ def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([ranges[begins, 0], reach[np.append(begins[1:], len(ranges)) - 1]], axis=1)
 
 
-def from_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool = False) -> BitMap:
-    """Build a bitmap from strictly ascending values with one high half; the low 32 bits count.
+def from_sorted(values: NDArray[np.uint32]) -> BitMap:
+    """Build a bitmap of array and bitset containers from strictly ascending values."""
+    values = np.asarray(values, np.uint32)
+    return BitMap.deserialize(_serialize_sorted(values, runs=False)) if len(values) else BitMap()
 
-    Args:
-        values: uint32 or uint64.
-        runs: True makes run containers where values mostly follow one another; False makes arrays and bitsets only.
+
+def _serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> bytes:
+    """Serialize strictly ascending values with one high half, of which the low 32 bits count.
+
+    This takes half the time of adding the values to a bitmap and serializing that.
     """
     pieces = []
     at = 0
@@ -155,27 +180,9 @@ def from_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool = False)
         stop = len(values)
         if stop - at > _PIECE:  # a piece ends where a container ends: none has more values than a piece
             stop = at + int(np.searchsorted(values[at : at + _PIECE], values[at + _PIECE] >> 16 << 16))
-        low = values[at:stop].astype(np.uint32, copy=False)
-        begins = _run_begins(low) if runs else None
-        if begins is None:
-            pieces.append(_containers(low))
-        else:
-            starts, stops = low[begins], low[np.append(begins[1:], len(low)) - 1]
-            pieces.append(_run_containers(starts >> 16, (starts & 0xFFFF).astype(np.int64), (stops & 0xFFFF) + 1))
+        pieces.append(_containers(values[at:stop], runs=runs))
         at = stop
-    return _load(pieces)
-
-
-def _run_begins(low: NDArray[np.uint32]) -> NDArray[np.int64] | None:
-    """Return where runs of strictly ascending values begin, or None if they are so many that runs do not pay.
-
-    A run also ends where its container does.
-    """
-    follows = low[1:] - low[:-1] == 1
-    if np.count_nonzero(follows) < len(low) - len(low) // _FEW_RUNS:
-        return None
-    follows &= (low[1:] & 0xFFFF) > 0
-    return np.flatnonzero(np.append(True, ~follows))
+    return _serialize(pieces)
 
 
 class _Containers(NamedTuple):
@@ -185,33 +192,70 @@ class _Containers(NamedTuple):
         keys: high half of the values.
         cards: number of values.
         sizes: bytes of the payload.
-        runs: whether they hold runs, all of them or none.
+        is_run: whether it holds runs.
         payload: one behind the other, in parts.
     """
 
     keys: NDArray[Any]
     cards: NDArray[np.int64]
     sizes: NDArray[np.int64]
-    runs: bool
+    is_run: NDArray[np.bool_]
     payload: list[NDArray[Any]]
 
 
-def _containers(low: NDArray[np.uint32]) -> _Containers:
-    """Make array and bitset containers of strictly ascending values."""
-    high = low >> 16
-    bounds = np.concatenate([[0], np.flatnonzero(high[1:] != high[:-1]) + 1, [len(low)]])
+def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> _Containers:
+    """Make containers of strictly ascending values, run containers where they are the smallest and `runs` is True."""
+    blocks, bounds = _blocks(values)
+    low = values.astype("<u2")
     cards = np.diff(bounds)
-    dense = cards > ARRAY_MAX
-    halves = low.astype("<u2")
-    payload, done = [], 0
-    for i in np.flatnonzero(dense).tolist():
-        start, stop = int(bounds[i]), int(bounds[i + 1])
-        bits = np.zeros(1 << 16, np.bool_)
-        bits[halves[start:stop].astype(np.intp)] = True
-        payload += [halves[done:start], np.packbits(bits, bitorder="little")]
-        done = stop
-    payload.append(halves[done:])
-    return _Containers(high[bounds[:-1]], cards, np.where(dense, BITSET_BYTES, 2 * cards), False, payload)
+    sizes = np.where(cards > ARRAY_MAX, BITSET_BYTES, 2 * cards)
+    is_run = np.zeros(len(blocks), np.bool_)
+    words, ends = np.zeros(0, "<u2"), np.zeros(len(blocks) + 1, np.int64)
+    if runs:
+        follows = np.empty(len(low), np.bool_)
+        np.equal(low[1:] - low[:-1], 1, out=follows[1:])
+        follows[bounds[:-1]] = False
+        counts = cards - np.add.reduceat(follows, bounds[:-1], dtype=np.uint32)
+        is_run = 2 + 4 * counts < sizes
+        if is_run.any():
+            begins = np.append(np.flatnonzero(~follows), len(low))
+            chosen = np.flatnonzero(np.repeat(is_run, counts))
+            starts, stops = begins[chosen], begins[chosen + 1]
+            words = _run_words(low[starts], stops - starts, counts[is_run])
+            sizes = np.where(is_run, 2 + 4 * counts, sizes)
+            np.cumsum(np.where(is_run, sizes >> 1, 0), out=ends[1:])
+    kinds = np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX)
+    payload: list[NDArray[Any]] = []
+    cuts = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
+    for a, b in itertools.pairwise(cuts):
+        if kinds[a] == ContainerKind.ARRAY:
+            payload.append(low[bounds[a] : bounds[b]])
+        elif kinds[a] == ContainerKind.RUN:
+            payload.append(words[ends[a] : ends[b]])
+        else:
+            payload += [_bitset(low[bounds[i] : bounds[i + 1]]) for i in range(a, b)]
+    return _Containers(blocks & 0xFFFF, cards, sizes, is_run, payload)
+
+
+def _blocks(values: NDArray[np.unsignedinteger[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the blocks of 65,536 that ascending values are in, and where each begins: [n], int64[n + 1]."""
+    first, last = int(values[0]) >> 16, int(values[-1]) >> 16
+    if last - first > len(values) >> 3:  # so sparse that looking at each value is less than looking for each block
+        blocks = values >> 16
+        begins = np.flatnonzero(blocks[1:] != blocks[:-1]) + 1
+        bounds = np.concatenate([[0], begins, [len(values)]])
+        return blocks[bounds[:-1]], bounds
+    blocks = np.arange(first, last + 1).astype(values.dtype)
+    bounds = np.full(len(blocks) + 1, len(values))
+    bounds[:-1] = np.searchsorted(values, blocks << 16)
+    filled = bounds[1:] > bounds[:-1]
+    return (blocks, bounds) if filled.all() else (blocks[filled], np.append(bounds[:-1][filled], len(values)))
+
+
+def _bitset(low: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    bits = np.zeros(1 << 16, np.bool_)
+    bits[low.astype(np.intp)] = True
+    return np.packbits(bits, bitorder="little")
 
 
 def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> _Containers:
@@ -224,27 +268,29 @@ def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any
     """
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     counts = np.diff(np.append(first, len(keys)))
-    cards = np.add.reduceat(stops - starts, first, dtype=np.int64)
-    containers = len(first)
-    # Each container's words are its run count and then its pairs: the pairs move up by one word per container.
-    words = np.empty(containers + 2 * len(keys), "<u2")
-    shift = np.repeat(np.arange(1, containers + 1), counts) + 2 * np.arange(len(keys))
-    words[first * 2 + np.arange(containers)] = counts
+    cards = np.add.reduceat(stops - starts, first)
+    words = _run_words(starts, stops - starts, counts)
+    return _Containers(keys[first], cards, 2 + 4 * counts, np.ones(len(first), np.bool_), [words])
+
+
+def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.uint16]:
+    """Write run containers one behind the other, `counts[i]` runs each: the number of runs, and then the runs."""
+    first = np.cumsum(counts) - counts
+    # The pairs move up by one word per container.
+    words = np.empty(len(counts) + 2 * len(starts), "<u2")
+    shift = np.repeat(np.arange(1, len(counts) + 1), counts) + 2 * np.arange(len(starts))
+    words[first * 2 + np.arange(len(counts))] = counts
     words[shift] = starts
-    words[shift + 1] = stops - starts - 1
-    return _Containers(keys[first], cards, 2 + 4 * counts, True, [words])
-
-
-def _load(pieces: list[_Containers]) -> BitMap:
-    """Put containers into a bitmap: their keys ascend from piece to piece."""
-    return BitMap.deserialize(_serialize(pieces)) if pieces else BitMap()
+    words[shift + 1] = lengths - 1
+    return words
 
 
 def _serialize(pieces: list[_Containers]) -> bytes:
+    """Write a bitmap of containers; their keys ascend from piece to piece."""
     keys = np.concatenate([piece.keys for piece in pieces])
     cards = np.concatenate([piece.cards for piece in pieces])
     sizes = np.concatenate([piece.sizes for piece in pieces])
-    is_run = np.repeat([piece.runs for piece in pieces], [len(piece.keys) for piece in pieces])
+    is_run = np.concatenate([piece.is_run for piece in pieces])
     if is_run.any():
         flags = np.packbits(is_run, bitorder="little")
         header = struct.pack("<HH", COOKIE_RUNS, len(keys) - 1) + flags.tobytes()

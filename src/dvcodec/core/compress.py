@@ -15,7 +15,7 @@ import numpy as np
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 
 __all__ = ["CODECS", "compress", "decompress"]
 
@@ -50,7 +50,7 @@ def decompress(
     Raises:
         BadMagic: not a frame of that codec.
         NotCanonical: the frame states no content size, or another one than it has, or is damaged.
-        LimitExceeded: the stated content size is over the limit.
+        LimitExceeded: the stated content size is over the limit, or there is no memory for it.
     """
     frame = cursor.view[cursor.pos : cursor.end]
     start = cursor.pos
@@ -71,7 +71,8 @@ def decompress(
     blocks = skip_blocks(cursor)
     cursor.expect_end(f"the {codec} frame")
     room = size if size is not None else min(blocks * _ZSTD_BLOCK, getattr(limits, limit))
-    out = np.empty(room, np.uint8)
+    with enough_memory(f"the content of a {codec} frame", cursor.source):
+        out = np.empty(room, np.uint8)
     module = cramjam.lz4 if codec == "lz4" else cramjam.zstd
     try:
         found = module.decompress_into(frame, out)

@@ -18,6 +18,8 @@ from dvcodec.core.ragged import gather
 __all__ = ["pack_into", "ranges_of"]
 
 _ALL = np.uint64(2**64 - 1)
+_PIECE = 1 << 17
+"""Values that are looked at together: few enough for a processor's cache."""
 
 
 def ranges_of(view: BitmapView) -> NDArray[np.int64]:
@@ -25,7 +27,8 @@ def ranges_of(view: BitmapView) -> NDArray[np.int64]:
     high = view.keys.astype(np.int64) << 16
     runs = view.runs()
     first = runs.starts + high[runs.owner]
-    parts = [np.stack([first, first + runs.lengths], axis=1), _value_ranges(_array_values(view, high)[0])]
+    arrays = np.flatnonzero(view.kinds == ContainerKind.ARRAY)
+    parts = [np.stack([first, first + runs.lengths], axis=1), _value_ranges(_array_values(view, arrays, high)[0])]
     parts += [
         _bitset_ranges(view, int(i)) + high[i] for i in np.flatnonzero(view.kinds == ContainerKind.BITSET).tolist()
     ]
@@ -33,9 +36,10 @@ def ranges_of(view: BitmapView) -> NDArray[np.int64]:
     return merge_touching(ranges[np.argsort(ranges[:, 0], kind="stable")])
 
 
-def _array_values(view: BitmapView, high: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Gather the values of all array containers: with what `high` adds to each container's, and their low halves."""
-    chosen = np.flatnonzero(view.kinds == ContainerKind.ARRAY)
+def _array_values(
+    view: BitmapView, chosen: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+    """Gather the values of array containers: added to what `high` has for each container, and as they are."""
     cards = view.cards[chosen]
     low = gather(view.words, view.word_starts[chosen], cards)
     values = np.repeat(high[chosen], cards)
@@ -72,9 +76,12 @@ def pack_into(view: BitmapView, out: NDArray[np.uint8], first: int) -> None:
         if skip < stop:
             bits = np.frombuffer(view.data[at + skip : at + stop], np.uint8)
             np.bitwise_or(out[to + skip : to + stop], bits, out=out[to + skip : to + stop])
-    values, low = _array_values(view, 8 * base)
-    values >>= 3
-    _add_bits(out, values, np.left_shift(np.uint8(1), low.astype(np.uint8) & np.uint8(7)))
+    arrays = np.flatnonzero(view.kinds == ContainerKind.ARRAY)
+    pieces = np.cumsum(view.cards[arrays]) // _PIECE
+    for chosen in np.split(arrays, np.flatnonzero(pieces[1:] != pieces[:-1]) + 1):
+        values, low = _array_values(view, chosen, 8 * base)
+        values >>= 3
+        _add_bits(out, values, np.left_shift(np.uint8(1), low.astype(np.uint8) & np.uint8(7)))
     _set_runs(view, out.view("<u8"), base)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from dvcodec.core.errors import LimitExceeded, UsageError
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["DEFAULT_LIMITS", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "enough_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,17 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+@contextmanager
+def enough_memory(what: str, source: str | None) -> Iterator[None]:
+    """Let bytes that ask for what the limits allow, and this process does not have, be told as over a limit.
+
+    Raises:
+        LimitExceeded: something in the block could not be allocated.
+    """
+    try:
+        yield
+    except MemoryError as err:
+        told = " ".join(str(err).split())[:120] or "an allocation that failed"
+        raise LimitExceeded("memory", source=source, expected=f"enough for {what}", actual=told) from None

@@ -24,7 +24,17 @@ from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
 
-__all__ = ["MAX_DV_KEY", "MAX_DV_POSITION", "MAX_KEY", "VectorView", "decode", "encode", "encoded_size", "walk64"]
+__all__ = [
+    "MAX_DV_KEY",
+    "MAX_DV_POSITION",
+    "MAX_KEY",
+    "VectorView",
+    "decode",
+    "encode",
+    "encoded_size",
+    "join",
+    "walk64",
+]
 
 MAX_KEY = 2**32 - 1
 """Highest key that the 64-bit format can express."""
@@ -189,6 +199,11 @@ def encode(
         UsageError: the vector would be larger than `max_size`.
     """
     parts = {key: serialize(bitmap, run_optimize=run_optimize) for key, bitmap in bitmaps.items()}
+    return join(parts, gap_keys=gap_keys, max_size=max_size)
+
+
+def join(parts: dict[int, bytes], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> bytes:
+    """Put serialized bitmaps together; see `encode`."""
     size = encoded_size(parts, gap_keys)
     if size > max_size:
         hint = ""

@@ -46,7 +46,7 @@ class RowSet:
     """
 
     __slots__ = ("_hash", "_held")
-    _held: dict[int, BitMap] | tuple[memoryview, int, int, int]
+    _held: dict[int, BitMap] | build.Canonical | tuple[memoryview, int, int, int]
     _hash: int | None
 
     def __init__(self, positions: Positions = ()) -> None:
@@ -56,7 +56,8 @@ class RowSet:
         elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
             self._held = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._held
         else:
-            self._held = build.split(build.as_positions(positions))
+            values = build.as_positions(positions)
+            self._held = build.canonical(values) if len(values) else {}
         self._hash = None
 
     # ------------------------------------------------------------------ building
@@ -135,7 +136,16 @@ class RowSet:
         if isinstance(held, tuple):
             data, key, start, stop = held
             held = self._held = {key: BitMap.deserialize(data[start:stop])}  # type: ignore[arg-type]  # takes any buffer
+        elif isinstance(held, build.Canonical):
+            held = self._held = held.load()
         return held
+
+    def _serialized(self, *, run_optimize: bool = True) -> dict[int, bytes]:
+        """Return the bitmap of each key as it is written; see `roaring.serialize`."""
+        held = self._held
+        if run_optimize and isinstance(held, build.Canonical):
+            return held.parts
+        return {key: roaring.serialize(bitmap, run_optimize=run_optimize) for key, bitmap in self._bitmaps.items()}
 
     # ------------------------------------------------------------------ as a set
 
@@ -143,7 +153,7 @@ class RowSet:
         return self.cardinality
 
     def __bool__(self) -> bool:
-        return bool(self._bitmaps)
+        return bool(self._held)
 
     def __contains__(self, position: object) -> bool:
         if not isinstance(position, (int, np.integer)) or position < 0:
@@ -220,11 +230,15 @@ class RowSet:
     @property
     def cardinality(self) -> int:
         """Number of rows (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        if isinstance(self._held, build.Canonical):
+            return self._held.cardinality
         return sum(map(len, self._bitmaps.values()))
 
     @property
     def min(self) -> int | None:
         """Lowest position, None if the set is empty."""
+        if isinstance(self._held, build.Canonical):
+            return self._held.low
         for key, bitmap in self._bitmaps.items():
             return key << 32 | bitmap.min()
         return None
@@ -232,6 +246,8 @@ class RowSet:
     @property
     def max(self) -> int | None:
         """Highest position, None if the set is empty."""
+        if isinstance(self._held, build.Canonical):
+            return self._held.high
         for key in reversed(self._bitmaps):
             return key << 32 | self._bitmaps[key].max()
         return None
@@ -240,8 +256,8 @@ class RowSet:
     def containers(self) -> ContainerMix:
         """How many array, bitset and run containers the canonical encoding has."""
         mix = ContainerMix()
-        for bitmap in self._bitmaps.values():
-            mix = mix.plus(roaring.walk(Cursor(roaring.serialize(bitmap))).mix)
+        for data in self._serialized().values():
+            mix = mix.plus(roaring.walk(Cursor(data)).mix)
         return mix
 
     def count(self, start: int, stop: int) -> int:
@@ -411,7 +427,7 @@ def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
         yield np.frombuffer(bitmap.to_array(), np.uint32)
         return
     starts = [bitmap[i] for i in range(0, len(bitmap), rows)]
-    for start, stop in pairwise([*starts, _KEY_ROWS]):
+    for start, stop in pairwise([*starts, bitmap.max() + 1]):
         yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
 
 

@@ -95,7 +95,8 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
         first, beyond = np.searchsorted(inside, bounds[:-1]), np.searchsorted(inside, bounds[1:])
         ends = inside + np.repeat(starts - bounds[:-1], beyond - first)
     else:
-        ends = np.flatnonzero(data[low:high] < 0x80) + low
+        ends = np.flatnonzero(data[low:high] < 0x80)
+        ends += low
         first, beyond = np.searchsorted(ends, starts), np.full(len(starts), len(ends))
     short = np.flatnonzero(first + counts > beyond)
     if len(short):
@@ -171,7 +172,11 @@ def _too_long(cursor: Cursor, at: int, what: str) -> NotCanonical:
 
 def sizes(values: NDArray[Any]) -> Index:
     """Return the bytes that each value takes: int64[n]."""
-    return np.searchsorted(_THRESHOLDS, np.asarray(values, np.uint64), side="right") + 1
+    values = np.asarray(values, np.uint64)
+    found = np.ones(len(values), np.int64)
+    wide = np.flatnonzero(values >= 0x80)
+    found[wide] += np.searchsorted(_THRESHOLDS, values[wide], side="right")
+    return found
 
 
 def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
@@ -181,11 +186,15 @@ def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
         uint8 bytes of all, and int64[n] bytes of each.
     """
     values = np.asarray(values, np.uint64)
+    wide = np.flatnonzero(values >= 0x80)
     lengths = sizes(values)
+    if not len(wide):
+        return values.astype(np.uint8), lengths
     stops = np.cumsum(lengths)
     begins = stops - lengths
-    out = np.empty(int(stops[-1]) if len(stops) else 0, np.uint8)
-    open_, rest = begins, values
+    out = np.empty(int(stops[-1]), np.uint8)
+    out[begins] = values.astype(np.uint8)
+    open_, rest = begins[wide], values[wide]
     while len(open_):
         more = rest >= 0x80
         out[open_] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.view(np.uint8) << 7)

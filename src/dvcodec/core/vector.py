@@ -188,22 +188,21 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
     Raises:
         UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
     """
-    bitmaps = rows._bitmaps
     highest = rows.max or 0
     if magic is Magic.PAIMON32:
         if highest > 2**31 - 1:
             raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
-        return roaring.serialize(bitmaps[0], run_optimize=run_optimize) if rows else roaring.EMPTY_BITMAP
+        return rows._serialized(run_optimize=run_optimize)[0] if rows else roaring.EMPTY_BITMAP
     if highest > MAX_DV_POSITION:
         raise UsageError(f"position {highest} is above the highest of a deletion vector, {MAX_DV_POSITION}")
     room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
+    parts = rows._serialized(run_optimize=run_optimize)
     if magic is Magic.PORTABLE64:
-        return roaring64.encode(bitmaps, run_optimize=run_optimize, gap_keys=gap_keys, max_size=room)
-    count = max(bitmaps) + 1 if bitmaps else 0
+        return roaring64.join(parts, gap_keys=gap_keys, max_size=room)
+    count = max(parts) + 1 if parts else 0
     if count > min(room // MIN_BUCKET, MAX_DV_KEY + 1):
         raise UsageError(f"a native vector up to key {count - 1} would have more than {room} bytes")
     out = [struct.pack("<i", count)]
-    for last, key in itertools.pairwise([-1, *bitmaps]):
-        part = roaring.serialize(bitmaps[key], run_optimize=run_optimize)
-        out += [_NATIVE_GAP.tobytes() * (key - last - 1), struct.pack("<i", len(part)), part]
+    for last, key in itertools.pairwise([-1, *parts]):
+        out += [_NATIVE_GAP.tobytes() * (key - last - 1), struct.pack("<i", len(parts[key])), parts[key]]
     return b"".join(out)

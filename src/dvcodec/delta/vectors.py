@@ -23,7 +23,7 @@ from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, target_name
-from dvcodec.io.frames import VERSION, read_frames, write_frames
+from dvcodec.io.frames import VERSION, load_frames, read_frames, write_frames
 from dvcodec.io.reach import check_reach, protocols
 
 __all__ = [
@@ -156,12 +156,7 @@ def read_deletion_vectors(
         DecodeError: the file or a vector is not sound.
     """
     with open_source(source) as opened:
-        return {
-            cursor.base: vector.read(
-                cursor, allowed=MAGICS, exact=True, limits=limits, verify_checksum=verify_checksum
-            ).load()
-            for cursor in read_frames(opened, limits=limits)
-        }
+        return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
 
 
 def write_deletion_vectors(

@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 BLOB_TYPE = "deletion-vector-v1"
+"""Type of a vector's blob in a Puffin footer."""
 DRAFT_BLOB_TYPE = "delete-vector-v1"
 """What drafts of the specification called it; no released writer used the name."""
 ROW_POSITION_FIELD = 2147483645

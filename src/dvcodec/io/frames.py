@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dvcodec.core import frame
+import numpy as np
+
+from dvcodec.core import batch, frame
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, UsageError
+from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.rowset import RowSet
 from dvcodec.io.sink import Sink
 from dvcodec.io.source import Source, read_window
 
-__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "read_frames", "write_frames"]
+__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frames", "write_frames"]
 
 VERSION = 1
 """The byte such a file begins with."""
@@ -50,34 +53,86 @@ def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[
         Truncated: it ends inside a frame.
         LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
     """
-    piece, offset, count = check_version(source), 1, 0
+    for piece, starts, sizes in _pieces(source, limits):
+        for start, size in zip(starts, sizes, strict=True):
+            yield Cursor(piece.view[start : start + size], source=source.name, base=piece.base + start)
+
+
+def load_frames(
+    source: Source,
+    *,
+    allowed: tuple[Magic, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> dict[int, RowSet]:
+    """Read the vectors in all frames of a file: offset of the frame -> deleted rows.
+
+    Raises:
+        DecodeError: the first that is wrong, the file (see `read_frames`) or a vector (see `core.vector.read`).
+    """
+    found: dict[int, RowSet] = {}
+    for piece, starts, sizes in _pieces(source, limits):
+        rows = batch.load(
+            piece.view,
+            np.array(starts, np.int64),
+            np.array(sizes, np.int64),
+            allowed=allowed,
+            limits=limits,
+            verify_checksum=verify_checksum,
+            source=source.name,
+            base=piece.base,
+        )
+        found.update(zip((piece.base + start for start in starts), rows, strict=True))
+    return found
+
+
+def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int], list[int]]]:
+    """Yield pieces of a file, and where in each its frames begin and how large they are: whole ones, at least one.
+
+    What is wrong with a frame is raised when all that come before it were taken.
+    """
+    check_version(source)
+    offset, count, error = 1, 0, None
     while offset < source.size:
-        piece = _piece(source, piece, offset, 4)
-        size = frame.peek_size(piece)
-        if size > source.size - offset:
-            raise piece.error(
-                Truncated,
-                "length field",
-                expected=f"at most {max(source.size - offset - 8, 0)} (bytes left for magic and vector)",
-                actual=size - 8,
-            )
-        if size < frame.FRAME_OVERHEAD + 4:
-            raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
-        count += 1
-        limits.check("max_blobs", count, piece)
-        limits.check("max_vector_bytes", size, piece)
-        piece = _piece(source, piece, offset, size)
-        yield Cursor(piece.take(size, "frame"), source=source.name, base=offset)
-        offset += size
+        piece = read_window(source, offset, min(source.size - offset, _PIECE))
+        starts: list[int] = []
+        sizes: list[int] = []
+        while piece.remaining and not (starts and piece.remaining < frame.LENGTH_BYTES):
+            try:
+                size = _frame_size(piece, source.size - offset - piece.pos, count + len(starts) + 1, limits)
+            except DecodeError as err:
+                error = err
+                break
+            if size > piece.remaining:
+                if starts:
+                    break
+                piece = read_window(source, offset, size)
+            starts.append(piece.pos)
+            sizes.append(size)
+            piece.pos += size
+        if starts:
+            yield piece, starts, sizes
+        if error is not None:
+            raise error
+        offset += piece.pos
+        count += len(starts)
 
 
-def _piece(source: Source, piece: Cursor, offset: int, size: int) -> Cursor:
-    """Return a cursor at `offset` with `size` bytes after it: the piece at hand, or the next one read."""
-    if offset + size > piece.base + piece.end or offset < piece.base:
-        left = source.size - offset
-        piece = read_window(source, offset, min(left, max(size, _PIECE)))
-    piece.pos = offset - piece.base
-    return piece
+def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
+    """Return the size of the frame that begins here, the file's `count`-th, with `left` bytes of file from here on."""
+    size = frame.peek_size(piece)
+    if size > left:
+        raise piece.error(
+            Truncated,
+            "length field",
+            expected=f"at most {max(left - 8, 0)} (bytes left for magic and vector)",
+            actual=size - 8,
+        )
+    if size < frame.FRAME_OVERHEAD + 4:
+        raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
+    limits.check("max_blobs", count, piece)
+    limits.check("max_vector_bytes", size, piece)
+    return size
 
 
 def write_frames(

@@ -40,6 +40,7 @@ __all__ = [
 TOMBSTONE_FRAGMENT = 0xFFFFFFFF
 """Fragment of rows that are no more."""
 TOMBSTONE_ADDRESS = 2**64 - 1
+"""Address of a row that is no more."""
 _MIN_ENTRY = 8
 _U32 = 2**32
 

@@ -49,7 +49,9 @@ class EncodedArray:
         low, high = int(values.min()), int(values.max())
         width = 2 if high - low < 1 << 16 else 4 if high - low < 1 << 32 else _FULL_WIDTH
         base = low if width < _FULL_WIDTH else 0
-        return cls(width, base, (values - np.uint64(base)).astype(f"<u{width}").tobytes())
+        return cls(
+            width, base, (values - np.uint64(base) if base else values).astype(f"<u{width}", copy=False).tobytes()
+        )
 
     def __len__(self) -> int:
         return len(self.data) // self.width
@@ -62,7 +64,9 @@ class EncodedArray:
     def to_numpy(self) -> Values:
         """Return the values in element order: uint64[n]."""
         values: Values = self.offsets.astype(np.uint64)
-        return values + np.uint64(self.base) if self.base else values
+        if self.base:
+            values += np.uint64(self.base)
+        return values
 
     def at(self, i: int) -> int:
         """Return one value; `i` is inside."""
@@ -88,11 +92,14 @@ class EncodedArray:
         offsets = self.offsets
         return bool((offsets[1:] > offsets[:-1]).all())
 
+    def pieces(self) -> list[bytes]:
+        """Encode the message, in pieces."""
+        base = [wire.scalar(1, self.base)] if self.width < _FULL_WIDTH else []
+        return wire.nested(_NUMBERS[self.width], base + wire.blob(2, self.data))
+
     def encode(self) -> bytes:
         """Encode the message."""
-        if self.width == _FULL_WIDTH:
-            return wire.message(_NUMBERS[self.width], wire.blob(2, self.data))
-        return wire.message(_NUMBERS[self.width], wire.scalar(1, self.base), wire.blob(2, self.data))
+        return b"".join(self.pieces())
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from dvcodec.core.errors import (
     NotCanonical,
     UsageError,
 )
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, open_sink, open_source, read_window
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
@@ -196,7 +196,8 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
     column = batch.column(0)
     if column.null_count:
         raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
-    return RowSet(np.asarray(column))
+    with enough_memory("the rows", cursor.source):
+        return RowSet(np.asarray(column))
 
 
 def _encode_arrow(rows: RowSet) -> bytes:

@@ -29,6 +29,7 @@ __all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
 RANGE_WITH_RUNS = 6
 """Field number of a segment that has been proposed and that no release writes."""
 _TOP = 2**64 - 1
+_SLOTS_PER_ID = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,10 @@ class RowIdSequence:
         ids = as_positions(values)
         if not len(ids):
             return cls()
-        ordered = ids if (ids[1:] > ids[:-1]).all() else np.sort(ids)
-        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
-        if len(repeated):
-            raise UsageError(f"row id {int(ordered[repeated[0]])} is repeated: the ids of a fragment are distinct")
-        return cls((segments.from_values(ids),))
+        chosen = segments.from_values(ids)
+        if isinstance(chosen, Array) and (repeated := _repeated(ids)) is not None:
+            raise UsageError(f"row id {repeated} is repeated: the ids of a fragment are distinct")
+        return cls((chosen,))
 
     @property
     def count(self) -> int:
@@ -90,6 +90,8 @@ class RowIdSequence:
         if max_rows is not None and count > max_rows:
             raise LimitExceeded("row ids to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
         parts = [segment.values() for segment in self.segments]
+        if len(parts) == 1:
+            return parts[0]
         return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
 
     def position(self, row_id: int) -> int | None:
@@ -155,6 +157,27 @@ class RowIdSequence:
         return self._stored if self._stored is not None else _encode(self.segments)
 
 
+def _repeated(ids: Values) -> int | None:
+    """Return the lowest id that stands there twice, None if none does.
+
+    Each id is put into the slot of its low bits. Where all find their own there, none is repeated; only those that
+    share a slot, which are few unless somebody chose them so, have to be sorted.
+    """
+    slots = 1 << (_SLOTS_PER_ID * len(ids)).bit_length()
+    slot = (ids & np.uint64(slots - 1)).view(np.int64)
+    index = np.arange(len(ids), dtype=np.uint32 if len(ids) <= 1 << 32 else np.int64)
+    last = np.empty(slots, index.dtype)
+    last[slot] = index
+    lost = slot[last[slot] != index]
+    if not len(lost):
+        return None
+    shared = np.zeros(slots, np.bool_)
+    shared[lost] = True
+    ordered = np.sort(ids[shared[slot]])
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    return int(repeated[0]) if len(repeated) else None
+
+
 def masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
     """Drop rows from segments that follow one another; segments that lose all their rows are left out."""
     start = 0
@@ -195,7 +218,18 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def _encode(parts: Iterable[Segment]) -> bytes:
-    return b"".join(wire.message(1, segment.encode()) for segment in parts)
+    return b"".join(piece for segment in parts for piece in wire.nested(1, segment.pieces()))
+
+
+def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
+    """Whether segments are encoded as these bytes, without a copy of what may be large."""
+    at = 0
+    for segment in parts:
+        for piece in wire.nested(1, segment.pieces()):
+            if not stored.startswith(piece, at):
+                return False
+            at += len(piece)
+    return at == len(stored)
 
 
 def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) -> RowIdSequence:
@@ -223,7 +257,7 @@ def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) 
             raise cursor.error(NotCanonical, "row ids", at=entry.at, expected=f"at most {_TOP}", actual=total)
         found.append(segment)
     stored = bytes(cursor.view)
-    return RowIdSequence(tuple(found), None if _encode(found) == stored else stored)
+    return RowIdSequence(tuple(found), None if _gives(found, stored) else stored)
 
 
 _NAMES = {1: "Range", 2: "RangeWithHoles", 3: "RangeWithBitmap", 4: "sorted_array", 5: "array"}

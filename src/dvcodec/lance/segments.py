@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.ragged import spread
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import EncodedArray, Values
 
@@ -35,6 +36,7 @@ __all__ = [
 
 Offsets = NDArray[np.uint64]
 _TOP = 2**64 - 1
+_PART = 1 << 14
 
 
 class Segment(ABC):
@@ -70,12 +72,16 @@ class Segment(ABC):
         return from_values(np.delete(self.values(), offsets.astype(np.int64)))
 
     @abstractmethod
-    def content(self) -> bytes:
-        """Encode the segment's own message."""
+    def content(self) -> list[bytes]:
+        """Encode the segment's own message, in pieces."""
+
+    def pieces(self) -> list[bytes]:
+        """Encode the message ``U64Segment``, in pieces."""
+        return wire.nested(self.number, self.content())
 
     def encode(self) -> bytes:
         """Encode the message ``U64Segment``."""
-        return wire.message(self.number, self.content())
+        return b"".join(self.pieces())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,8 @@ class Range(Segment):
     def mask(self, offsets: Offsets) -> Segment:
         return _from_interval(self.start, self.end, _shifted(offsets, self.start))
 
-    def content(self) -> bytes:
-        return wire.scalar(1, self.start) + wire.scalar(2, self.end)
+    def content(self) -> list[bytes]:
+        return [wire.scalar(1, self.start), wire.scalar(2, self.end)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +163,8 @@ class RangeWithHoles(Segment):
         holes.sort()
         return _from_interval(self.start, self.end, holes)
 
-    def content(self) -> bytes:
-        return wire.scalar(1, self.start) + wire.scalar(2, self.end) + wire.message(3, self.holes.encode())
+    def content(self) -> list[bytes]:
+        return [wire.scalar(1, self.start), wire.scalar(2, self.end), *wire.nested(3, self.holes.pieces())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +201,8 @@ class RangeWithBitmap(Segment):
         bits = np.flatnonzero(np.unpackbits(np.array([self.bitmap[byte]], np.uint8), bitorder="little"))
         return self.start + 8 * byte + int(bits[i - before])
 
-    def content(self) -> bytes:
-        return wire.scalar(1, self.start) + wire.scalar(2, self.end) + wire.blob(3, self.bitmap)
+    def content(self) -> list[bytes]:
+        return [wire.scalar(1, self.start), wire.scalar(2, self.end), *wire.blob(3, self.bitmap)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +222,8 @@ class _ArraySegment(Segment):
     def slice(self, offset: int, length: int) -> Segment:
         return from_values(self.array.cut(offset, length).to_numpy())
 
-    def content(self) -> bytes:
-        return self.array.encode()
+    def content(self) -> list[bytes]:
+        return self.array.pieces()
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +271,22 @@ def from_values(values: Values) -> Segment:
         return Range(low, high + 1)
     if kind is SortedArray:
         return SortedArray(EncodedArray.from_values(values))
-    # A dense form was chosen: the range is at most 16 times as long as the values are many.
+    if kind is RangeWithHoles:
+        return RangeWithHoles(low, high + 1, EncodedArray.from_values(_holes(values)))
+    # The range is at most 16 times as long as the values are many.
     present = np.zeros(high - low + 1, np.bool_)
-    present[(values - np.uint64(low)).astype(np.int64)] = True
-    if kind is RangeWithBitmap:
-        return RangeWithBitmap(low, high + 1, np.packbits(present, bitorder="little").tobytes())
-    holes = _shifted(np.flatnonzero(~present), low)
-    return RangeWithHoles(low, high + 1, EncodedArray.from_values(holes))
+    present[(values - np.uint64(low)).view(np.int64)] = True
+    return RangeWithBitmap(low, high + 1, np.packbits(present, bitorder="little").tobytes())
+
+
+def _holes(values: Values) -> Values:
+    """Return what lies between ascending values, a part of them at a time: the differences stay in the caches."""
+    starts = range(0, len(values) - 1, _PART)
+    parts = [values[start : start + _PART + 1] for start in starts]
+    found = [start + np.flatnonzero(part[1:] - part[:-1] != 1) for start, part in zip(starts, parts, strict=True)]
+    before = np.concatenate(found)
+    low, high = values[before], values[before + 1]
+    return _shifted(spread((low - values[0]).view(np.int64) + 1, (high - low).view(np.int64) - 1), int(values[0]))
 
 
 def _from_interval(start: int, end: int, holes: Values) -> Segment:
@@ -310,8 +325,10 @@ def _cheapest(low: int, high: int, count: int) -> type[Segment]:
 
 
 def _shifted(offsets: NDArray[np.integer[Any]], start: int) -> Values:
-    values: Values = offsets.astype(np.uint64)
-    values += np.uint64(start)
+    """Return offsets, which are nobody else's and not negative, from another start."""
+    values: Values = offsets.view(np.uint64) if offsets.dtype == np.int64 else offsets.astype(np.uint64)
+    if start:
+        values += np.uint64(start)
     return values
 
 

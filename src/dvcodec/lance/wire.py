@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.varints import uvarints
 
-__all__ = ["Field", "blob", "fields", "message", "scalar"]
+__all__ = ["Field", "blob", "fields", "message", "nested", "scalar"]
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
@@ -122,12 +122,19 @@ def scalar(number: int, value: int) -> bytes:
     return uvarints(number << 3 | VARINT, value) if value else b""
 
 
-def message(number: int, *parts: BytesLike) -> bytes:
-    """Encode a length-delimited field, also an empty one: a sub-message that is there."""
-    content = b"".join(map(bytes, parts))
-    return uvarints(number << 3 | LENGTH, len(content)) + content
+def nested(number: int, pieces: list[bytes]) -> list[bytes]:
+    """Encode a length-delimited field, also an empty one: a sub-message that is there.
+
+    It stays in pieces, which may be large, until all are joined at once.
+    """
+    return [uvarints(number << 3 | LENGTH, sum(map(len, pieces))), *pieces]
 
 
-def blob(number: int, data: BytesLike) -> bytes:
-    """Encode a bytes field; no bytes are left out."""
-    return message(number, data) if len(data) else b""
+def message(number: int, *parts: bytes) -> bytes:
+    """Encode what `nested` does, in one."""
+    return b"".join(nested(number, list(parts)))
+
+
+def blob(number: int, data: bytes) -> list[bytes]:
+    """Encode a bytes field, in pieces; no bytes are left out."""
+    return nested(number, [data]) if data else []

@@ -27,7 +27,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, remove, target_name
-from dvcodec.io.frames import MAX_FILE_BYTES, check_version, read_frames, write_frames
+from dvcodec.io.frames import MAX_FILE_BYTES, check_version, load_frames, write_frames
 from dvcodec.paimon.vectors import MAGICS, Bits, encode, magic_of
 
 __all__ = [
@@ -209,12 +209,7 @@ def read_deletion_vectors(
     """
     with open_source(source) as opened:
         if metas is None:
-            return {
-                cursor.base: vector.read(
-                    cursor, allowed=MAGICS, exact=True, limits=limits, verify_checksum=verify_checksum
-                ).load()
-                for cursor in read_frames(opened, limits=limits)
-            }
+            return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
         check_version(opened)
         found: dict[str, RowSet] = {}
         for meta in metas:

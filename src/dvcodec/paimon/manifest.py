@@ -38,7 +38,9 @@ __all__ = [
 VERSION = 1
 KINDS: tuple[Literal["ADD"], Literal["DELETE"]] = ("ADD", "DELETE")
 DELETION_VECTORS = "DELETION_VECTORS"
+"""Index type of files of deletion vectors."""
 HASH = "HASH"
+"""Index type of the hash index of dynamic-bucket tables."""
 EMPTY_PARTITION = bytes(12)
 """`partition` of a table without partitions: arity 0 and an empty BinaryRow."""
 

@@ -21,6 +21,8 @@ __all__ = ["BlobsAlike", "read_alike"]
 Index = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 _QUOTE = ord('"')
+_PIECE = 1 << 16
+"""Bytes that are looked through at once, and stay in the cache meanwhile."""
 _MAX_DIGITS = 18
 """Decimal digits that always fit a signed 64-bit integer."""
 
@@ -50,11 +52,9 @@ class BlobsAlike(Sequence["BlobMetadata"]):
         """Return a property of all blobs; None if they do not have it."""
         if name not in self._spans:
             return None
-        spans = zip(*(at.tolist() for at in self._spans[name]), strict=True)
-        if self._text.isascii():
-            text = self._text.decode("ascii")
-            return [text[a:b] for a, b in spans]
-        return [self._text[a:b].decode() for a, b in spans]
+        starts, stops = (at.tolist() for at in self._spans[name])
+        parts = [self._text[a:b] for a, b in zip(starts, stops, strict=True)]
+        return b"\n".join(parts).decode().split("\n")  # there is no line end in them, and one call for all is quick
 
     def numbers(self, name: str) -> Index | None:
         """Return a property of all blobs, int64[n]; None if they do not have it, or not all as a plain number."""
@@ -98,7 +98,7 @@ def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike
         first: what it says; it stands there as `encode_footer` writes it, and has a property.
 
     Returns:
-        The blobs, and where the last one's object ends; None where they are not all alike, or might not be.
+        The blobs, and where the bracket behind the last one is; None where they are not all alike, or might not be.
     """
     data = np.frombuffer(text, np.uint8)
     if b"\\" in text or int(data.min()) < ord(" "):  # so a quotation mark always ends or begins a string
@@ -107,7 +107,9 @@ def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike
     marks = 16 + 4 * len(names)
     head = text[start : text.index(b'"offset":', start) + len(b'"offset":')]
     count = text.count(head, start, len(text))
-    quotes = np.flatnonzero(data[start:] == _QUOTE)[: count * marks] + start
+    quotes = np.concatenate(
+        [i + np.flatnonzero(data[i : i + _PIECE] == _QUOTE) for i in range(start, len(data), _PIECE)]
+    )[: count * marks]
     if len(quotes) < count * marks:
         return None
     at = quotes.reshape(count, marks).T  # of each mark, where it is in every blob
@@ -120,7 +122,7 @@ def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike
     ends = at[-1] + 3
     if not (ends[:-1] + 2 == at[0][1:]).all() or not all(_stand(data, *words) for words in fixed):
         return None
-    if not _stand(data, b",{", ends[:-1]):
+    if not _stand(data, b",{", ends[:-1]) or not _stand(data, b"]", ends[-1:]):
         return None
     offsets, lengths = _numbers(data, at[11] + 2, at[12] - 1), _numbers(data, at[13] + 2, at[14] - 1)
     if offsets is None or lengths is None:
@@ -130,8 +132,8 @@ def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike
 
 def _stand(data: Bytes, words: bytes, at: Index) -> bool:
     """Tell whether the same words stand at all places."""
-    if not len(at) or int(at.max()) > len(data) - len(words):
-        return not len(at)
+    if len(at) and int(at.max()) > len(data) - len(words):
+        return False
     windows = np.lib.stride_tricks.sliding_window_view(data, len(words))
     return bool((windows[at] == np.frombuffer(words, np.uint8)).all())
 

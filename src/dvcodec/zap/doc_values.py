@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
@@ -265,7 +265,8 @@ class DocValueBlock:
             return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
         sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=self.limits)
         places = offsets_of(sizes)
-        out = np.empty(int(places[-1]), np.uint8)
+        with enough_memory("the doc values", cursor.source):
+            out = np.empty(int(places[-1]), np.uint8)
         snappy.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
         return sizes, out
 
@@ -279,7 +280,7 @@ class DocValueBlock:
     def _checked(self, cursor: Cursor, docs: Index, values: ByteStrings, at: Index) -> DocValues:
         """Return the values of documents whose chunks begin `at`; the last byte of each has to be the end of a term."""
         empty = np.diff(values.offsets) == 0
-        wrong = empty | (np.append(values.data, np.uint8(0))[values.offsets[1:] - 1] != TERM_END)
+        wrong = empty if empty.any() else values.data[values.offsets[1:] - 1] != TERM_END
         if wrong.any():
             i = int(np.argmax(wrong))
             last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
@@ -351,7 +352,7 @@ def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
     ends = np.flatnonzero(is_end)
     counts = np.diff(np.searchsorted(ends, values.values.offsets))
     offsets = np.zeros(len(ends) + 1, np.int64)
-    offsets[1:] = ends - np.arange(len(ends))
+    np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
     return np.repeat(values.docs, counts), ByteStrings(offsets, data[~is_end])
 
 

@@ -22,6 +22,7 @@ from dvcodec.io.source import Source
 __all__ = ["DEFAULT_CHUNK_MODE", "NOT", "VERSIONS", "Footer", "decode_footer", "encode_footer", "verify_checksum"]
 
 VERSIONS = range(11, 18)
+"""Versions of segments that are read, written and merged."""
 NOT = 2**64 - 1
 """What stands where there is no address."""
 DEFAULT_CHUNK_MODE = {11: 1024, 12: 1025, 13: 1025, 14: 1026, 15: 1026, 16: 1026, 17: 1026}

@@ -1,33 +1,35 @@
-"""From documents to columns: the one place where a Python loop runs over terms, for that is what documents are made of.
+"""From documents to columns: an attribute of all terms, or of all locations, is taken out of the objects in one pass.
 
 Source: zapx ``new.go`` (``processDocument``, ``writeStoredFields``), ``section_synonym_index.go`` (``realloc``).
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, or_
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_values import TERM_END, DocValues
-from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norms_from_lengths
-from dvcodec.zap.stored import StoredColumns
+from dvcodec.zap.stored import ID_TYPE, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["ID_OPTIONS", "FieldColumns", "add_document", "stored_columns", "with_synonyms"]
+__all__ = ["FieldColumns", "gather_fields", "id_content", "stored_columns", "with_synonyms"]
 
 ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
 """Also where no document is: merges of version 17 fail on a segment that says otherwise."""
@@ -36,79 +38,170 @@ _STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
 _SINGLE_SHAPE_BEFORE = 16
 """Up to the version before, a document keeps the last extra doc value of a field only."""
 _DOCS_AT_ONCE = 1 << 14
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
-_TERM, _FREQUENCY, _LOCATIONS = attrgetter("term"), attrgetter("frequency"), attrgetter("locations")
+Index = NDArray[np.int64]
+Values = NDArray[np.uint64]
 
 
 @dataclass(slots=True)
 class FieldColumns:
-    """What has been read of one field so far: one entry a posting, in document order."""
+    """The instances of one field, in document order; those of composite fields come first in each document."""
 
     name: str
-    options: int = 0
-    has_doc_values: bool = False
-    composite_doc_values: bool = False
-    term_ids: dict[bytes, int] = field(default_factory=dict)
-    terms: list[int] = field(default_factory=list)
-    freqs: list[int] = field(default_factory=list)
-    locations: list[tuple[Location, ...]] = field(default_factory=list)
     docs: list[int] = field(default_factory=list)
-    """Document of each group of postings; the next two have an entry a group too."""
-    group_sizes: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    extras: list[tuple[int, bytes]] = field(default_factory=list)
-
-    def add(self, doc: int, terms: Iterable[Term], length: int) -> None:
-        """Add what one document has in the field."""
-        terms = tuple(terms)
-        known = self.term_ids
-        before = len(self.terms)
-        self.terms.extend([known.setdefault(term.term, len(known)) for term in terms])
-        self.freqs.extend(map(_FREQUENCY, terms))
-        self.locations.extend(map(_LOCATIONS, terms))
-        self.docs.append(doc)
-        self.group_sizes.append(len(self.terms) - before)
-        self.lengths.append(length)
+    """Document of each instance."""
+    instances: list[Field] = field(default_factory=list)
+    composite_docs: list[int] = field(default_factory=list)
+    composites: list[Field] = field(default_factory=list)
 
     def content(self, version: int, ids: dict[str, int]) -> FieldContent:
         """Turn the field into lists by term."""
-        names = sorted(self.term_ids)
-        ranks = np.empty(len(names), np.int64)
-        ranks[np.fromiter(map(self.term_ids.__getitem__, names), np.int64, len(names))] = np.arange(len(names))
-        term = ranks[np.array(self.terms, np.int64)]
-        order = np.argsort(term, kind="stable")
-        groups = np.repeat(np.arange(len(self.docs)), self.group_sizes)
-        docs = np.array(self.docs, np.int64)[groups]
-        location_counts = np.fromiter(map(len, self.locations), np.int64, len(self.locations))
-        located = _columns_of(list(chain.from_iterable(self.locations)), ids, ids[self.name])
-        postings = Postings(
-            np.bincount(term, minlength=len(names)),
-            docs[order],
-            np.array(self.freqs, np.uint64)[order],
-            norms_from_lengths(version, np.array(self.lengths, np.uint64))[groups][order],
-            location_counts[order],
-            located.take(spread(offsets_of(location_counts)[:-1][order], location_counts[order])),
+        options, of_composites = _options(self.instances), _options(self.composites)
+        docs, instances = np.array(self.composite_docs + self.docs, np.int64), self.composites + self.instances
+        if self.composites:
+            order = np.argsort(docs, kind="stable")
+            docs, instances = docs[order], [instances[i] for i in order.tolist()]
+        terms = list(chain.from_iterable(map(attrgetter("terms"), instances)))
+        located = list(map(attrgetter("locations"), terms))
+        location_counts = np.fromiter(map(len, located), np.int64, len(located))
+        names, postings = _lists(
+            version,
+            docs,
+            _numbers(map(attrgetter("length"), instances)),
+            np.fromiter(map(len, map(attrgetter("terms"), instances)), np.int64, len(instances)),
+            list(map(attrgetter("term"), terms)),
+            _numbers(map(attrgetter("frequency"), terms)),
+            location_counts,
+            _columns_of(list(chain.from_iterable(located)), ids, ids[self.name]),
         )
-        terms = ByteStrings.from_list(names)
-        kept = self.has_doc_values or (version >= SECTIONS_FROM and self.composite_doc_values)
-        doc_values = self._doc_values(version, terms, postings) if kept else None
-        return FieldContent(
-            self.name, FieldOptions(self.options), terms, postings, np.zeros(len(names), np.bool_), doc_values
-        )
+        doc_values = None
+        if options & _DOC_VALUES or (version >= SECTIONS_FROM and of_composites & _DOC_VALUES):
+            extras = [
+                (doc, instance.doc_value_extra)
+                for doc, instance in zip(docs.tolist(), instances, strict=True)
+                if instance.doc_value_extra is not None
+            ]
+            doc_values = _doc_values(version, names, postings, extras)
+        kept_for = FieldOptions(options | of_composites)
+        return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
 
-    def _doc_values(self, version: int, terms: ByteStrings, postings: Postings) -> DocValues:
-        """Gather each document's terms, in byte order, each followed by a separator; then its extra value."""
-        by_doc = np.argsort(postings.docs, kind="stable")
-        docs = postings.docs[by_doc]
-        values = _separated(terms.take(postings.owner[by_doc]))
-        if self.extras:
-            last = dict(self.extras).items() if version < _SINGLE_SHAPE_BEFORE else self.extras
-            docs = np.append(docs, [doc for doc, _ in last])
-            values = ByteStrings.concat([values, _separated(ByteStrings.from_list([extra for _, extra in last]))])
-            by_doc = np.argsort(docs, kind="stable")
-            docs, values = docs[by_doc], values.take(by_doc)
-        found, first = np.unique(docs, return_index=True)
-        return DocValues(found, ByteStrings(values.offsets[np.append(first, len(docs))], values.data))
+
+def gather_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
+    """Sort the instances of all documents by field; `names` are all but ``_id``."""
+    columns = {name: FieldColumns(name) for name in names}
+    for number, document in enumerate(flat):
+        for instance in document.fields:
+            column = columns[instance.name]
+            column.docs.append(number)
+            column.instances.append(instance)
+        for instance in document.composites:
+            column = columns[instance.name]
+            column.composite_docs.append(number)
+            column.composites.append(instance)
+    return list(columns.values())
+
+
+def id_content(version: int, flat: list[Document]) -> FieldContent:
+    """Make the field ``_id``: each document has its id for a term, once."""
+    ones = np.ones(len(flat), np.int64)
+    names, postings = _lists(
+        version,
+        np.arange(len(flat)),
+        ones.astype(np.uint64),
+        ones,
+        [document.id for document in flat],
+        ones.astype(np.uint64),
+        np.zeros(len(flat), np.int64),
+        Locations.none(),
+    )
+    return FieldContent(ID, FieldOptions(ID_OPTIONS), names, postings, np.zeros(len(names), np.bool_))
+
+
+def _options(instances: list[Field]) -> int:
+    return reduce(or_, map(int, set(map(attrgetter("options"), instances))), 0)
+
+
+def _numbers(values: Iterable[int]) -> Values:
+    return np.asarray(array("Q", values))
+
+
+def _sums(values: Values, firsts: Index) -> Values:
+    """Sum runs of values that begin at `firsts`; `OverflowError` where a sum is above 2**64 - 1."""
+    if len(firsts) == len(values):
+        return values
+    low = np.add.reduceat(values & _LOW, firsts)
+    high = np.add.reduceat(values >> _HALF, firsts) + (low >> _HALF)
+    if (high >> _HALF).any():
+        raise OverflowError
+    sums: Values = high << _HALF | (low & _LOW)
+    return sums
+
+
+def _lists(
+    version: int,
+    docs: Index,
+    lengths: Values,
+    sizes: Index,
+    keys: list[bytes],
+    freqs: Values,
+    location_counts: Index,
+    locations: Locations,
+) -> tuple[ByteStrings, Postings]:
+    """Make the lists of a field.
+
+    Where a document has several instances of it, or a term twice, frequencies and lengths add up, and locations follow
+    one another.
+
+    Args:
+        version: of the segment.
+        docs: int64, document of each instance, ascending.
+        lengths: uint64, tokens of each instance.
+        sizes: int64, terms of each instance.
+        keys: the terms of all.
+        freqs: uint64, frequency of each of these.
+        location_counts: int64, locations of each.
+        locations: those of all.
+
+    Returns:
+        the distinct terms, in byte order, and their lists.
+    """
+    names = sorted(set(keys))
+    ranks = dict(zip(names, range(len(names)), strict=True))
+    term = np.fromiter(map(ranks.__getitem__, keys), np.int64, len(keys))
+    first = np.flatnonzero(np.diff(docs, prepend=-1))
+    norms = norms_from_lengths(version, _sums(lengths, first))
+    norms = np.repeat(norms, np.diff(first, append=len(docs)))
+    # By term; of one term by document, as they came. Two bytes are sorted by counting.
+    order = np.argsort(term.astype(np.min_scalar_type(len(names))), kind="stable")
+    instance = np.repeat(np.arange(len(docs)), sizes)[order]
+    term, doc, counts = term[order], docs[instance], location_counts[order]
+    heads = np.flatnonzero((np.diff(term, prepend=-1) != 0) | (np.diff(doc, prepend=-1) != 0))
+    located = locations.take(spread(offsets_of(location_counts)[:-1][order], counts)) if len(locations) else locations
+    postings = Postings(
+        np.bincount(term[heads], minlength=len(names)),
+        doc[heads],
+        _sums(freqs[order], heads),
+        norms[instance[heads]],
+        np.diff(offsets_of(counts)[np.append(heads, len(counts))]),
+        located,
+    )
+    return ByteStrings.from_list(names), postings
+
+
+def _doc_values(version: int, terms: ByteStrings, postings: Postings, extras: list[tuple[int, bytes]]) -> DocValues:
+    """Gather each document's terms, in byte order, each followed by a separator; then its extra value."""
+    by_doc = np.argsort(postings.docs, kind="stable")
+    docs = postings.docs[by_doc]
+    values = _separated(terms).take(postings.owner[by_doc])
+    if extras:
+        last = list(dict(extras).items()) if version < _SINGLE_SHAPE_BEFORE else extras
+        docs = np.append(docs, [doc for doc, _ in last])
+        values = ByteStrings.concat([values, _separated(ByteStrings.from_list([extra for _, extra in last]))])
+        by_doc = np.argsort(docs, kind="stable")
+        docs, values = docs[by_doc], values.take(by_doc)
+    found, first = np.unique(docs, return_index=True)
+    return DocValues(found, ByteStrings(values.offsets[np.append(first, len(docs))], values.data))
 
 
 def _separated(values: ByteStrings) -> ByteStrings:
@@ -119,84 +212,51 @@ def _separated(values: ByteStrings) -> ByteStrings:
 def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:
     ids = {**ids, "": own}
     try:
-        fields = [ids[location.field] for location in locations]
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("field"), locations)), np.int64, len(locations))
     except KeyError as err:
         raise UsageError(f"a location is in field {err.args[0]!r}, which no document has") from None
-    arrays = [location.array_positions for location in locations]
+    arrays = list(map(attrgetter("array_positions"), locations))
     return Locations(
-        np.array(fields, np.int64),
-        np.array([location.position for location in locations], np.uint64),
-        np.array([location.start for location in locations], np.uint64),
-        np.array([location.end for location in locations], np.uint64),
+        fields,
+        _numbers(map(attrgetter("position"), locations)),
+        _numbers(map(attrgetter("start"), locations)),
+        _numbers(map(attrgetter("end"), locations)),
         np.fromiter(map(len, arrays), np.int64, len(arrays)),
-        np.array(list(chain.from_iterable(arrays)), np.uint64),
+        _numbers(chain.from_iterable(arrays)),
     )
-
-
-def add_document(document: Document, number: int, columns: list[FieldColumns], ids: dict[str, int]) -> None:
-    """Add one document to the columns of its fields."""
-    columns[0].add(number, (Term(document.id),), 1)
-    grouped: dict[int, list[Field]] = {}
-    for composite, instances in ((True, document.composites), (False, document.fields)):
-        for instance in instances:
-            column = columns[ids[instance.name]]
-            options = int(instance.options)
-            column.options |= options
-            if options & _DOC_VALUES:
-                column.composite_doc_values |= composite
-                column.has_doc_values |= not composite
-            if instance.doc_value_extra is not None:
-                column.extras.append((number, instance.doc_value_extra))
-            grouped.setdefault(ids[instance.name], []).append(instance)
-    for place, instances_of_field in grouped.items():
-        length = sum(instance.length for instance in instances_of_field)
-        if len(instances_of_field) == 1 and _distinct(instances_of_field[0].terms):
-            columns[place].add(number, instances_of_field[0].terms, length)
-        else:
-            columns[place].add(number, _rolled_up(instances_of_field), length)
-
-
-def _distinct(terms: tuple[Term, ...]) -> bool:
-    return len(set(map(_TERM, terms))) == len(terms)
-
-
-def _rolled_up(instances: list[Field]) -> Iterator[Term]:
-    """Unite the terms of several instances of a field: frequencies add up, locations follow one another."""
-    united: dict[bytes, Term] = {}
-    for term in chain.from_iterable(instance.terms for instance in instances):
-        old = united.get(term.term)
-        united[term.term] = (
-            term if old is None else Term(term.term, old.frequency + term.frequency, old.locations + term.locations)
-        )
-    return iter(united.values())
 
 
 def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns]:
     """Gather the stored values, some documents at a time."""
     for start in range(0, len(flat), _DOCS_AT_ONCE):
-        docs: list[int] = []
-        fields: list[int] = []
-        instances: list[Field] = []
-        for number, document in enumerate(flat[start : start + _DOCS_AT_ONCE], start):
-            kept = [instance for instance in document.fields if int(instance.options) & _STORED]
-            kept.sort(key=lambda instance: ids[instance.name])  # by field; of one field as they came
-            instances.append(Field(ID, document.id))
-            instances.extend(kept)
-            fields.append(0)
-            fields.extend([ids[instance.name] for instance in kept])
-            docs.extend([number] * (1 + len(kept)))
+        part = flat[start : start + _DOCS_AT_ONCE]
+        numbers = np.arange(start, start + len(part))
+        sizes = np.fromiter(map(len, map(attrgetter("fields"), part)), np.int64, len(part))
+        instances = list(chain.from_iterable(map(attrgetter("fields"), part)))
+        options = np.fromiter(map(attrgetter("options"), instances), np.int64, len(instances))
+        kept = np.flatnonzero(options & _STORED)
+        instances = [instances[i] for i in kept.tolist()]
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("name"), instances)), np.int64, len(instances))
+        # The ids of all documents, and behind them all other values: by document, by field, of one field as they came.
+        docs = np.concatenate([numbers, np.repeat(numbers, sizes)[kept]])
+        fields = np.concatenate([np.zeros(len(part), np.int64), fields])
+        order = np.lexsort((fields, docs))
+        types = np.concatenate([np.full(len(part), ID_TYPE, np.uint8), _types(instances)])
+        arrays = list(map(attrgetter("array_positions"), instances))
+        counts = np.zeros(len(docs), np.int64)
+        counts[len(part) :] = np.fromiter(map(len, arrays), np.int64, len(arrays))
         yield StoredColumns(
-            np.array(docs, np.int64),
-            np.array(fields, np.int64),
-            _types(instances),
-            ByteStrings.from_list([instance.value for instance in instances]),
-            np.array([len(instance.array_positions) for instance in instances], np.int64),
-            np.array(list(chain.from_iterable(instance.array_positions for instance in instances)), np.uint64),
+            docs[order],
+            fields[order],
+            types[order],
+            ByteStrings.from_list([one.id for one in part] + [one.value for one in instances]).take(order),
+            counts[order],
+            gather(_numbers(chain.from_iterable(arrays)), offsets_of(counts)[:-1][order], counts[order]),
         )
 
 
 def _types(instances: list[Field]) -> NDArray[np.uint8]:
-    letters = "".join([instance.type for instance in instances])
+    letters = "".join(map(attrgetter("type"), instances))
     if not letters.isascii() or any(len(instance.type) != 1 for instance in instances):
         wrong = next(one for one in instances if len(one.type) != 1 or not one.type.isascii())
         raise UsageError(f"field {wrong.name!r}: its type is one ASCII letter, not {wrong.type!r}")

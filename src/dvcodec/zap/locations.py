@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
 from dvcodec.zap import chains
-from dvcodec.zap.chunks import ChunkedBlocks
+from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
 __all__ = ["Locations", "decode_locations", "encode_locations"]
 
@@ -162,22 +162,20 @@ def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
         counts: int64[n], locations of each posting.
         locations: those of all.
     """
-    sizes = _HEAD + locations.array_counts
-    stops = np.cumsum(sizes)
-    heads = stops - sizes
-    numbers = np.empty(int(stops[-1]) if len(stops) else 0, np.uint64)
-    for k, column in enumerate((locations.fields, locations.positions, locations.starts, locations.ends)):
-        numbers[heads + k] = column
-    numbers[heads + _HEAD - 1] = locations.array_counts
-    numbers[spread(heads + _HEAD, locations.array_counts)] = locations.array_positions
+    firsts = offsets_of(_HEAD + locations.array_counts)
+    heads = np.empty((len(locations), _HEAD), np.uint64)
+    columns = (locations.fields, locations.positions, locations.starts, locations.ends, locations.array_counts)
+    for k, column in enumerate(columns):
+        heads[:, k] = column
+    numbers = heads.ravel()
+    if len(locations.array_positions):
+        numbers = np.empty(int(firsts[-1]), np.uint64)
+        numbers[spread(firsts[:-1], np.full(len(heads), _HEAD))] = heads.ravel()
+        numbers[spread(firsts[:-1] + _HEAD, locations.array_counts)] = locations.array_positions
     body, lengths = varints.encode(numbers)
-    bounds = offsets_of(lengths)[offsets_of(sizes)[offsets_of(counts)]]
+    bodies = ByteStrings(offsets_of(lengths)[firsts[offsets_of(counts)]], body)
     some = np.flatnonzero(counts)
-    prefix, prefix_sizes = varints.encode(np.diff(bounds)[some])
-    entry_sizes = np.zeros(len(counts), np.int64)
-    entry_sizes[some] = prefix_sizes + np.diff(bounds)[some]
-    places = offsets_of(entry_sizes)
-    out = np.empty(int(places[-1]), np.uint8)
-    out[spread(places[some], prefix_sizes)] = prefix
-    out[spread(places[some] + prefix_sizes, np.diff(bounds)[some])] = body
-    return ByteStrings(places, out)
+    prefixes, prefix_sizes = varints.encode(bodies.lengths[some])
+    lengths = np.zeros(len(counts), np.int64)
+    lengths[some] = prefix_sizes
+    return interleave([ByteStrings(offsets_of(lengths), prefixes), bodies])

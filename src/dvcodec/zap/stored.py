@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
 from dvcodec.zap import chains, snappy
 from dvcodec.zap.chunks import interleave
@@ -203,7 +203,8 @@ def _decode(data: SegmentData, num_fields: int, first_doc: int, bounds: Index, l
     check(lengths <= room - starts, 3, "length of a stored value", "an end inside of the decompressed block")
 
     place = offsets_of(id_sizes + sizes)
-    out = np.empty(int(place[-1]), np.uint8)
+    with enough_memory("the stored values", window.source):
+        out = np.empty(int(place[-1]), np.uint8)
     out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
     snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
     per_doc = np.bincount(owner, minlength=len(ids)) + 1

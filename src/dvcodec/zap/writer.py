@@ -7,6 +7,7 @@ bytes are zapx's, apart from the snappy blocks (any valid ones do) and what Go l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.gather import ID_OPTIONS, FieldColumns, add_document, stored_columns, with_synonyms
+from dvcodec.zap.gather import gather_fields, id_content, stored_columns, with_synonyms
 from dvcodec.zap.nested import Edges
 
 __all__ = ["write_segment"]
@@ -27,8 +28,8 @@ def write_segment(
 ) -> int:
     """Write a segment from analysed documents.
 
-    Reading the documents takes a Python loop over their fields and terms, for that is what they are made of; from
-    there on everything is done field by field in arrays. The columns of the whole segment are held in memory.
+    A Python loop runs over the fields of the documents, for that is what they are made of; from there on everything is
+    done field by field, attribute by attribute. The columns of one field are held in memory at a time.
 
     Args:
         sink: path, URL or open binary file; a path is written whole or not at all.
@@ -50,11 +51,11 @@ def write_segment(
     flat, edges = _flatten(documents, version)
     names = _field_names(flat, version)
     ids = {name: i for i, name in enumerate(names)}
-    columns = [FieldColumns(name, ID_OPTIONS if name == ID else 0) for name in names]
+    columns = gather_fields(flat, names[1:])
     try:
-        for number, document in enumerate(flat):
-            add_document(document, number, columns, ids)
-        contents = with_synonyms((column.content(version, ids) for column in columns), flat)
+        contents = with_synonyms(
+            chain([id_content(version, flat)], (column.content(version, ids) for column in columns)), flat
+        )
         with open_sink(sink) as out:
             write_content(out, version, mode, len(flat), stored_columns(flat, ids), contents, edges=edges)
     except OverflowError:

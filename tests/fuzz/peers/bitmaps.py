@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
-import struct
-import subprocess
-from functools import lru_cache
 from pathlib import Path
 
 from pyroaring import BitMap, BitMap64
@@ -17,11 +13,11 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.roaring64 import MAX_KEY
 from fuzz import mend
 from fuzz.peers.comparison import Comparison, Kind
+from fuzz.peers.serve import Server
 from fuzz.target import LIMITS, Target
 from fuzz.targets import containers, frames
 
-REPOSITORY = Path(__file__).parents[3]
-PYPAIMON = REPOSITORY / "interop" / "pypaimon"
+PYPAIMON = Path(__file__).parents[3] / "interop" / "pypaimon" / ".venv" / "bin" / "python"
 FAR_KEY = 1 << 12
 """pyiceberg fills a list up to a bitmap's key, one entry a gap: beyond this one it is not asked."""
 
@@ -131,15 +127,16 @@ pyiceberg_puffin = Comparison(
         Kind(
             "place of the blob",
             "a slice of Python's beyond the end, or before the beginning, is another slice: here it is an error",
-            r"^(Truncated|NotCanonical): (byte range|blob|offset|length)",
+            r"^(Truncated|NotCanonical): (byte range|range of the)",
         ),
-        Kind("two vectors of one data file", "which one holds cannot be told; pyiceberg takes the last", r"two vectors|twice"),
+        Kind(
+            "two vectors of one data file",
+            "which one holds cannot be told; pyiceberg takes the last",
+            r"^NotCanonical: referenced-data-file",
+        ),
         TRAILING,
         *BITMAP_KINDS,
     ),
-    {
-        "blobs of other types": "pyiceberg takes every blob for a vector, whatever its type",
-    },
 )
 
 
@@ -148,9 +145,15 @@ def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
     from pyiceberg.table.puffin import PuffinFile
 
     deletion_vector.MAX_JAVA_SIGNED = FAR_KEY
-    found = deletion_vector.deletion_vectors_from_puffin_file(PuffinFile(data))
+    file = PuffinFile(data)
+    blobs = [blob for blob in file.footer.blobs if blob.type == iceberg.BLOB_TYPE]
+    if len(blobs) < len(file.footer.blobs):
+        reason = "pyiceberg takes every blob for a vector; it is shown those only that are"
+        pyiceberg_puffin.note("blobs of other types", reason, data)
+        file.footer.blobs = blobs
     return {
-        vector.referenced_data_file: {key: part for key, part in enumerate(vector._bitmaps) if part} for vector in found
+        vector.referenced_data_file: {key: part for key, part in enumerate(vector._bitmaps) if part}
+        for vector in deletion_vector.deletion_vectors_from_puffin_file(file)
     }
 
 
@@ -180,29 +183,12 @@ pypaimon_32 = Comparison(
 )
 
 
-@lru_cache(maxsize=1)
-def _server() -> subprocess.Popen[bytes]:
-    """pypaimon in its own environment, which stays until this process ends."""
-    server = subprocess.Popen(
-        [PYPAIMON / ".venv" / "bin" / "python", "-I", Path(__file__).parent / "pypaimon_server.py", PYPAIMON],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    atexit.register(server.communicate)  # which ends its input, and so itself
-    return server
+_pypaimon = Server(PYPAIMON, "fuzz.peers.serve_pypaimon")
+atexit.register(_pypaimon.close)
 
 
 def _theirs_paimon(data: bytes) -> RowSet:
-    server = _server()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(struct.pack("<I", len(data)) + data)
-    server.stdin.flush()
-    (size,) = struct.unpack("<I", server.stdout.read(4))
-    answer = server.stdout.read(size)
-    if answer[:1] == b"-":
-        raise ValueError(json.loads(answer[1:]))
-    bitmap = BitMap.deserialize(answer[1:])
+    bitmap = BitMap.deserialize(_pypaimon.ask(data))
     return RowSet._wrap({0: bitmap} if bitmap else {})
 
 

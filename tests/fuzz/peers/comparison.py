@@ -1,4 +1,4 @@
-"""Where a peer and dvcodec part ways: every such input belongs to a kind that has a name and a reason, or it is a finding.
+"""Where a peer and dvcodec part ways: such an input belongs to a kind with a name and a reason, or it is a finding.
 
 Kinds are told by what dvcodec says is wrong. Where a peer skips a check that can be asked not to be made, what is left
 has to be the same rows.
@@ -75,7 +75,9 @@ class Comparison:
         try:
             found: Any = theirs(data)
             refused: str | None = None
-        except Exception as error:  # noqa: BLE001  (whatever a peer refuses with)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  (whatever a peer refuses with, panics of Rust too)
             found, refused = None, f"{type(error).__name__}: {str(error).splitlines()[0][:90] if str(error) else ''}"
         try:
             value = ours(data)
@@ -85,7 +87,9 @@ class Comparison:
             raise
         if refused is not None:
             told = re.sub(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", "..", refused)[:70]
-            self.note(f"accepted by dvcodec only: {told}", "sound by the specification; the peer does not read it", data)
+            self.note(
+                f"accepted by dvcodec only: {told}", "sound by the specification; the peer does not read it", data
+            )
         elif value != found:
             name = differing(value, found)
             assert name is not None, f"{self.peer} reads something else: {found!r:.200} in place of {value!r:.200}"

@@ -10,9 +10,22 @@ from typing import Any
 import cramjam
 import numpy as np
 
-from dvcodec import Container, ContainerKind, DecodeError, RowSet, decode_at, delta, describe, iceberg, paimon, sniff
+from dvcodec import (
+    Container,
+    ContainerKind,
+    DecodeError,
+    RowSet,
+    UsageError,
+    decode_at,
+    delta,
+    describe,
+    iceberg,
+    paimon,
+    read_rows,
+    sniff,
+    verify,
+)
 from dvcodec import puffin as puffin_files
-from dvcodec import read_rows, verify
 from dvcodec.core import avro, avro_schema, compress, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.delta import z85
@@ -131,7 +144,12 @@ def _run_descriptor(data: bytes) -> None:
 def _descriptors() -> Iterator[bytes]:
     for rows in row_sets():
         yield delta.encode_inline(rows).to_json().encode()
-    for kind, path in (("u", "ab^-aqEH.-t@S}K{vb[*k^"), ("p", "file:///t/a%20b.bin"), ("r", "a/b.bin"), ("p", "s3://b/k")):
+    for kind, path in (
+        ("u", "ab^-aqEH.-t@S}K{vb[*k^"),
+        ("p", "file:///t/a%20b.bin"),
+        ("r", "a/b.bin"),
+        ("p", "s3://b/k"),
+    ):
         yield delta.Descriptor(kind, path, 36, 2, 1).to_json().encode()
     for data in files("**/_delta_log/*.json", most=20_000, count=10):
         for line in data.splitlines():
@@ -163,10 +181,18 @@ def _run_hash_index(data: bytes) -> None:
     assert paimon.encode_hash_index(hashes) == data
 
 
+def _hash_indexes() -> Iterator[bytes]:
+    return iter(files("paimon/**/hash*", "paimon/**/index-*", most=256))
+
+
 def _run_index_manifest(data: bytes) -> None:
     entries = paimon.read_index_manifest(data, limits=LIMITS)
     out = io.BytesIO()
-    paimon.write_index_manifest(out, entries, codec="null")
+    try:
+        paimon.write_index_manifest(out, entries, codec="null")
+    except UsageError as error:  # numbers are read as longs, and written as the schema has them
+        assert "expected int" in str(error)
+        return
     assert must(paimon.read_index_manifest, out.getvalue()) == entries
 
 
@@ -257,7 +283,7 @@ TARGETS = (
     Target("payload", "a vector without its frame", _run_vector_text, _payloads),
     Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
     Target("z85", "Z85 text of either padding", _run_z85, _z85, max_len=128),
-    Target("hash-index", "a hash index", _run_hash_index, lambda: files("paimon/**/hash*", "paimon/**/index-*", most=256)),
+    Target("hash-index", "a hash index", _run_hash_index, _hash_indexes),
     Target(
         "index-manifest",
         "an index manifest (Avro)",

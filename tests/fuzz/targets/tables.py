@@ -54,8 +54,7 @@ def _run_iceberg_metadata(data: bytes) -> None:
 
 
 def _iceberg_metadata() -> Iterator[bytes]:
-    for data in files("**/metadata/*.metadata.json", "iceberg/**/*.json", most=9000, count=16):
-        yield data
+    yield from files("**/metadata/*.metadata.json", "iceberg/**/*.json", most=9000, count=16)
     first = files("**/metadata/*.metadata.json", most=9000, count=1)
     yield from map(gzip.compress, first)
 
@@ -180,11 +179,15 @@ def _run_binary_row(data: bytes) -> None:
 def _binary_rows() -> Iterator[bytes]:
     one = (1).to_bytes(4, "big") + bytes(8)
     for number, kind in enumerate(_KINDS):
-        content = b"abc".ljust(7, b"\0") + b"\x83" if kind in ("VARCHAR(10)", "STRING", "BYTES") else bytes([5]) + bytes(7)
+        content = (
+            b"abc".ljust(7, b"\0") + b"\x83" if kind in ("VARCHAR(10)", "STRING", "BYTES") else bytes([5]) + bytes(7)
+        )
         if kind in ("TIMESTAMP(6)", "DECIMAL(30, 4)"):
             content = (9 if kind[0] == "D" else 7).to_bytes(4, "little") + (16).to_bytes(4, "little") + bytes(16)
         yield bytes([1, number]) + one + content
-    yield bytes([2, 3, 13]) + (2).to_bytes(4, "big") + bytes(8) + bytes([7]) + bytes(7) + b"ab".ljust(7, b"\0") + b"\x82"
+    yield (
+        bytes([2, 3, 13]) + (2).to_bytes(4, "big") + bytes(8) + bytes([7]) + bytes(7) + b"ab".ljust(7, b"\0") + b"\x82"
+    )
 
 
 def _run_root(data: bytes) -> None:
@@ -221,7 +224,9 @@ def _bolt(size: int) -> bytes:
     def root(number: int) -> bytes:
         return number.to_bytes(8, "little") + bytes(8)
 
-    meta = bucket([(b"timeStamp", b"2026-01-02T03:04:05.678Z", 0), (b"type", b"zap", 0), (b"version", b"\0\0\0\x0f\0", 0)])
+    meta = bucket(
+        [(b"timeStamp", b"2026-01-02T03:04:05.678Z", 0), (b"type", b"zap", 0), (b"version", b"\0\0\0\x0f\0", 0)]
+    )
     one_row = bytes.fromhex("3a3000000100000000000000100000000500")
     segment = bucket([(b"d", one_row, 0), (b"p", b"000000000001.zap", 0)])
     epochs = leaf([(b"\x89", root(5), 1)])
@@ -233,9 +238,10 @@ def _bolt(size: int) -> bytes:
         page(5, 2, 3, entries),
     ]
     numbers = ((0xED0CDAED, 4), (2, 4), (size, 4), (0, 4), (2, 8), (0, 8), (3, 8), (6, 8))
-    metas = [
-        page(i, 4, 0, b"".join(n.to_bytes(width, "little") for n, width in (*numbers, (i, 8))) + bytes(8)) for i in (0, 1)
-    ]
+    metas = []
+    for i in (0, 1):
+        fields = b"".join(n.to_bytes(width, "little") for n, width in (*numbers, (i, 8)))
+        metas.append(page(i, 4, 0, fields + bytes(8)))
     return mend.bolt(b"".join(one.ljust(size, b"\0") for one in (*metas, *pages)))
 
 

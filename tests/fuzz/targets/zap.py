@@ -15,7 +15,6 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
 from dvcodec.zap import columns as _columns  # noqa: F401  (imported when asked for; the fuzzer is to see into it)
 from dvcodec.zap.footer import decode_footer, encode_footer, verify_checksum
-from dvcodec.zap.snappy import compress as _  # noqa: F401
 from dvcodec.zap.vellum import Fst, build
 from fuzz import mend
 from fuzz.seeds import files

@@ -36,9 +36,13 @@ def test_batches_have_the_position_of_their_first_row(tmp_path: Path, extension:
     assert at == 1000
 
 
+EARLY = -1 if int(pa.__version__.partition(".")[0]) >= 23 else 1
+"""Before version 23, pyarrow takes what is before 1970 for times far away: they are refused, as those are."""
+
+
 def test_times_of_96_bits_keep_their_nanoseconds(tmp_path: Path) -> None:
     path = str(tmp_path / "f.parquet")
-    times = pa.array([1_700_000_000_123_456_789, -1, None, 0], pa.timestamp("ns"))
+    times = pa.array([1_700_000_000_123_456_789, EARLY, None, 0], pa.timestamp("ns"))
     rows = pa.table({"a": range(4), "t": times, "n": pa.array([[t] for t in times.to_pylist()], pa.list_(times.type))})
     pq.write_table(rows, path, use_deprecated_int96_timestamps=True)
     with open_data_file(path) as file:

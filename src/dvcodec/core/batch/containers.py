@@ -258,15 +258,16 @@ def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
     sound, counts = np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.int64)
     sound[chosen] = ~bad
     counts[chosen] = np.where(bad, 0, heads.counts)
-    good = ~bad[owner]
+    kinds = np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
+    good = ~bad[owner] if bad.any() else slice(None)
     return ContainerTable(
         sound,
         counts,
         chosen[owner[good]],
         keys[good],
         cards[good],
-        np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)[good],
-        (heads.begin[owner] + place)[good],
+        kinds[good],
+        (np.repeat(heads.begin, heads.counts) + place)[good],
         payload[good],
     )
 

@@ -14,7 +14,7 @@ from dvcodec.core.rowset import RowSet
 __all__ = ["load"]
 
 Index = NDArray[np.int64]
-_AT_ONCE = 1024
+_AT_ONCE = 512
 """Vectors of one pass: what it computes stays in the cache, and in memory that is at hand."""
 
 

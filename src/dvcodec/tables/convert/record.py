@@ -21,7 +21,9 @@ from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 __all__ = ["TARGETS", "Speller", "Target", "absolute"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
+"""What a table's deletes can be said as; the number is the width of Paimon's vectors."""
 TARGETS: tuple[Target, ...] = get_args(Target)
+"""All of them."""
 _LEGAL = "/_-!.~'()*,;$&+=@"
 """ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might make
 a scheme of what stands before it. Delta knows a data file by this very text."""

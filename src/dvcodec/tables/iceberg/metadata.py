@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.limits import DEFAULT_LIMITS, enough_memory
 from dvcodec.io import open_source
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import SnapshotInfo
@@ -137,7 +137,8 @@ def _read_text(location: str) -> bytes:
     if data.startswith(_GZIP):
         inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
-            data = inflater.decompress(data, most + 1)
+            with enough_memory("the metadata", location):
+                data = inflater.decompress(data, most + 1)
         except zlib.error as err:
             raise NotCanonical("gzip", source=location, expected="a sound stream", actual=str(err)) from None
         if len(data) <= most and not inflater.eof:

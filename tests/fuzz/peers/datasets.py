@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import atexit
 import json
-import shutil
-import tempfile
-from functools import lru_cache
-from pathlib import Path
+import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from dvcodec import RowSet, lance
+from dvcodec import DecodeError, RowSet, lance
 from dvcodec.core import roaring
+from dvcodec.core.cursor import Cursor
+from dvcodec.lance.ipc import MAGIC, batch_lengths
 from fuzz import mend
 from fuzz.peers.bitmaps import BITMAP_KINDS, TRAILING
 from fuzz.peers.comparison import Comparison, Kind
+from fuzz.peers.serve import Refused, Server
+from fuzz.seeds import small_row_sets
 from fuzz.target import LIMITS, Target
 from fuzz.targets import lance as decoders
 
 MANY = 1 << 14
 PHYSICAL_ROWS = 70_000
+MOST = 1 << 26
+"""Bytes of a buffer beyond which pylance is not asked."""
 
 
 def _told(sequence: Any) -> list[int] | int:
@@ -63,34 +67,16 @@ def _run_row_ids(data: bytes) -> None:
     pylance_row_ids.compare(data, _ours_ids, _theirs_ids)
 
 
-@lru_cache(maxsize=1)
-def _dataset() -> tuple[str, dict[str, Path]]:
-    """Two datasets of one fragment with a deletion file each."""
-    import lance as pylance
-    import pyarrow as pa
-
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-lance-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    files = {}
-    for kind, rows in (("arrow", 10), ("bin", 6000)):
-        path = str(folder / kind)
-        dataset = pylance.write_dataset(pa.table({"i": np.arange(PHYSICAL_ROWS, dtype=np.int32)}), path)
-        dataset.delete(f"i % {PHYSICAL_ROWS // rows} = 0")
-        (files[kind],) = Path(path, "_deletions").iterdir()
-    return str(folder), files
+_pylance = Server(sys.executable, "fuzz.peers.serve_pylance", str(PHYSICAL_ROWS))
+atexit.register(_pylance.close)
 
 
 def _theirs_deletions(data: bytes) -> RowSet:
-    import lance as pylance
-
-    folder, files = _dataset()
-    kind = "arrow" if data[:6] == b"ARROW1" else "bin"
-    files[kind].write_bytes(data)
-    (fragment,) = pylance.dataset(f"{folder}/{kind}").get_fragments()
-    live = fragment.to_table(columns=[], with_row_address=True)["_rowaddr"].to_numpy()
-    mask = np.ones(PHYSICAL_ROWS, np.bool_)
-    mask[live & np.uint64(2**32 - 1)] = False
-    return RowSet.from_mask(mask)
+    if data[: len(MAGIC)] == MAGIC:
+        with suppress(DecodeError):
+            if any(size > MOST for _, sizes in batch_lengths(Cursor(data)) for size in sizes):
+                raise Refused("not asked: it allocates what a length says, and that ends its process")
+    return RowSet(np.frombuffer(_pylance.ask(data), "<u4"))
 
 
 def _ours_deletions(data: bytes) -> RowSet:
@@ -103,9 +89,28 @@ def _differing(ours: RowSet, theirs: RowSet) -> str | None:
     return "rows that the fragment does not have" if inside == theirs else None
 
 
+_ARROW_KINDS = (
+    Kind(
+        "footer or metadata of the Arrow file",
+        "lengths and places that lead out of the file, dictionaries, a codec named twice: Rust's reader takes what it "
+        "needs and leaves the rest unread",
+        r"^(BadMagic: magic at the end|NotCanonical: (footer size|dictionaries|metadata|header of a message|"
+        r"offset in the metadata|rows of a record batch))",
+    ),
+    Kind(
+        "body of the Arrow file",
+        "buffers that do not have the bytes of their rows, or are damaged",
+        r"^NotCanonical: (buffer|Arrow IPC file)",
+    ),
+    Kind(
+        "schema of the Arrow file",
+        "Lance writes one batch of one column, row_id, without nulls: another file is no deletion file",
+        r"^NotCanonical: (schema|record batches|row_id)",
+    ),
+)
 pylance_deletions = Comparison(
     "pylance",
-    (TRAILING, *BITMAP_KINDS),
+    (TRAILING, *BITMAP_KINDS, *_ARROW_KINDS),
     {
         "rows that the fragment does not have": "a scan leaves them out; dvcodec refuses them where it is told "
         "`physical_rows`, which it was not here",
@@ -118,7 +123,7 @@ def _run_deletions(data: bytes) -> None:
 
 
 def _files() -> list[bytes]:
-    bitmaps = [roaring.serialize(rows._bitmaps[0], run_optimize=False) for rows in decoders.small_row_sets() if rows]
+    bitmaps = [roaring.serialize(rows._bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows]
     return [*decoders._arrow_files(), *(data for data in bitmaps if len(data) < 2048)]
 
 

@@ -1,0 +1,95 @@
+"""Every decoder against adversarial inputs, in 256 MB of address space, each within a second; see `attack.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dvcodec import LimitExceeded, Limits, RowSet, UsageError, delta, iceberg, paimon
+from dvcodec.core.limits import enough_memory
+from limits.cases import ACCEPTED, BOMBS, CASES
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="address space is capped as Linux does it"),
+    pytest.mark.xdist_group("limits"),
+]
+TESTS = Path(__file__).parent.parent
+
+
+def attack(*names: str) -> dict[str, dict[str, Any]]:
+    """Run cases in a process of their own; what became of each, by name. The process has to live to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "limits.attack", *names],
+        cwd=TESTS,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    found = {result["name"]: result for result in map(json.loads, done.stdout.splitlines())}
+    assert found.pop("", {}).get("outcome") == "done", f"ended after {list(found)[-1:]}: {done.stderr[-2000:]}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, dict[str, Any]]:
+    return attack()
+
+
+def test_every_case_was_run(results: dict[str, dict[str, Any]]) -> None:
+    assert results.keys() == CASES.keys()
+    assert CASES.keys() >= ACCEPTED
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_decoder_refuses_in_time_and_in_little_memory(name: str, results: dict[str, dict[str, Any]]) -> None:
+    assert results[name]["outcome"] == ("accepted" if name in ACCEPTED else "refused"), results[name]
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_refused_before_they_are_unpacked(name: str, results: dict[str, dict[str, Any]]) -> None:
+    assert results[name]["outcome"] == "refused", results[name]
+    assert not results[name]["told"].startswith("MemoryError")
+
+
+def test_the_cap_and_the_clock_are_real() -> None:
+    """What the others are held against does hit who takes too much, or too long."""
+    found = attack("control: memory", "control: time", "control: another error")
+    assert [found[f"control: {what}"]["outcome"] for what in ("memory", "time", "another error")] == [
+        "raised",
+        "late",
+        "raised",
+    ]
+    assert found["control: memory"]["told"].startswith(("MemoryError", "_ArrayMemoryError"))
+
+
+@pytest.mark.parametrize(
+    ("name", "decode"),
+    [
+        ("max_vector_bytes", lambda limits: iceberg.decode(iceberg.encode(RowSet(range(0, 99, 2))), limits=limits)),
+        ("max_cardinality", lambda limits: delta.decode(delta.encode(RowSet(range(99))), limits=limits)),
+        ("max_bitmaps", lambda limits: paimon.decode(paimon.encode(RowSet([1, 1 << 40]), bits=64), limits=limits)),
+    ],
+)
+def test_lower_limits_are_kept(name: str, decode: Any) -> None:
+    decode(Limits())
+    with pytest.raises(LimitExceeded, match=rf"Limits\.{name}: expected at most 1"):
+        decode(Limits(**{name: 1}))
+    with pytest.raises(UsageError, match="negative"):
+        Limits(**{name: -1})
+
+
+def test_memory_that_is_not_there_is_a_limit() -> None:
+    with (
+        pytest.raises(LimitExceeded, match=r"x: memory: expected enough for much, found Unable to allocate"),
+        enough_memory("much", "x"),
+    ):
+        np.empty(1 << 60, np.uint8)

@@ -1,0 +1,100 @@
+"""The house itself: sizes of modules, versions that were chosen, fragments of the changelog."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dvcodec
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(Path(dvcodec.__file__).parent.rglob("*.py"))
+MOST_LINES = 500
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)(?: ; (.+))?$")
+BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(?:>=([0-9.]+))?")
+# The tests of a wheel lie beside nothing.
+in_the_tree = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="not in the project's tree")
+
+
+def project() -> dict[str, Any]:
+    tomllib = pytest.importorskip("tomllib") if sys.version_info >= (3, 11) else pytest.importorskip("tomli")
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return found
+
+
+def pins(name: str) -> dict[str, set[str]]:
+    """Versions of each package (normalised) in a file of constraints."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / "constraints" / name).read_text().splitlines():
+        if not line.startswith("#"):
+            match = PIN.match(line)
+            assert match, f"{name}: {line}: pip takes only an exact version here, without extras"
+            found.setdefault(match[1].lower().replace("_", "-").replace(".", "-"), set()).add(match[2])
+    return found
+
+
+def asked_for() -> list[str]:
+    """All requirements of the package, its extras and its groups."""
+    stated = project()
+    lists = [stated["project"]["dependencies"], *stated["project"]["optional-dependencies"].values()]
+    lists += [[one for one in group if isinstance(one, str)] for group in stated["dependency-groups"].values()]
+    return [one for some in lists for one in some if not one.startswith("dvcodec[")]
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_no_module_is_too_long() -> None:
+    assert not {str(path): lines for path in MODULES if (lines := lines_of(path)) > MOST_LINES}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert not [str(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+
+def test_files_are_opened_for_writing_in_one_place() -> None:
+    """Whatever writes goes through `io.open_sink`, so that nothing is ever there in half."""
+    writes = re.compile(r"""\.write_(?:text|bytes)\(|\bopen\([^)]*["'][wax]b?\+?["']|\bos\.(?:rename|replace|link)\(""")
+    found = [
+        f"{path.relative_to(path.parents[2])}: {line.strip()}"
+        for path in MODULES
+        for line in path.read_text().splitlines()
+        if writes.search(line) and "/io/sink.py" not in str(path)
+    ]
+    # /dev/null in place of a closed stream; Spark's log settings and launcher, in folders of their own.
+    allowed = ("cli/__init__.py", "cli/spark_demo.py", "spark/java.py")
+    assert not [line for line in found if not line.partition(":")[0].endswith(allowed)]
+
+
+@in_the_tree
+def test_a_version_is_chosen_for_everything() -> None:
+    chosen = pins("ci.txt")
+    missing = [one for one in asked_for() if BOUND.match(one.lower())[1] not in chosen]  # type: ignore[index]
+    assert not missing, "make pins"
+
+
+@in_the_tree
+def test_the_lowest_versions_are_the_lower_bounds() -> None:
+    stated = project()["project"]
+    extras = stated["optional-dependencies"]
+    chosen = pins("lowest.txt")
+    for one in [*stated["dependencies"], *extras["arrow"], *extras["remote"], *extras["cli"], *extras["fast"]]:
+        match = BOUND.match(one)
+        assert match
+        (version,) = chosen[match[1]]
+        assert version == match[2] or version.startswith(f"{match[2]}."), f"{one}: make pins"
+
+
+@in_the_tree
+def test_fragments_are_named_for_what_they_are() -> None:
+    kinds = "|".join(kind["directory"] for kind in project()["tool"]["towncrier"]["type"])
+    names = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    assert not [name for name in names if not re.fullmatch(rf"(\d+|\+[a-z0-9-]+)(\.\d+)?\.({kinds})(\.\d+)?\.md", name)]
+    for name in names:
+        assert (ROOT / "changelog.d" / name).read_text().strip()
