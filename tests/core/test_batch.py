@@ -156,6 +156,36 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
     assert agreed >= 2 * len(SOUND)
 
 
+@pytest.mark.parametrize("gap", [0, 1, 2, 4000])
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside others"])
+def test_arrays_out_of_order_are_found_wherever_they_lie(gap: int, alone: bool) -> None:
+    """In any container, at its beginning and end, beside containers of one value and of other kinds."""
+    chance = random.Random(7)
+    sizes_of = [1, 90, 2, 3, 1, 200, 50, 1, 30]
+    many = [
+        RowSet(c << 16 | chance.randrange(1 << 16) for c in range(9) for _ in range(sizes_of[c])) for _ in range(80)
+    ]
+    if not alone:
+        many = [
+            rows | RowSet(range(9 << 16, 10 << 16, 2)) | RowSet.from_ranges([(11 << 16, 12 << 16)]) for rows in many
+        ]
+    frames = []
+    for rows in many:
+        frames.append(ice.encode(rows))
+        for _ in range(4):
+            damaged = bytearray(ice.encode(rows))
+            view = vector.read(Cursor(bytes(damaged))).view.bitmaps[0][1]
+            nth = chance.choice([i for i in range(9) if view.cards[i] > 1])
+            at = 20 + int(view.starts[nth]) + 2 * chance.randrange(int(view.cards[nth]) - 1)
+            damaged[at : at + 4] = damaged[at + 2 : at + 4] + damaged[at : at + 2]
+            frames.append(with_crc(bytes(damaged)))
+    data, starts, sizes = joined(frames, bytes(gap))
+    found = batch.survey(data, starts, sizes)
+    want = {i: told for i, told in enumerate(map(one_by_one, frames)) if isinstance(told, str)}
+    assert len(want) > 250
+    assert {i: f"{type(err).__name__}: {err.what}" for i, err in found.errors.items()} == want
+
+
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_AT_ONCE", at_once)

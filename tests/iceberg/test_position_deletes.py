@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import MissingExtra, RowSet, UsageError
+from dvcodec.core.errors import NotCanonical
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
 from dvcodec.io import open_source
@@ -154,9 +155,19 @@ def test_null_inside_a_dictionary_is_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"not a parquet file"])
-def test_other_bytes_are_pyarrows_error(data: bytes) -> None:
-    with pytest.raises(pa.ArrowInvalid):
+def test_other_bytes(data: bytes) -> None:
+    with pytest.raises(NotCanonical, match=r"^<bytes>: Parquet file: expected a readable footer"):
         read_position_deletes(data)
+
+
+def test_damaged_pages(tmp_path: Path) -> None:
+    rows = columns(pa.array(["a"] * 100), list(range(100)))
+    path = tmp_path / "deletes.parquet"
+    pq.write_table(rows, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(60) + whole[64:])
+    with pytest.raises(NotCanonical, match=r"deletes.parquet: Parquet file: expected readable values"):
+        read_position_deletes(path)
 
 
 def test_batches_are_taken_one_by_one() -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import DecodeError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import RandomAccess, SourceTarget, open_source
+from dvcodec.io.parquet import arrow_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,17 +40,25 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
 
     Raises:
         UsageError: no columns ``file_path`` and ``pos``, a null in one of them, or a negative position.
-        pyarrow.ArrowInvalid: not a Parquet file.
+        NotCanonical: it is no Parquet file, or it is damaged.
+        Unsupported: it uses what pyarrow does not know.
     """
     try:
         import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
-    with open_source(source) as opened, pq.ParquetFile(RandomAccess(opened), pre_buffer=False) as file:
-        check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
-        # Paths repeat: reading them as a dictionary keeps one string per file.
-        with pq.ParquetFile(RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
-            return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
+    with open_source(source) as opened:
+        try:
+            with arrow_damage("Parquet file", "a readable footer"):
+                file = pq.ParquetFile(RandomAccess(opened), pre_buffer=False)
+            with file, arrow_damage("Parquet file", "readable values"):
+                check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
+                # Paths repeat: reading them as a dictionary keeps one string per file.
+                with pq.ParquetFile(RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
+                    return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
+        except DecodeError as err:
+            err.source = err.source or opened.name
+            raise
 
 
 def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_column: str = POS) -> dict[str, RowSet]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, Unsupported
+from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical
 from dvcodec.io import RandomAccess, open_source
+from dvcodec.io.parquet import arrow_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,29 +38,14 @@ def open_parquet(location: str, *, int96_unit: str = "us") -> Iterator[pq.Parque
         raise MissingExtra("pyarrow", "tables") from None
     with open_source(location) as source:
         try:
-            with _damage("Parquet file", "a readable footer"):
+            with arrow_damage("Parquet file", "a readable footer"):
                 opened = pa.PythonFile(RandomAccess(source), mode="r")
                 file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96_unit)
-            with file, _damage("Parquet file", "readable values"):
+            with file, arrow_damage("Parquet file", "readable values"):
                 yield file
         except DecodeError as err:
             err.source = err.source or location
             raise
-
-
-@contextmanager
-def _damage(what: str, expected: str) -> Iterator[None]:
-    """Turn what pyarrow raises for damaged bytes into errors of this library."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # names of columns are decoded when looked at
-        # Damage is an OSError too, one that no system call and no store has caused.
-        if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
-            raise
-        kind = Unsupported if isinstance(err, pa.ArrowNotImplementedError) else NotCanonical
-        raise kind(what, expected=expected, actual=str(err).partition("\n")[0]) from None
 
 
 def physical_batches(
@@ -84,7 +70,7 @@ def physical_batches(
         rows = file.metadata.row_group(group).num_rows
         at = start
         batches = _nothing(file, group, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
-        with _damage(f"row group {group}", "readable pages"):
+        with arrow_damage(f"row group {group}", "readable pages"):
             for batch in batches:
                 yield at, batch
                 at += batch.num_rows

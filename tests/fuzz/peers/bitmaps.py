@@ -150,7 +150,7 @@ def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
     if len(blobs) < len(file.footer.blobs):
         reason = "pyiceberg takes every blob for a vector; it is shown those only that are"
         pyiceberg_puffin.note("blobs of other types", reason, data)
-        file.footer.blobs = blobs
+        file.footer = file.footer.model_copy(update={"blobs": blobs})
     return {
         vector.referenced_data_file: {key: part for key, part in enumerate(vector._bitmaps) if part}
         for vector in deletion_vector.deletion_vectors_from_puffin_file(file)

@@ -15,7 +15,7 @@ from dvcodec import DecodeError
 
 Rows = dict[int, Any]
 SAME = object()
-LONGEST_EXAMPLE = 160
+LONGEST_EXAMPLE = 2048
 """Bytes: of longer ones only the beginning is kept."""
 
 

@@ -64,6 +64,12 @@ def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
     return u16(data, at).astype(np.uint16)
 
 
+def _lie_closely(starts: Index, stops: Index) -> bool:
+    """Whether arrays of words lie in file order, all at even distances, and fill most of the bytes they span."""
+    in_order = bool((starts[1:] >= stops[:-1]).all()) and not bool((starts - starts[0] & 1).any())
+    return in_order and int(stops[-1] - starts[0]) <= 4 * int((stops - starts).sum())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ContainerTable:
     """The containers of the sound ones among many bitmaps, one entry a container.
@@ -156,11 +162,31 @@ class ContainerTable:
 
     def _broken_arrays(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.ARRAY)
+        starts, stops = self.starts[chosen], self.starts[chosen] + 2 * self.cards[chosen]
+        if len(chosen) and _lie_closely(starts, stops):
+            return self._broken_in_place(data, chosen, starts, stops)
         words = words_at(data, self.starts[chosen], self.cards[chosen])
         ends = np.cumsum(self.cards[chosen])
         descends = words[1:] <= words[:-1]
         descends[ends[:-1] - 1] = False  # from one container to the next
         return np.asarray(chosen[np.searchsorted(ends, np.flatnonzero(descends), side="right")])
+
+    def _broken_in_place(self, data: Bytes, chosen: Index, starts: Index, stops: Index) -> Index:
+        """Compare all words with the ones before them, what lies between the arrays too: copying takes longer.
+
+        Returns:
+            The first container of each stretch of arrays of a bitmap that holds a broken one.
+        """
+        low, owner = int(starts[0]), self.owner[chosen]
+        words = data[low : int(stops[-1])].view("<u2")
+        descends = np.zeros(len(words), np.bool_)
+        np.less_equal(words[1:], words[:-1], out=descends[:-1])
+        lasts = (stops - low >> 1) - 1
+        descends[lasts] = False
+        breaks = np.flatnonzero((starts[1:] != stops[:-1]) | (owner[1:] != owner[:-1]))
+        begins, ends = np.append(0, breaks + 1), np.append(breaks, len(chosen) - 1)
+        bounds = np.stack([starts[begins] - low >> 1, lasts[ends]], axis=1).ravel()
+        return np.asarray(chosen[begins[np.logical_or.reduceat(descends, bounds)[::2]]])
 
     def _broken_bitsets(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.BITSET)
@@ -177,6 +203,8 @@ class ContainerTable:
 
     def _broken_runs(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.RUN)
+        if not len(chosen):
+            return chosen
         first, lengths, counts = self.run_bounds(data)
         stops = first + lengths
         owner = np.repeat(np.arange(len(chosen)), counts)
@@ -303,6 +331,8 @@ def _heads(data: Bytes, starts: Index, sizes: Index) -> tuple[Index, _Heads]:
 def _run_flags(data: Bytes, heads: _Heads, bad: Flags) -> Flags:
     """Tell which containers hold runs; padding bits, and a cookie of runs without any, are `bad`."""
     is_run = np.zeros(len(heads.owner), np.bool_)
+    if not heads.has_runs.any():
+        return is_run
     flagged = np.flatnonzero(heads.has_runs[heads.owner])
     nth = heads.nth[flagged]
     is_run[flagged] = (data[heads.begin[heads.owner[flagged]] + 4 + (nth >> 3)] >> (nth & 7).astype(np.uint8)) & 1
@@ -318,16 +348,17 @@ def _places(data: Bytes, heads: _Heads, is_run: Flags, payload: Index, bad: Flag
 
     Offset tables that differ, and bitmaps that do not end where their bytes do, are `bad`.
     """
-    tabled = np.flatnonzero(heads.has_table[heads.owner])
+    every = bool(heads.has_table.all())
+    tabled = slice(None) if every else np.flatnonzero(heads.has_table[heads.owner])
     of = heads.owner[tabled]
     table = u32(data, (heads.begin + heads.flags + 4 * heads.counts)[of] + 4 * heads.nth[tabled])
     # A run container's size stands at its start. An offset outside of the bitmap is found wrong below.
     known = np.flatnonzero(is_run[tabled])
     hints = heads.begin[of[known]] + np.minimum(table[known], heads.room[of[known]] - 2)
-    payload[tabled[known]] = 2 + 4 * u16(data, hints)
+    payload[known if isinstance(tabled, slice) else tabled[known]] = 2 + 4 * u16(data, hints)
     # Without a table there are at most three containers to hop over.
     hop = heads.begin + heads.size
-    for k in range(0 if heads.has_table.all() else OFFSETS_FROM - 1):
+    for k in range(0 if every else OFFSETS_FROM - 1):
         these = np.flatnonzero(~heads.has_table & (heads.counts > k))
         container = heads.first[these] + k
         inside = hop[these] + 2 <= heads.begin[these] + heads.room[these]

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, Unsupported
 from dvcodec.io import RandomAccess, open_source
+from dvcodec.io.parquet import arrow_damage
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
@@ -94,22 +95,13 @@ def _open_orc(location: str) -> Iterator[Any]:
         from pyarrow import orc  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow with ORC", "tables") from None
-    with open_source(location) as source, _orc_damage(location):
-        yield orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
-
-
-@contextmanager
-def _orc_damage(location: str) -> Iterator[None]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # names of columns are decoded when looked at
-        # Damage is an OSError too, one that no system call and no store has caused.
-        if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
+    with open_source(location) as source:
+        try:
+            with arrow_damage("ORC file", "a readable file"):
+                yield orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
+        except DecodeError as err:
+            err.source = err.source or location
             raise
-        told = str(err).partition("\n")[0]
-        raise NotCanonical("ORC file", source=location, expected="a readable file", actual=told) from None
 
 
 def _orc_batches(file: Any, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
