@@ -130,6 +130,11 @@ pyiceberg_puffin = Comparison(
             r"^(Truncated|NotCanonical): (byte range|range of the)",
         ),
         Kind(
+            "blobs that overlap",
+            "vectors of more bytes than the file has: one that is named often would make much of little",
+            r"^NotCanonical: lengths of all vectors",
+        ),
+        Kind(
             "two vectors of one data file",
             "which one holds cannot be told; pyiceberg takes the last",
             r"^NotCanonical: referenced-data-file",
