@@ -111,7 +111,7 @@ def timestamp(seconds: int, nanoseconds: int) -> bytes:
 
 
 def data_file(path: str, *, size: int = 0, base: int | None = None) -> bytes:
-    return wire.blob(1, path.encode()) + wire.scalar(6, size) + (b"" if base is None else b"\x38" + bytes([base]))
+    return wire.message(1, path.encode()) + wire.scalar(6, size) + (b"" if base is None else b"\x38" + bytes([base]))
 
 
 def fragment(number: int, *files: bytes, rows: int = 4, deletions: bytes | None = None) -> bytes:
@@ -129,7 +129,7 @@ def dataset(folder: Path, *parts: bytes, version: int = 3, name: int | None = No
 
 
 def base(number: int, path: str, *, root: bool) -> bytes:
-    return wire.message(18, wire.scalar(1, number), wire.scalar(3, int(root)), wire.blob(4, path.encode()))
+    return wire.message(18, wire.scalar(1, number), wire.scalar(3, int(root)), wire.message(4, path.encode()))
 
 
 ARROW = wire.scalar(2, 1) + wire.scalar(3, 77) + wire.scalar(4, 2)
@@ -212,7 +212,7 @@ def test_a_version_without_fragments(tmp_path: Path) -> None:
 
 
 def test_a_transaction_file_that_is_gone_is_no_operation(tmp_path: Path) -> None:
-    table = dataset(tmp_path, wire.blob(12, b"2-x.txn"))
+    table = dataset(tmp_path, wire.message(12, b"2-x.txn"))
     assert table.snapshots()[0].operation is None
     (tmp_path / "_transactions").mkdir()
     (tmp_path / "_transactions" / "2-x.txn").write_bytes(wire.message(101))
