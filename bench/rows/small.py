@@ -57,7 +57,11 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
         ours[one.referenced_data_file].to_numpy().tolist() for one in parse()[:100]
     ]
     row, about = "small vectors: open, decode and verify all", f"{vectors:,} of 1 to 1000 rows"
+    why = (
+        "Of the time a fifth goes into telling the footer's blobs apart, a third into walking containers and comparing "
+        "values, a fifth into 10,000 CRCs and slices, a fifth into 10,000 paths and row sets: Python objects, each."
+    )
     peer = Peer("pyiceberg's parse, unchecked", timed(parse), at_least=5.0)
-    yield Comparison(row, about, vectors, "vectors", work, per_second=150_000.0)
-    yield Comparison(row, about, vectors, "vectors", work, (peer,))
+    yield Comparison(row, about, vectors, "vectors", work, per_second=150_000.0, why_missed=why)
+    yield Comparison(row, about, vectors, "vectors", work, (peer,), why_missed=why)
     yield Comparison(f"{row}, use each", about, vectors, "vectors", timed(used), (replace(peer, at_least=None),))

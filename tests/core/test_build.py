@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -21,7 +21,7 @@ from dvcodec.core import build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.roaring import walk
+from dvcodec.core.roaring import serialize, walk
 
 INT_DTYPES = ["i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8"]
 ARROW_TYPES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
@@ -140,23 +140,75 @@ def test_uint64_arrays_are_not_copied() -> None:
     assert build.as_positions(values) is values
 
 
-# ------------------------------------------------------------------ split
+# ------------------------------------------------------------------ canonical
+
+wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), min_size=1, max_size=50)
 
 
-@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), max_size=50))
-def test_splitting_gives_one_bitmap_per_high_half(values: list[int]) -> None:
-    found = build.split(np.array(values, np.uint64))
+@given(wide)
+def test_there_is_one_bitmap_per_high_half(values: list[int]) -> None:
+    found = build.canonical(np.array(values, np.uint64))
     expected: dict[int, set[int]] = {}
     for value in values:
         expected.setdefault(value >> 32, set()).add(value & 0xFFFFFFFF)
-    assert list(found) == sorted(expected)
-    assert {key: set(rows) for key, rows in found.items()} == expected
+    assert list(found.parts) == sorted(expected)
+    assert {key: set(rows) for key, rows in found.load().items()} == expected
+    assert (found.cardinality, found.low, found.high) == (len(set(values)), min(values), max(values))
 
 
-def test_splitting_leaves_the_array_as_it_is() -> None:
-    values = np.array([5, 3, 2**40, 3], np.uint64)
-    build.split(values)
-    assert values.tolist() == [5, 3, 2**40, 3]
+@pytest.mark.parametrize("values", [[5, 3, 2**40, 3], [5, 3, 3, 4]])
+def test_the_array_is_left_as_it_is(values: list[int]) -> None:
+    given = np.array(values, np.uint64)
+    build.canonical(given)
+    assert given.tolist() == values
+
+
+@st.composite
+def blocks_of_values(draw: st.DrawFn) -> list[int]:
+    """Values in a few blocks, each scattered, dense, in runs, full, or in pairs and triples, where forms are tied."""
+    values: list[int] = []
+    for block in draw(st.sets(st.integers(0, 9) | st.integers(60000, 65535), min_size=1, max_size=5)):
+        chance = np.random.default_rng(draw(st.integers(0, 2**32)))
+        kind = draw(st.integers(0, 4))
+        if kind == 0:
+            low = chance.integers(0, 1 << 16, draw(st.integers(1, 5000)))
+        elif kind == 1:
+            low = np.flatnonzero(chance.random(1 << 16) < draw(st.floats(0.05, 0.99)))
+        elif kind == 2:
+            starts = chance.integers(0, 60000, draw(st.integers(1, 30)))
+            low = np.concatenate([np.arange(start, start + chance.integers(1, 5000)) for start in starts])
+        elif kind == 3:
+            low = np.arange(1 << 16)
+        else:
+            starts = chance.integers(0, 65000, draw(st.integers(1, 2500)))
+            low = np.concatenate([starts + i for i in range(draw(st.integers(2, 4)))])
+        values += (low + (block << 16)).tolist()
+    return draw(st.sampled_from([values, sorted(set(values))]))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(blocks_of_values(), st.sampled_from([0, 7]))
+def test_the_form_is_the_one_that_depends_on_the_values_alone(values: list[int], key: int) -> None:
+    bitmap = BitMap(values)
+    found = build.canonical(np.array(values, np.uint64) + np.uint64(key << 32))
+    assert found.parts == {key: serialize(bitmap)}
+    assert build.from_sorted(np.array(bitmap, np.uint32)).serialize() == serialize(bitmap, run_optimize=False)
+
+
+def test_values_of_more_pieces_than_one_are_cut_between_containers() -> None:
+    values = np.flatnonzero(np.random.default_rng(1).random(1 << 20) < 0.6).astype(np.uint64)
+    assert len(values) > 2 * build._PIECE
+    assert build.canonical(values).parts == {0: serialize(BitMap(values.tolist()))}
+    full = np.arange(5 << 18, dtype=np.uint64)
+    assert build.canonical(full).parts == {0: serialize(BitMap(range(5 << 18)))}
+
+
+@pytest.mark.parametrize("start", [0, 3, 2**32 - 50, 2**63, 2**64 - 100])
+@pytest.mark.parametrize("step", [1, 15, 100])
+def test_values_in_any_order_are_sorted(start: int, step: int) -> None:
+    ordered = [value for value in range(start, start + 100 * step, step) if value < 2**64]
+    mixed = np.random.default_rng(1).permutation(np.array([*ordered, *ordered[:3]], np.uint64))
+    assert build._sorted(mixed).tolist() == ordered
 
 
 # ------------------------------------------------------------------ ranges

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dvcodec.core import ragged
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
 
 strings = st.lists(st.binary(max_size=5), max_size=8)
@@ -51,6 +52,26 @@ def test_gather_copies_every_piece(spec: tuple[list[int], list[int], list[int]])
         assert found.tolist() == [
             value for start, size in zip(starts, sizes, strict=True) for value in values[start : start + size]
         ]
+
+
+@pytest.mark.parametrize("long", [1, 3])
+@given(pieces())
+def test_long_pieces_are_copied_like_short_ones(long: int, spec: tuple[list[int], list[int], list[int]]) -> None:
+    values, starts, sizes = spec
+    places = [1 + i + sum(sizes[:i]) for i in range(len(sizes))]
+    expected = [0] * (1 + len(sizes) + sum(sizes))
+    for place, start, size in zip(places, starts, sizes, strict=True):
+        expected[place : place + size] = values[start : start + size]
+    arrays = [np.array(column, np.int64) for column in (values, starts, sizes, places)]
+    out = np.zeros(len(expected), np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ragged, "_LONG", long)
+        ragged.copy_pieces(out, arrays[3], arrays[0], arrays[1], arrays[2])
+        assert out.tolist() == expected
+        found = gather(arrays[0], arrays[1], arrays[2])
+    assert found.tolist() == [
+        value for start, size in zip(starts, sizes, strict=True) for value in values[start : start + size]
+    ]
 
 
 def test_pieces_one_behind_the_other_are_not_copied() -> None:

@@ -53,8 +53,10 @@ class BlobsAlike(Sequence["BlobMetadata"]):
         if name not in self._spans:
             return None
         starts, stops = (at.tolist() for at in self._spans[name])
-        parts = [self._text[a:b] for a, b in zip(starts, stops, strict=True)]
-        return b"\n".join(parts).decode().split("\n")  # there is no line end in them, and one call for all is quick
+        if not self._text.isascii():
+            return [self._text[a:b].decode() for a, b in zip(starts, stops, strict=True)]
+        text = self._text.decode()  # slices of bytes would take three times as long
+        return [text[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def numbers(self, name: str) -> Index | None:
         """Return a property of all blobs, int64[n]; None if they do not have it, or not all as a plain number."""
