@@ -1,15 +1,14 @@
 """Growth: time per position and peak memory at 1, 10 and 100 million positions of the same density.
 
-All is done in processes of their own, in which every array is memory that the process did not have before: of a small
-array that is freed, malloc keeps the memory, so that small ones would look faster than they are in a program that keeps
-them. `python -m rows.growth` is such a process.
+All is done in processes of their own; `python -m rows.growth` is such a process. An array of over 32 MB always gets
+memory fresh from the system, which has to clear it first; a smaller one that is made again and again gets the memory it
+had before. For the times to be of the same work, positions are in fresh memory at every size here.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,9 +26,10 @@ from peers import PeerProcess
 COUNTS = (1, 10, 100)
 """Millions of positions."""
 WITHIN = 1.3
-FRESH = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "PYTHONPATH": str(Path(__file__).parent.parent)}
+PATH = {"PYTHONPATH": str(Path(__file__).parent.parent)}
+FRESH = {"MALLOC_MMAP_THRESHOLD_": str(6 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+"""Settings of glibc: arrays of a million positions and more are in fresh memory, others are not."""
 PROCESS = (sys.executable, "-m", "rows.growth")
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
@@ -43,7 +43,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
         np.save(folder / f"{count}.npy", positions)
         (folder / f"{count}.blob").write_bytes(iceberg.encode(RowSet(positions)))
     del found, positions
-    process = stack.enter_context(closing(PeerProcess(PROCESS, FRESH)))
+    process = stack.enter_context(closing(PeerProcess(PROCESS, PATH | FRESH)))
     for op in WORKS:
         works = [per_million(process.task(op, path=str(folder), count=count), count) for count in COUNTS]
         for i, count in enumerate(COUNTS[1:], 1):
@@ -72,7 +72,7 @@ def peak_memory(op: str, folder: Path, count: int) -> Timed:
     def run(times: int) -> float:
         del times  # the peak is that of one
         command = [*PROCESS, op, str(folder), str(count)]
-        return float(subprocess.check_output(command, env=os.environ | FRESH))
+        return float(subprocess.check_output(command, env=os.environ | PATH))
 
     return run
 
@@ -95,9 +95,16 @@ WORKS = {"decode": decode, "encode": encode}
 def measure_peak(op: str, folder: str, count: str) -> None:
     """Print the bytes that one run adds to this process's peak."""
     work = WORKS[op](Path(folder), int(count))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak of what came before
+    before = resident("VmRSS")
     work()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * RSS_UNIT)
+    print(resident("VmHWM") - before)
+
+
+def resident(name: str) -> int:
+    """Return the bytes in memory now, or the most there were."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def answer() -> None:

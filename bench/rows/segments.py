@@ -42,7 +42,7 @@ _WHY = {
     ),
     "stored": (
         "Each document is a snappy block of its own, and the call that decompresses one costs 0.45 us from Python, "
-        "twice what zapx takes for a whole document. Joined into one, blocks take 0.13 us each, but a copy that reaches "
+        "twice what zapx takes for a whole document. Joined, the blocks take 0.13 us each, but a copy that reaches "
         "in front of its own block would then pass for sound."
     ),
     "doc_values": (
