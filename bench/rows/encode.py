@@ -1,7 +1,7 @@
 """Positions encoded to one vector's blob, run-optimised, with its CRC.
 
-pyroaring gets the positions in the form that it takes fastest, made before any time is taken, and writes no frame.
-Iceberg's Java deletes them one by one, as its writers do.
+All begin with int64 positions. pyroaring gets them in the form that it takes fastest, of which making is part of the
+time, and writes no frame. Iceberg's Java deletes them one by one, as its writers do.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
 
 def pyroaring(positions: NDArray[np.int64]) -> Callable[[], bytes]:
     """Add, run_optimize and serialize by pyroaring alone."""
-    items = array("I")
-    items.frombytes(positions.astype(np.uint32).tobytes())
 
     def encode() -> bytes:
+        items = array("I")
+        items.frombytes(positions.astype(np.uint32).view(np.uint8).data)
         bitmap = BitMap(items, optimize=False)
         bitmap.run_optimize()
         return bitmap.serialize()

@@ -22,7 +22,6 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.u
 
 E = TypeVar("E", bound=DecodeError)
 
-_U16LE = struct.Struct("<H")
 _U32LE = struct.Struct("<I")
 _I32LE = struct.Struct("<i")
 _U64LE = struct.Struct("<Q")
@@ -86,10 +85,6 @@ class Cursor:
     def u8(self, what: str) -> int:
         """Read one byte."""
         return self.take(1, what)[0]
-
-    def u16le(self, what: str) -> int:
-        """Read a little-endian unsigned 16-bit value."""
-        return int(_U16LE.unpack(self.take(2, what))[0])
 
     def u32le(self, what: str) -> int:
         """Read a little-endian unsigned 32-bit value."""

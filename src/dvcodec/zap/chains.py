@@ -92,7 +92,6 @@ def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[In
 
 def sized(
     values: Values,
-    byte_begins: NDArray[Any],  # noqa: ARG001  (where they end is enough)
     byte_ends: NDArray[Any],
     starts: NDArray[Any],
     stops: NDArray[Any],
@@ -101,7 +100,6 @@ def sized(
 
     Args:
         values: uint64[n], of varints that stand one behind the other within each span.
-        byte_begins: int64[n], position of each varint's first byte, ascending.
         byte_ends: int64[n], position of each varint's last byte (or behind it: differences alone count).
         starts: int64[k], index of the first varint of each span.
         stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.

@@ -138,7 +138,7 @@ def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values
         int64[postings], locations of each; uint64[locations, 5], what each begins with; and all array positions.
     """
     values, edges = blocks.values, blocks.edges
-    entries, chunk, bad = chains.sized(values, edges[:-1], edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
+    entries, chunk, bad = chains.sized(values, edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
     if bad >= 0:
         raise blocks.error("bytes of a location entry", bad, expected="entries that fill the chunk")
     blocks.expect("postings with locations", np.bincount(chunk, minlength=len(per_chunk)), per_chunk)

@@ -106,7 +106,7 @@ def convert_table(
     Args:
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
         to: the target; of Paimon with the width of its vectors.
-        folder: path or URL; made if it is not there. Nothing in it is replaced.
+        folder: path or URL; made if it is not there. Nothing in it is replaced; one conversion at a time.
         snapshot_id: which state; None = the current one.
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
             asks for. Java engines read them there by offset and size. Readers that open the container first do not:
