@@ -27,8 +27,8 @@ COUNTS = (1, 10, 100)
 """Millions of positions."""
 WITHIN = 1.3
 WHY = (
-    "The 8 MB of a million positions stay in the processor's cache, those of 10 and 100 million go to memory, which the "
-    "system clears before: merely filling such arrays, the line 'growth: fill', grows as much."
+    "The 8 MB of a million positions stay in the processor's cache, those of 10 and 100 million go to memory, which "
+    "the system clears before: merely filling such arrays, the line 'growth: fill', grows as much."
 )
 PATH = {"PYTHONPATH": str(Path(__file__).parent.parent)}
 FRESH = {"MALLOC_MMAP_THRESHOLD_": str(6 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}

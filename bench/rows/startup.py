@@ -13,8 +13,8 @@ from harness import Comparison, Peer, Timed, timed
 CLOCKED = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 
 WHY = (
-    "A page of 20 commands takes typer and rich half of it; the rest is NumPy and the modules of all commands, which the "
-    "page's lines are read from."
+    "Half of it is typer and rich, which need as long for any page of 20 commands; the rest is NumPy and the modules "
+    "of all commands, which the lines of the page are read from."
 )
 
 

@@ -6,7 +6,7 @@ import itertools
 import struct
 from array import array
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ __all__ = [
     "COOKIE_RUNS",
     "OFFSETS_FROM",
     "Canonical",
+    "Pieces",
     "as_positions",
     "canonical",
     "from_ranges",
@@ -34,6 +35,8 @@ OFFSETS_FROM = 4
 MAX_RANGE_CONTAINERS = 1 << 24
 """Blocks of 65,536 rows that `from_ranges` is willing to touch: 2**40 rows."""
 _KEY_ROWS = 1 << 32
+Pieces: TypeAlias = list[bytes | memoryview]
+"""Bytes that are put together once, in the end."""
 _PIECE = 1 << 18
 """Values that are looked at together: few enough for a processor's cache, and no fewer than a container can have."""
 _CLOSE = 16
@@ -78,20 +81,20 @@ class Canonical:
     """Bitmaps as they are written, not yet built: many a set of positions is encoded and never looked at.
 
     Attributes:
-        parts: high half of the positions -> what `roaring.serialize` gives for the bitmap; keys ascend.
+        parts: high half of the positions -> what `roaring.serialize` gives for the bitmap, in pieces; keys ascend.
         cardinality: number of positions.
         low: lowest position.
         high: highest position.
     """
 
-    parts: dict[int, bytes]
+    parts: dict[int, Pieces]
     cardinality: int
     low: int
     high: int
 
     def load(self) -> dict[int, BitMap]:
         """Build the bitmaps."""
-        return {key: BitMap.deserialize(data) for key, data in self.parts.items()}
+        return {key: BitMap.deserialize(b"".join(pieces)) for key, pieces in self.parts.items()}
 
 
 def canonical(values: NDArray[np.uint64]) -> Canonical:
@@ -150,7 +153,7 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
     for a, b in itertools.pairwise(cuts):
         data = _serialize([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
-        bitmaps[int(keys[a])] = BitMap.deserialize(data)
+        bitmaps[int(keys[a])] = BitMap.deserialize(b"".join(data))
     return bitmaps
 
 
@@ -166,10 +169,10 @@ def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
 def from_sorted(values: NDArray[np.uint32]) -> BitMap:
     """Build a bitmap of array and bitset containers from strictly ascending values."""
     values = np.asarray(values, np.uint32)
-    return BitMap.deserialize(_serialize_sorted(values, runs=False)) if len(values) else BitMap()
+    return BitMap.deserialize(b"".join(_serialize_sorted(values, runs=False))) if len(values) else BitMap()
 
 
-def _serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> bytes:
+def _serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Pieces:
     """Serialize strictly ascending values with one high half, of which the low 32 bits count.
 
     This takes half the time of adding the values to a bitmap and serializing that.
@@ -285,7 +288,7 @@ def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]
     return words
 
 
-def _serialize(pieces: list[_Containers]) -> bytes:
+def _serialize(pieces: list[_Containers]) -> Pieces:
     """Write a bitmap of containers; their keys ascend from piece to piece."""
     keys = np.concatenate([piece.keys for piece in pieces])
     cards = np.concatenate([piece.cards for piece in pieces])
@@ -301,4 +304,4 @@ def _serialize(pieces: list[_Containers]) -> bytes:
     offsets = (ends - sizes).astype("<u4") if has_offsets else np.zeros(0, "<u4")
     descriptors = np.stack([keys, cards - 1], axis=1).astype("<u2")
     payload = itertools.chain.from_iterable(piece.payload for piece in pieces)
-    return b"".join([header, descriptors.data, offsets.data, *(part.data for part in payload)])
+    return [header, *(part.reshape(-1).view(np.uint8).data for part in (descriptors, offsets, *payload))]

@@ -146,14 +146,16 @@ def read(
     return Frame(magic, vector, cursor.view[start : cursor.pos], stored)
 
 
-def build(magic: Magic, vector: bytes) -> bytes:
-    """Put the frame around a vector.
+def build(magic: Magic, *vector: bytes | memoryview) -> bytes:
+    """Put the frame around a vector, which may come in pieces.
 
     Raises:
         UsageError: the frame would be larger than 2**31 - 1 bytes.
     """
-    size = len(vector) + FRAME_OVERHEAD
+    size = sum(map(len, vector)) + FRAME_OVERHEAD
     if size > MAX_FRAME:
         raise UsageError(f"the framed vector would have {size} bytes, more than the {MAX_FRAME} that a frame holds")
-    crc = crc32(vector, crc32(magic.value))
-    return b"".join([_U32BE.pack(MAGIC_BYTES + len(vector)), magic.value, vector, _U32BE.pack(crc)])
+    crc = crc32(magic.value)
+    for piece in vector:
+        crc = crc32(piece, crc)
+    return b"".join([_U32BE.pack(size - LENGTH_BYTES - CRC_BYTES), magic.value, *vector, _U32BE.pack(crc)])

@@ -19,6 +19,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from dvcodec.core.bitmap import BitmapView, ContainerMix
+from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -32,7 +33,7 @@ __all__ = [
     "decode",
     "encode",
     "encoded_size",
-    "join",
+    "pieces_of",
     "walk64",
 ]
 
@@ -176,10 +177,10 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
     return walk64(cursor, limits=limits, max_key=max_key).load()
 
 
-def encoded_size(bitmaps: dict[int, bytes], gap_keys: bool) -> int:
-    """Bytes of the encoded vector; `bitmaps` holds the serialized bitmap of each key."""
-    size = 8 + sum(4 + len(data) for data in bitmaps.values())
-    gaps = max(bitmaps) + 1 - len(bitmaps) if bitmaps and gap_keys else 0
+def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
+    """Bytes of the encoded vector; `sizes` holds those of the serialized bitmap of each key."""
+    size = 8 + sum(4 + size for size in sizes.values())
+    gaps = max(sizes) + 1 - len(sizes) if sizes and gap_keys else 0
     return size + gaps * MIN_BUCKET
 
 
@@ -198,25 +199,26 @@ def encode(
     Raises:
         UsageError: the vector would be larger than `max_size`.
     """
-    parts = {key: serialize(bitmap, run_optimize=run_optimize) for key, bitmap in bitmaps.items()}
-    return join(parts, gap_keys=gap_keys, max_size=max_size)
+    parts: dict[int, Pieces] = {key: [serialize(bitmap, run_optimize=run_optimize)] for key, bitmap in bitmaps.items()}
+    return b"".join(pieces_of(parts, gap_keys=gap_keys, max_size=max_size))
 
 
-def join(parts: dict[int, bytes], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> bytes:
-    """Put serialized bitmaps together; see `encode`."""
-    size = encoded_size(parts, gap_keys)
+def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> Pieces:
+    """Put serialized bitmaps one behind the other; see `encode`."""
+    sizes = {key: sum(map(len, pieces)) for key, pieces in parts.items()}
+    size = encoded_size(sizes, gap_keys)
     if size > max_size:
         hint = ""
-        if gap_keys and encoded_size(parts, gap_keys=False) <= max_size:
+        if gap_keys and encoded_size(sizes, gap_keys=False) <= max_size:
             hint = f": the gap keys below key {max(parts)} take most of it, gap_keys=False leaves them out"
         raise UsageError(f"the encoded vector would have {size} bytes, more than the {max_size} that fit{hint}")
     count = max(parts) + 1 if parts and gap_keys else len(parts)
-    out = [struct.pack("<Q", count)]
+    out: Pieces = [struct.pack("<Q", count)]
     for last, key in pairwise([-1, *parts]):
         if gap_keys and key > last + 1:
             out.append(_gap_records(last + 1, key))
-        out += (struct.pack("<I", key), parts[key])
-    return b"".join(out)
+        out += (struct.pack("<I", key), *parts[key])
+    return out
 
 
 def _gap_records(first: int, stop: int) -> bytes:

@@ -140,12 +140,12 @@ class RowSet:
             held = self._held = held.load()
         return held
 
-    def _serialized(self, *, run_optimize: bool = True) -> dict[int, bytes]:
-        """Return the bitmap of each key as it is written; see `roaring.serialize`."""
+    def _serialized(self, *, run_optimize: bool = True) -> dict[int, build.Pieces]:
+        """Return the bitmap of each key as it is written, in pieces; see `roaring.serialize`."""
         held = self._held
         if run_optimize and isinstance(held, build.Canonical):
             return held.parts
-        return {key: roaring.serialize(bitmap, run_optimize=run_optimize) for key, bitmap in self._bitmaps.items()}
+        return {key: [roaring.serialize(bitmap, run_optimize=run_optimize)] for key, bitmap in self._bitmaps.items()}
 
     # ------------------------------------------------------------------ as a set
 
@@ -257,7 +257,7 @@ class RowSet:
         """How many array, bitset and run containers the canonical encoding has."""
         mix = ContainerMix()
         for data in self._serialized().values():
-            mix = mix.plus(roaring.walk(Cursor(data)).mix)
+            mix = mix.plus(roaring.walk(Cursor(b"".join(data))).mix)
         return mix
 
     def count(self, start: int, stop: int) -> int:

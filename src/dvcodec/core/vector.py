@@ -15,6 +15,7 @@ import numpy as np
 from dvcodec.core import frame as framing
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.bitmap import BitmapView
+from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
@@ -22,7 +23,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["Vector", "encode_payload", "read", "read_payload"]
+__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -183,7 +184,12 @@ def _skip_native_gaps(cursor: Cursor, left: int) -> int:
 
 
 def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
-    """Encode the vector that follows `magic` in a frame.
+    """Encode the vector that follows `magic` in a frame; see `encode_pieces`."""
+    return b"".join(encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+
+
+def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> Pieces:
+    """Encode the vector that follows `magic` in a frame, in pieces that `frame.build` puts together.
 
     Raises:
         UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
@@ -192,17 +198,18 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
     if magic is Magic.PAIMON32:
         if highest > 2**31 - 1:
             raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
-        return rows._serialized(run_optimize=run_optimize)[0] if rows else roaring.EMPTY_BITMAP
+        return rows._serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
     if highest > MAX_DV_POSITION:
         raise UsageError(f"position {highest} is above the highest of a deletion vector, {MAX_DV_POSITION}")
     room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
     parts = rows._serialized(run_optimize=run_optimize)
     if magic is Magic.PORTABLE64:
-        return roaring64.join(parts, gap_keys=gap_keys, max_size=room)
+        return roaring64.pieces_of(parts, gap_keys=gap_keys, max_size=room)
     count = max(parts) + 1 if parts else 0
     if count > min(room // MIN_BUCKET, MAX_DV_KEY + 1):
         raise UsageError(f"a native vector up to key {count - 1} would have more than {room} bytes")
-    out = [struct.pack("<i", count)]
+    out: Pieces = [struct.pack("<i", count)]
     for last, key in itertools.pairwise([-1, *parts]):
-        out += [_NATIVE_GAP.tobytes() * (key - last - 1), struct.pack("<i", len(parts[key])), parts[key]]
-    return b"".join(out)
+        size = sum(map(len, parts[key]))
+        out += [_NATIVE_GAP.tobytes() * (key - last - 1), struct.pack("<i", size), *parts[key]]
+    return out

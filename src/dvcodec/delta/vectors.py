@@ -88,7 +88,7 @@ def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True,
         UsageError: a position or a size that the format cannot hold, or an unknown layout.
     """
     magic = magic_of(layout)
-    return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 def load(

@@ -123,7 +123,7 @@ def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) ->
     '0000000c d1d33964 00000000 00000000 bf18480c'
     """
     magic = Magic.PORTABLE64
-    return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata]:

@@ -78,4 +78,4 @@ def encode(rows: RowSet, *, bits: Bits = 32, run_optimize: bool = True) -> bytes
         UsageError: a position above 2**31 - 1 with 32 bits, or what a frame cannot hold.
     """
     magic = magic_of(bits)
-    return frame.build(magic, vector.encode_payload(rows, magic, run_optimize=run_optimize))
+    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize))
