@@ -113,6 +113,7 @@ def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
     times = {name: max(1, round(_LEAST_SECONDS / max(took, 1e-7))) for name, took in once.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     gc.collect()
+    gc.freeze()  # what rows before this one have left is no work of this one's
     for turn in range(rounds):
         for name, run in tasks.items():
             if turn < _SLOW_ROUNDS or once[name] < _MOST_SECONDS:
