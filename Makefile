@@ -104,8 +104,8 @@ interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## beside every peer; figures into bench/results
-	$(BIN)/python bench/run.py --save bench/results
+bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## beside every peer; figures into bench/results and docs/performance.md
+	$(BIN)/python bench/run.py --save bench/results --page docs/performance.md
 	$(BIN)/python bench/table_audit.py
 
 bench-short: $(VENV)/.dev ## no slower beside pyroaring and pyarrow than the committed baseline

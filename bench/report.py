@@ -66,7 +66,7 @@ def _short(number: float) -> str:
 
 def _said(figure: Figure) -> str:
     mark = {True: "", False: " MISSED", None: ""}[figure.is_met]
-    asked = "" if figure.asked is None else f" (asked {figure.asked:g})"
+    asked = "" if figure.asked is None else f" (asked {figure.asked:.2g})"
     if figure.peer is None:
         return "" if figure.ratio is None else f"{figure.ratio:.2f} of what is asked{mark}"
     return f"{figure.ratio:.2f} x {figure.peer}{asked}{mark}"
@@ -91,12 +91,17 @@ def table(figures: Sequence[Figure]) -> str:
             figure.peer or "",
             "" if figure.theirs is None else amount(figure.theirs, figure.cost),
             f"**{ratio}**" if figure.is_met is False else ratio,
-            "" if figure.asked is None else f"{figure.asked:g}",
+            "" if figure.asked is None else f"{figure.asked:.2g}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    missed = {f"{figure.row}, {figure.data}": figure.why_missed for figure in figures if figure.is_met is False}
+    missed: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.is_met is False:
+            missed.setdefault(figure.why_missed, []).append(f"{figure.row} ({figure.data})")
     if missed:
-        lines += ["", "Missed:", "", *(f"- {name}: {why or 'no reason is known'}" for name, why in missed.items())]
+        lines += ["", "Missed:", ""]
+    for why, names in missed.items():
+        lines.append(f"- {'; '.join(dict.fromkeys(names))}: {why or 'no reason is known'}")
     return "\n".join(lines) + "\n"
 
 

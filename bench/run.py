@@ -1,6 +1,6 @@
 """dvcodec beside its peers: every line of the table of targets, measured in one run. `make bench`.
 
-    python bench/run.py [ROW ...] [--rounds 7] [--short] [--save FOLDER] [--against BASELINE]
+    python bench/run.py [ROW ...] [--rounds 7] [--short] [--save FOLDER] [--page PAGE] [--against BASELINE]
 
 Rows are the modules of bench/rows. What another process has to do (Java, Go, pypaimon) is done where `make interop` has
 built it, and left out, by name, where it has not. `--short` measures only what is held against pyroaring and pyarrow in
@@ -33,7 +33,8 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", default=[], help=f"of {', '.join(ROWS)}; all by custom")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--short", action="store_true", help="only peers that guard, with smaller data")
-    parser.add_argument("--save", type=Path, help="write figures.json, table.md and chart.svg into this folder")
+    parser.add_argument("--save", type=Path, help="write figures.json and chart.svg into this folder")
+    parser.add_argument("--page", type=Path, help="put the table into this page, between its comments")
     parser.add_argument("--against", type=Path, help="fail where a guarded ratio fell by more than 40 %")
     parser.add_argument("--baseline", type=Path, help="write the guarded ratios into this file")
     given = parser.parse_args()
@@ -47,6 +48,8 @@ def main() -> int:
                     print(line(figure), flush=True)
     if given.save:
         save(given.save, figures)
+    if given.page:
+        given.page.write_text(filled(given.page.read_text(), table(figures)))
     if given.baseline:
         ratios = {figure.key: round(figure.ratio, 3) for figure in figures if figure.guards and figure.ratio}
         given.baseline.write_text(json.dumps(ratios, indent=1) + "\n")
@@ -63,12 +66,20 @@ def guarded(comparison: Comparison) -> Comparison:
 
 
 def save(folder: Path, figures: list[Figure]) -> None:
-    """Write the figures as JSON, as a Markdown table and as a picture."""
+    """Write the figures as JSON and as a picture."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {"machine": machine(), "figures": [figure.to_json() for figure in figures]}
     (folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
-    (folder / "table.md").write_text(table(figures))
     (folder / "chart.svg").write_text(chart(figures))
+
+
+def filled(page: str, text: str) -> str:
+    """Replace what stands between the comments ``<!-- table -->`` and ``<!-- /table -->``."""
+    head, begin, rest = page.partition("<!-- table -->\n")
+    _, end, tail = rest.partition("<!-- /table -->")
+    if not (begin and end):
+        raise SystemExit("the page has no place for a table: <!-- table --> and <!-- /table -->")
+    return f"{head}{begin}{text}{end}{tail}"
 
 
 if __name__ == "__main__":

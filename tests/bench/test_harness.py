@@ -114,10 +114,11 @@ def test_a_line_says_what_is_missed() -> None:
 
 def test_the_table_has_the_reasons_of_what_is_missed() -> None:
     missed = replace(FIGURE, peer="other", asked=3.0, why_missed="that is all there is")
-    lines = table([FIGURE, missed, replace(missed, data="b", why_missed="")]).splitlines()
+    others = [replace(missed, data="b", why_missed=""), replace(missed, data="c")]
+    lines = table([FIGURE, missed, *others]).splitlines()
     assert lines[2] == "| decode | a | 500.00 ms | 2 k positions/s | peer | 1000.00 ms | 2.00 | 1.5 |"
     assert lines[3] == "|  | a | 500.00 ms | 2 k positions/s | other | 1000.00 ms | **2.00** | 3 |"
-    assert lines[-2:] == ["- decode, a: that is all there is", "- decode, b: no reason is known"]
+    assert lines[-2:] == ["- decode (a); decode (c): that is all there is", "- decode (b): no reason is known"]
 
 
 def test_the_chart_has_a_bar_for_each_ratio() -> None:
