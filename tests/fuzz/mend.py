@@ -150,7 +150,8 @@ def avro_records(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
         size, content = _varint(data, block)
     except (ValueError, IndexError):
         return mutate(data, len(data) + 16)
-    records = mutate(data[content : content + max(size, 0)], max(size, 0) + 32)
+    size = min(max(size, 0), len(data))  # a mutation before may have made it anything
+    records = mutate(data[content : content + size], size + 32)
     if rng.random() < 0.1:
         count = rng.choice((0, 1, count + 1, count - 1, 2 * count, 2**31, 2**62, -1))
     return data[: at + 16] + _zigzag(count) + _zigzag(len(records)) + records + data[at : at + 16]

