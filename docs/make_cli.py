@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
-from unittest.mock import patch
 
 import typer
 
-from dvcodec.cli import main
-from dvcodec.cli.app import app
+from dvcodec.cli.app import build
 
 PAGE = Path(__file__).parent / "commands.md"
 HEAD = """# Commands
@@ -85,10 +80,7 @@ class Parameter:
 
 def page() -> str:
     """The whole page."""
-    version = patch.object(sys, "argv", ["dvcodec", "--version"])
-    with version, Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), suppress(SystemExit):
-        main()  # brings all commands
-    return "\n".join([HEAD, *commands(app)])
+    return "\n".join([HEAD, *commands(build())])
 
 
 def commands(group: typer.Typer, before: str = "") -> Iterator[str]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from inspect import getdoc
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ from cli_runner import (
     spawn,
 )
 from dvcodec import RowSet, iceberg
-from dvcodec.cli.app import app
+from dvcodec.cli.app import COMMANDS as TABLE
+from dvcodec.cli.app import build
 
 needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals, pipes and file names")
@@ -73,11 +75,27 @@ def test_no_command_is_without_a_test_here() -> None:
     def names(of: typer.Typer) -> set[str]:
         return {str(command.name or getattr(command.callback, "__name__", "")) for command in of.registered_commands}
 
-    assert run("--help").code == 0  # which loads them
+    app = build()
     (group,) = app.registered_groups
-    assert names(app) | {str(group.name)} == set(COMMANDS)
+    assert names(app) | {str(group.name)} == set(COMMANDS) == set(TABLE)
     assert group.typer_instance is not None
     assert names(group.typer_instance) == set(ZAP_COMMANDS)
+
+
+def test_help_says_of_commands_what_they_say_of_themselves() -> None:
+    app = build()
+    said = {str(command.name): getdoc(command.callback) or "" for command in app.registered_commands}
+    said |= {
+        str(group.name): str(group.typer_instance.info.help) for group in app.registered_groups if group.typer_instance
+    }
+    assert {name: " ".join(text.partition("\n\n")[0].split()) for name, text in said.items()} == {
+        name: line for name, (_, line) in TABLE.items()
+    }
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys; from dvcodec.cli.app import build; build(''); assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("command", ZAP_COMMANDS)
@@ -373,7 +391,7 @@ def test_interrupt_in_every_version_of_typer(
             return error.exit_code
         raise error
 
-    monkeypatch.setattr("dvcodec.cli.app.app", interrupted)
+    monkeypatch.setattr("dvcodec.cli.app.build", lambda _: interrupted)
     result = run("inspect", "x")
     assert (result.code, result.out, result.err) == (130, "", "")
 
@@ -382,7 +400,7 @@ def test_errors_of_the_program_itself_are_not_hidden(monkeypatch: pytest.MonkeyP
     def wrong(*_: object, **__: object) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dvcodec.cli.app.app", wrong)
+    monkeypatch.setattr("dvcodec.cli.app.build", lambda _: wrong)
     with pytest.raises(ZeroDivisionError):
         run("inspect", "x")
 

@@ -19,7 +19,6 @@ from dvcodec.cli import render
 from dvcodec.cli.render import (
     Table,
     bytes_text,
-    complain,
     counted,
     density_strip,
     number,
@@ -110,21 +109,6 @@ def test_say_prints_text_as_it_is_on_one_line(parts: list[str]) -> None:
     with redirect_stdout(io.StringIO()) as out:
         say(*parts, (":smile:[bold]\\", "bold"))
     assert out.getvalue() == "".join(map(plain, parts)) + ":smile:[bold]\\\n"
-
-
-@pytest.mark.parametrize(
-    ("problem", "line"),
-    [
-        ("so it is", "so it is"),
-        (ValueError("two\nlines"), "two\\nlines"),
-        (FileNotFoundError(2, "No such file or directory", "a\nb"), "a\\nb: No such file or directory"),
-        (OSError(28, "No space left on device"), "No space left on device"),
-        (OSError("s3://b/x: no credentials"), "s3://b/x: no credentials"),
-    ],
-)
-def test_complain(problem: Exception | str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    complain(problem)
-    assert capsys.readouterr() == ("", f"dvcodec: {line}\n")
 
 
 def test_json_reads_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 
 __all__ = ["main"]
@@ -40,13 +39,13 @@ def _silence() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
+        import rich  # noqa: F401
         import typer
 
-        from dvcodec.cli.app import app
-        from dvcodec.cli.render import complain, speak_any_encoding
+        from dvcodec.cli.app import build
+        from dvcodec.cli.streams import complain, speak_any_encoding
 
-        for commands in ("look", "manifest", "check", "change", "tables", "zap"):  # the order of the help page
-            import_module(f"dvcodec.cli.{commands}")
+        app = build(next((given for given in arguments if not given.startswith("-")), ""))
     except ImportError as err:
         if (err.name or "").partition(".")[0] not in ("typer", "rich"):
             raise

@@ -1,41 +1,73 @@
-"""The application and what its commands share: options, and how targets are gone through."""
+"""The application: which commands there are, and where."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from dvcodec._version import __version__
-from dvcodec.cli.render import complain, counted, track
-from dvcodec.cli.targets import Opened, Target, expand, open_target
-from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
-from dvcodec.io import SinkTarget
-from dvcodec.ops.convert import TARGETS
-from dvcodec.ops.sniff import VectorRef
+from dvcodec.core.errors import DvcodecError
 
-__all__ = [
-    "STDOUT",
-    "DataFile",
-    "DataFiles",
-    "Json",
-    "Name",
-    "Names",
-    "Output",
-    "Rows",
-    "To",
-    "Tour",
-    "app",
-    "label",
-    "opened",
-    "sink_of",
-]
+__all__ = ["COMMANDS", "build"]
 
-STDOUT = "-"
+COMMANDS = {
+    "inspect": (
+        "look",
+        "Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment.",
+    ),
+    "stats": ("look", "Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."),
+    "positions": ("look", "Print deleted row positions, one on a line; before it the vector, where there are several."),
+    "ranges": ("look", "Print deleted rows as ranges: start and stop (the row after the last), one range on a line."),
+    "manifest": (
+        "manifest",
+        "Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.",
+    ),
+    "verify": (
+        "check",
+        "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment.",
+    ),
+    "diff": (
+        "change",
+        "Show what a newer file deletes in addition and what it restores. Exit code 1 if there is a difference.",
+    ),
+    "merge": ("change", "Unite vectors by data file and write them to one new file."),
+    "convert": (
+        "change",
+        "Convert a file; vectors are verified, and copied byte for byte where the formats share them.",
+    ),
+    "rewrite-paths": (
+        "change",
+        "Rename the data files of a moved table in a Puffin file; the vectors' bytes stay as they are.",
+    ),
+    "demo": (
+        "change",
+        "Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back.",
+    ),
+    "spark-demo": (
+        "change",
+        "Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked.",
+    ),
+    "audit": (
+        "tables.audit",
+        "Check all vectors of a table's snapshot, and against its metadata, data files and folder.",
+    ),
+    "table": (
+        "tables.show",
+        "Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting.",
+    ),
+    "log": ("tables.show", "Show what each snapshot of a table deleted and restored, oldest first."),
+    "report": ("tables.write", "Audit a table and write what was found as one HTML page, which needs nothing else."),
+    "export-live": ("tables.write", "Write the live rows of a table, or of one data file, to one Parquet file."),
+    "convert-table": (
+        "tables.convert",
+        "Say a table's deletes in another format: files of vectors, and what a commit needs, one JSON line a vector.",
+    ),
+    "zap": ("zap.shared", "Search segments of bleve (zap 11 to 17): look inside, merge."),
+}
+"""Name of a command -> its module, and what the help page says of it: the first paragraph of its docstring."""
 
 
 class _Group(TyperGroup):
@@ -48,33 +80,37 @@ class _Group(TyperGroup):
             raise DvcodecError(str(err)) from err
 
 
-app = typer.Typer(
-    name="dvcodec",
-    cls=_Group,
-    help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: look inside, verify, convert, merge.",
-    epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+def build(only: str | None = None) -> typer.Typer:
+    """Return the application with all commands; or, as importing them takes longer than most of them, with one.
 
-Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TARGET",
-        help="File, glob, folder, URL, path@offset:size (size may be left out), or - for standard input.",
-    ),
-]
-Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
-Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: path, URL, or - for standard output.")]
-To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
-DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
-DataFiles = Annotated[
-    list[str] | None,
-    typer.Option("--data-file", help="The vectors' data files, in file order; repeat for each vector."),
-]
+    Args:
+        only: the command that will be called; of the others there is what the help page says of them. The name of
+            none, as the empty one, imports none.
+    """
+    app = typer.Typer(
+        name="dvcodec",
+        cls=_Group,
+        help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: look inside, verify, convert, merge.",
+        epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_root)
+    for name, (module, line) in COMMANDS.items():
+        if only not in (None, name):
+            app.command(name, help=line)(_not_imported)
+            continue
+        command = getattr(import_module(f"dvcodec.cli.{module}"), name.replace("-", "_"))
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
+
+
+def _not_imported() -> None:
+    """Stand in for a command that will not be called."""
 
 
 def _version(wanted: bool) -> None:
@@ -83,92 +119,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     del version
-
-
-class Tour:
-    """Goes through targets: what cannot be read is told on standard error, and the others still have their turn.
-
-    Args:
-        names: what the user typed.
-        what: what is done, for the progress bar.
-        silent: whether nothing is printed before the end.
-        wanted: what is looked for in folders.
-
-    Attributes:
-        targets: what is gone through.
-        passed_over: files of folders without what is looked for: to be counted by the command.
-        failed: targets and vectors that could not be read.
-    """
-
-    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = "deletion vectors") -> None:
-        self.targets = expand(names)
-        self.passed_over = 0
-        self.failed = 0
-        self._what = what
-        self._wanted = wanted
-        self._silent = silent
-
-    def __iter__(self) -> Iterator[Target]:
-        return track(self.targets, self._what, silent=self._silent)
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Tell an error instead of raising it: of one target, or of one vector in it."""
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except (DecodeError, OSError) as err:
-            self.failed += 1
-            sys.stdout.flush()  # on a terminal, what was shown before stands before
-            complain(err)
-
-    @property
-    def found_nothing(self) -> bool:
-        """Whether all files were passed over."""
-        return self.passed_over == len(self.targets)
-
-    def tell_passed_over(self) -> None:
-        """Say how many files of folders hold nothing of what is looked for.
-
-        Raises:
-            UsageError: all of them: the user meant another folder.
-        """
-        if self.found_nothing:
-            raise UsageError(f"no {self._wanted} in {counted(self.passed_over, 'file')}")
-        if self.passed_over:
-            complain(f"{counted(self.passed_over, 'other file')} without {self._wanted}")
-
-    def finish(self, code: int = 0) -> NoReturn:
-        """End the command with exit code 2 if something could not be read, else with `code`."""
-        self.tell_passed_over()
-        raise typer.Exit(2 if self.failed else code)
-
-
-def opened(names: list[str], what: str) -> Iterator[Opened]:
-    """Open every target in turn, for a command that needs all of them: an error ends it."""
-    tour = Tour(names, what, silent=True)
-    for target in tour:
-        with open_target(target) as found:
-            if found is None:
-                tour.passed_over += 1
-            else:
-                yield found
-    tour.tell_passed_over()
-
-
-def sink_of(output: str) -> SinkTarget:
-    """Return what to write to: standard output for ``-``."""
-    return sys.stdout.buffer if output == STDOUT else output
-
-
-def label(found: Opened, ref: VectorRef) -> str:
-    """Name a vector among others: its data file, or where it stands."""
-    return ref.data_file or f"{found.source.name}@{ref.offset}"

@@ -13,8 +13,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from dvcodec import delta, iceberg, paimon, puffin
-from dvcodec.cli.app import STDOUT, DataFiles, Json, Name, Names, Output, To, app, opened, sink_of
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
+from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, opened, sink_of
 from dvcodec.cli.targets import only, open_source_of
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
@@ -51,7 +51,6 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
 _SIDE = "File, folder, URL, path@offset:size, or - for standard input."
 
 
-@app.command()
 def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help=_SIDE)],
     new: Annotated[str, typer.Argument(metavar="NEW", help=_SIDE)],
@@ -99,7 +98,6 @@ def diff(
         raise typer.Exit(1)
 
 
-@app.command()
 def merge(
     targets: Names, output: Output, to: To = "puffin", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
@@ -115,7 +113,6 @@ def merge(
     _show_written(kind, conversion.write(kind, sink_of(output), vectors), output, as_json)
 
 
-@app.command()
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
     """Convert a file; vectors are verified, and copied byte for byte where the formats share them."""
     kind = _target(to)
@@ -196,7 +193,6 @@ def _show_locations(kind: conversion.Target, locations: list[DvLocation], output
     print(f"wrote {plain(locations[0].path)}, {bytes_text(locations[0].file_size)}")
 
 
-@app.command("rewrite-paths")
 def rewrite_paths(
     target: Name,
     output: Output,
@@ -231,7 +227,6 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
     return old, text[len(old) + 1 :]
 
 
-@app.command()
 def demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "demo-out",
 ) -> None:
@@ -241,7 +236,6 @@ def demo(
     run(Path(folder))
 
 
-@app.command("spark-demo")
 def spark_demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
 ) -> None:

@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.app import DataFile, Json, Names, Rows, Tour, app
 from dvcodec.cli.render import counted, print_json, say
+from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.ops.verify import verify_source
 
 
-@app.command()
 def verify(
     targets: Names,
     rows: Rows = None,

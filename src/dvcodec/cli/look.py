@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from dvcodec import iceberg
-from dvcodec.cli.app import DataFile, Json, Names, Rows, Tour, app, label
 from dvcodec.cli.render import (
     NOTHING,
     Table,
@@ -23,8 +22,8 @@ from dvcodec.cli.render import (
     say,
     share_text,
 )
+from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
 from dvcodec.cli.targets import Opened, open_target
-from dvcodec.cli.zap.inspect import inspect_segment
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
@@ -37,7 +36,6 @@ _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 """A vector, its numbers or what is wrong with it, and its rows."""
 
 
-@app.command()
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
     """Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment."""
     results: list[dict[str, Any]] = []
@@ -69,6 +67,8 @@ def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
 
 
 def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:
+    from dvcodec.cli.zap.inspect import inspect_segment
+
     @contextmanager
     def turn() -> Iterator[None]:
         with tour.turn(), opened.errors_of_file():
@@ -159,7 +159,6 @@ def _per_row_text(stats: VectorStats) -> str:
     return NOTHING if stats.bytes_per_row is None else f"{stats.bytes_per_row:.3g}"
 
 
-@app.command()
 def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
     """Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."""
     items: list[tuple[str, dict[str, Any], VectorStats]] = []
@@ -203,7 +202,6 @@ def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: b
     print(f"{counted(len(items), 'vector')}, {counted(total, 'row')}, {bytes_text(size)}")
 
 
-@app.command()
 def positions(
     targets: Names,
     data_file: DataFile = None,
@@ -232,7 +230,6 @@ def positions(
     _list(targets, data_file, as_json, show)
 
 
-@app.command()
 def ranges(targets: Names, data_file: DataFile = None, as_json: Json = False) -> None:
     """Print deleted rows as ranges: start and stop (the row after the last), one range on a line."""
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from dvcodec import lance, paimon
-from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, print_json, say
+from dvcodec.cli.shared import Json
 from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.report import Check
@@ -22,7 +22,6 @@ from dvcodec.tables.folder import Folder
 _TARGET = "Paimon index manifest, Lance manifest, or a Lance dataset (its latest version)."
 
 
-@app.command()
 def manifest(
     target: Annotated[str, typer.Argument(metavar="TARGET", help=_TARGET)],
     version: Annotated[int | None, typer.Option("--version", min=1, help="Version of a Lance dataset.")] = None,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import TextIOWrapper
 from typing import Any, TypeVar
 
 from rich import table as rich_table
@@ -15,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dvcodec.cli.streams import BARS, NONE_HERE
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
 
@@ -22,7 +21,6 @@ __all__ = [
     "NOTHING",
     "Table",
     "bytes_text",
-    "complain",
     "console",
     "counted",
     "counter",
@@ -35,7 +33,6 @@ __all__ = [
     "share_bar",
     "share_text",
     "shares_strip",
-    "speak_any_encoding",
     "track",
 ]
 
@@ -43,32 +40,14 @@ T = TypeVar("T")
 
 STRIP_WIDTH = 32
 BAR_WIDTH = 64
-_BARS = "▁▂▃▄▅▆▇█"
-_NONE_HERE = "·"
 # Few to many deleted rows, readable on dark and on light ground.
 _COLOURS = ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red")
 _PIPE_WIDTH = 1 << 20
-_ASCII = str.maketrans({NOTHING: "-", _NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(_BARS, 1)})
 
 
 def console() -> Console:
     """Return the console for standard output; lines that go to a file or a pipe are never folded."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-
-
-def speak_any_encoding() -> None:
-    """Let standard output write in its own way what its encoding does not know, instead of failing."""
-    codecs.register_error("dvcodec", _in_ascii)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="dvcodec")
-
-
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Put plain characters in the place of ours: digits for the bars of a strip; others become escapes."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    text = error.object[error.start : error.end].translate(_ASCII)
-    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
 
 
 def say(*parts: str | tuple[str, str]) -> None:
@@ -78,13 +57,6 @@ def say(*parts: str | tuple[str, str]) -> None:
         text, style = (part, "") if isinstance(part, str) else part
         line.append(plain(text), style)
     console().print(line, soft_wrap=True)
-
-
-def complain(problem: Exception | str) -> None:
-    """Tell a problem on standard error, on one line."""
-    if isinstance(problem, OSError) and problem.strerror:
-        problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror
-    print(f"dvcodec: {plain(str(problem))}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -101,11 +73,11 @@ def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP
     stop = row_count if row_count is not None else (rows.max or 0) + 1
     strip = Text()
     if not rows or stop == 0:
-        return strip.append(_NONE_HERE * width, "dim")
+        return strip.append(NONE_HERE * width, "dim")
     width = min(width, stop)
     edges = [stop * i // width for i in range(width + 1)]
     for count, start, end in zip(rows.histogram(stop, width).tolist(), edges[:-1], edges[1:], strict=True):
-        _draw(strip, count * len(_BARS) // (end - start) if count else None)
+        _draw(strip, count * len(BARS) // (end - start) if count else None)
     return strip
 
 
@@ -113,17 +85,17 @@ def shares_strip(shares: Sequence[float]) -> Text:
     """Draw the deleted shares, 0 to 1, of equal slices of a data file as `density_strip` does; nothing if unknown."""
     strip = Text()
     for share in shares:
-        _draw(strip, int(share * len(_BARS)) if share else None)
+        _draw(strip, int(share * len(BARS)) if share else None)
     return strip if shares else strip.append(NOTHING)
 
 
 def _draw(strip: Text, level: int | None) -> None:
     """Append one slice: its height, 0 for the lowest; None if nothing is deleted there."""
     if level is None:
-        strip.append(_NONE_HERE, "dim")
+        strip.append(NONE_HERE, "dim")
     else:
-        level = min(level, len(_BARS) - 1)
-        strip.append(_BARS[level], _COLOURS[level])
+        level = min(level, len(BARS) - 1)
+        strip.append(BARS[level], _COLOURS[level])
 
 
 def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:

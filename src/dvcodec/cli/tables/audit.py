@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import counted, counter, plain, print_json, say
+from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
@@ -25,7 +25,6 @@ _SIGNS = {
 _SHOWN = 20
 
 
-@app.command()
 def audit(
     target: TableName,
     snapshot: SnapshotId = None,

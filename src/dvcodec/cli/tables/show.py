@@ -6,12 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import (
     NOTHING,
     Table,
     bytes_text,
-    complain,
     counted,
     counter,
     number,
@@ -20,6 +18,8 @@ from dvcodec.cli.render import (
     share_text,
     shares_strip,
 )
+from dvcodec.cli.shared import Json
+from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
 from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
@@ -34,7 +34,6 @@ _SLICE = 2
 """Parts of a file's density that share a place of its strip."""
 
 
-@app.command()
 def table(
     target: TableName,
     snapshot: SnapshotId = None,
@@ -132,7 +131,6 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
         print(f"... {counted(len(files) - limit, 'more data file')}")
 
 
-@app.command()
 def log(
     target: TableName,
     kind: Kind = None,

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from dvcodec import report as html
-from dvcodec.cli.app import STDOUT, Output, app, sink_of
 from dvcodec.cli.render import counted, counter, plain
+from dvcodec.cli.shared import STDOUT, Output, sink_of
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
@@ -19,7 +19,6 @@ from dvcodec.tables.audit import audit as audit_table
 from dvcodec.tables.live import export_live as export
 
 
-@app.command()
 def report(
     target: TableName,
     output: Output,
@@ -40,7 +39,6 @@ def report(
     _tell(output, f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}")
 
 
-@app.command("export-live")
 def export_live(
     target: TableName,
     output: Output,

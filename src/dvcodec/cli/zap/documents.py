@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.app import Json
 from dvcodec.cli.render import Table, number, print_json
+from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.shared import (
     FieldName,
     Hex,

@@ -7,8 +7,9 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from dvcodec.cli.app import Json, Tour
-from dvcodec.cli.render import NOTHING, Table, complain, counted, number, print_json, say
+from dvcodec.cli.render import NOTHING, Table, counted, number, print_json, say
+from dvcodec.cli.shared import Json, Tour
+from dvcodec.cli.streams import complain
 from dvcodec.cli.zap.shared import (
     NoChecksum,
     SegmentName,

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.app import Json, Output, opened
 from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_json, progress
+from dvcodec.cli.shared import Json, Output, opened
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet

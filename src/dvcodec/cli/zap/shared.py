@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.app import app
-from dvcodec.cli.render import NOTHING, bytes_text, complain, counted, number, plain
+from dvcodec.cli.render import NOTHING, bytes_text, counted, number, plain
+from dvcodec.cli.streams import complain
 from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 zap = typer.Typer(help="Search segments of bleve (zap 11 to 17): look inside, merge.", rich_markup_mode="rich")
-app.add_typer(zap, name="zap")
 
 _TARGET = "File, glob, folder, URL, path@offset:size, or - for standard input."
 SegmentNames = Annotated[list[str], typer.Argument(metavar="SEGMENT", help=_TARGET)]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dvcodec.cli.app import Json
 from dvcodec.cli.render import NOTHING, Table, number, print_json
+from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.shared import (
     FieldName,
     Hex,
@@ -30,7 +30,7 @@ from dvcodec.cli.zap.shared import (
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Locations, Segment, norm_values
-from dvcodec.zap.postings import decode_records
+from dvcodec.zap.postings_records import decode_records
 
 # ---------------------------------------------------------------------- terms
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.app import Json, app
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
+from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
@@ -16,7 +16,6 @@ from dvcodec.tables import convert, open_table
 _TO = f"What to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
 
 
-@app.command("convert-table")
 def convert_table(
     target: TableName,
     output: Annotated[

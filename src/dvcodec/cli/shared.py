@@ -1,0 +1,136 @@
+"""What commands share: options, and how targets are gone through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
+
+import typer
+
+from dvcodec.cli.render import counted, track
+from dvcodec.cli.streams import complain
+from dvcodec.cli.targets import Opened, Target, expand, open_target
+from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.io import SinkTarget
+from dvcodec.ops.convert import TARGETS
+from dvcodec.ops.sniff import VectorRef
+
+__all__ = [
+    "STDOUT",
+    "DataFile",
+    "DataFiles",
+    "Json",
+    "Name",
+    "Names",
+    "Output",
+    "Rows",
+    "To",
+    "Tour",
+    "label",
+    "opened",
+    "sink_of",
+]
+
+STDOUT = "-"
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET",
+        help="File, glob, folder, URL, path@offset:size (size may be left out), or - for standard input.",
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
+Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: path, URL, or - for standard output.")]
+To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
+DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
+DataFiles = Annotated[
+    list[str] | None,
+    typer.Option("--data-file", help="The vectors' data files, in file order; repeat for each vector."),
+]
+
+
+class Tour:
+    """Goes through targets: what cannot be read is told on standard error, and the others still have their turn.
+
+    Args:
+        names: what the user typed.
+        what: what is done, for the progress bar.
+        silent: whether nothing is printed before the end.
+        wanted: what is looked for in folders.
+
+    Attributes:
+        targets: what is gone through.
+        passed_over: files of folders without what is looked for: to be counted by the command.
+        failed: targets and vectors that could not be read.
+    """
+
+    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = "deletion vectors") -> None:
+        self.targets = expand(names)
+        self.passed_over = 0
+        self.failed = 0
+        self._what = what
+        self._wanted = wanted
+        self._silent = silent
+
+    def __iter__(self) -> Iterator[Target]:
+        return track(self.targets, self._what, silent=self._silent)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Tell an error instead of raising it: of one target, or of one vector in it."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (DecodeError, OSError) as err:
+            self.failed += 1
+            sys.stdout.flush()  # on a terminal, what was shown before stands before
+            complain(err)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether all files were passed over."""
+        return self.passed_over == len(self.targets)
+
+    def tell_passed_over(self) -> None:
+        """Say how many files of folders hold nothing of what is looked for.
+
+        Raises:
+            UsageError: all of them: the user meant another folder.
+        """
+        if self.found_nothing:
+            raise UsageError(f"no {self._wanted} in {counted(self.passed_over, 'file')}")
+        if self.passed_over:
+            complain(f"{counted(self.passed_over, 'other file')} without {self._wanted}")
+
+    def finish(self, code: int = 0) -> NoReturn:
+        """End the command with exit code 2 if something could not be read, else with `code`."""
+        self.tell_passed_over()
+        raise typer.Exit(2 if self.failed else code)
+
+
+def opened(names: list[str], what: str) -> Iterator[Opened]:
+    """Open every target in turn, for a command that needs all of them: an error ends it."""
+    tour = Tour(names, what, silent=True)
+    for target in tour:
+        with open_target(target) as found:
+            if found is None:
+                tour.passed_over += 1
+            else:
+                yield found
+    tour.tell_passed_over()
+
+
+def sink_of(output: str) -> SinkTarget:
+    """Return what to write to: standard output for ``-``."""
+    return sys.stdout.buffer if output == STDOUT else output
+
+
+def label(found: Opened, ref: VectorRef) -> str:
+    """Name a vector among others: its data file, or where it stands."""
+    return ref.data_file or f"{found.source.name}@{ref.offset}"

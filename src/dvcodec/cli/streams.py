@@ -1,0 +1,38 @@
+"""Standard output and standard error: any encoding, and problems on one line."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from io import TextIOWrapper
+
+from dvcodec.core.text import NOTHING, plain
+
+__all__ = ["BARS", "NONE_HERE", "complain", "speak_any_encoding"]
+
+BARS = "▁▂▃▄▅▆▇█"
+"""Few to many, in a strip."""
+NONE_HERE = "·"
+_ASCII = str.maketrans({NOTHING: "-", NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(BARS, 1)})
+
+
+def speak_any_encoding() -> None:
+    """Let standard output write in its own way what its encoding does not know, instead of failing."""
+    codecs.register_error("dvcodec", _in_ascii)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="dvcodec")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Put plain characters in the place of ours: digits for the bars of a strip; others become escapes."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def complain(problem: Exception | str) -> None:
+    """Tell a problem on standard error, on one line."""
+    if isinstance(problem, OSError) and problem.strerror:
+        problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror
+    print(f"dvcodec: {plain(str(problem))}", file=sys.stderr)
