@@ -78,7 +78,7 @@ class Figures:
         )
 
 
-def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Figures:
+def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None, seed: int | None = None) -> Figures:
     """Run one target in a folder that keeps its corpus and what it found, round by round.
 
     A round is a process: what the instrumentation counts is never freed, and memory is bounded.
@@ -91,13 +91,13 @@ def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None) -> Fig
         left_s = ROUND_S if seconds is None else min(math.ceil(seconds - (time.monotonic() - start)), ROUND_S)
         if done is not None and (left_runs <= 0 or left_s <= 0):
             return done
-        one = _round(name, work, left_runs, max(left_s, 1))
+        one = _round(name, work, left_runs, max(left_s, 1), seed)
         done = one if done is None else _together(done, one)
         if one.ended or not one.executions:
             return done
 
 
-def _round(name: str, work: Path, runs: int, seconds: int) -> Figures:
+def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> Figures:
     arguments = [
         f"-timeout={TIMEOUT_S}",
         f"-rss_limit_mb={RSS_MB}",
@@ -105,6 +105,7 @@ def _round(name: str, work: Path, runs: int, seconds: int) -> Figures:
         "-print_final_stats=1",
         f"-runs={runs}",
         f"-max_total_time={seconds}",
+        *([] if seed is None else [f"-seed={seed}"]),
     ]
     path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
@@ -182,6 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
     parser.add_argument("--runs", type=int, help="executions of each")
     parser.add_argument("--seconds", type=int, help="seconds of each, at most")
+    parser.add_argument("--seed", type=int, help="of chance, above 0, to try the same inputs again; default: a new one")
     parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
     parser.add_argument("--work", type=Path, help="folder that keeps corpora and findings; default: a temporary one")
     parser.add_argument("--record", type=Path, help="file of figures to add to")
@@ -201,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
     work = given.work or Path(tempfile.mkdtemp(prefix="fuzz-"))
 
     def one(name: str) -> Figures:
-        return fuzz(name, work / name, runs=given.runs, seconds=given.seconds)
+        return fuzz(name, work / name, runs=given.runs, seconds=given.seconds, seed=given.seed)
 
     failed = False
     with ThreadPoolExecutor(given.jobs) as pool:
