@@ -30,7 +30,7 @@ from fuzz import registry  # noqa: E402
 TIMEOUT_S = 20
 """One input that takes longer is a hang."""
 RSS_MB = 1500
-ROUND_RUNS, ROUND_S = 50_000, 300
+ROUND_RUNS, ROUND_S = 250_000, 900
 """Executions and seconds of one process."""
 MEMORY = "/dev/shm"
 _PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
