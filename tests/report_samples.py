@@ -6,7 +6,8 @@ import numpy as np
 
 from dvcodec import RowSet, iceberg
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import read_vector, sniff_source
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import sniff_source
 from dvcodec.ops.stats import describe
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind

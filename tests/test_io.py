@@ -522,6 +522,25 @@ def test_sink_that_fails_at_its_end_leaves_the_old_file(
     assert path.read_bytes() == b"old"
 
 
+def no_links(*_: object) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_exclusive_sink_replaces_nothing(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    with open_sink(path, exclusive=True) as sink:
+        sink.write(b"first")
+        other = open_sink(path, exclusive=True)
+        other.__enter__().write(b"second")
+    with pytest.raises(FileExistsError) as caught:
+        other.__exit__(None, None, None)
+    assert caught.value.filename == str(path)
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("out", b"first")]
+
+
 def test_sink_writes_over_its_own_source(file: Path) -> None:
     with open_source(file) as source, open_sink(file) as sink:
         sink.write(source.read(1000, 24))
@@ -746,6 +765,7 @@ def test_object_is_removed(remote: str) -> None:
 def test_folder_is_not_removed(tmp_path: Path) -> None:
     remove(tmp_path)
     remove(tmp_path / "missing" / "out")
+    remove("file://elsewhere/out")
     assert tmp_path.is_dir()
 
 

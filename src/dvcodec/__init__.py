@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from dvcodec.core.rowset import RowSet
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
     from dvcodec.ops.convert import convert
-    from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, decode_at, sniff
+    from dvcodec.ops.read import decode_at
+    from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
     from dvcodec.ops.stats import VectorStats, describe
     from dvcodec.ops.verify import verify
 
@@ -107,7 +108,8 @@ _HOMES = {
     "core.rowset": ("RowSet",),
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
     "ops.convert": ("convert",),
-    "ops.sniff": ("Container", "ContainerKind", "VectorRef", "decode_at", "sniff"),
+    "ops.read": ("decode_at",),
+    "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
     "ops.stats": ("VectorStats", "describe"),
     "ops.verify": ("verify",),
 }

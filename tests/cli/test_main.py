@@ -355,7 +355,8 @@ def test_head_of_many_positions(tmp_path: Path) -> None:
 
 
 WAITING = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may have been told to ignore it
 class Standard:
     def read(self):
         print("reading", flush=True)

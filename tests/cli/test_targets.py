@@ -256,6 +256,35 @@ def test_damaged_file_of_a_folder_is_not_passed_over(tmp_path: Path) -> None:
     assert run("inspect", lake).complaint.startswith(f"{lake / 'cut.puffin'} at byte ")
 
 
+@pytest.mark.parametrize("content", [b"", b"\0" * 100], ids=["empty", "zeroed"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "data/deletes.puffin",
+        "ab/deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin",
+        "t.lance/_deletions/0-1-2.arrow",
+        "t.lance/_deletions/0-1-2.bin",
+        "index/store/00000000000a.zap",
+    ],
+)
+def test_a_file_of_a_folder_with_the_name_of_vectors_is_damaged_when_it_is_nothing(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    lost = tmp_path / name
+    lost.parent.mkdir(parents=True)
+    lost.write_bytes(content)
+    puffin_file(tmp_path / "sound.puffin")
+    (tmp_path / "notes.bin").write_bytes(content)
+    verified = run("verify", tmp_path)
+    assert verified.code == 1
+    assert f"FAIL  {lost}  unknown container" in verified.out
+    assert verified.out.endswith("2 files, 1 with findings\n")
+    assert verified.complaint == "1 other file without deletion vectors"
+    assert run("inspect", "--json", tmp_path).code == 2
+    # Whoever wants vectors has no word on segments.
+    assert run("stats", tmp_path).code == (0 if name.endswith(".zap") else 2)
+
+
 @pytest.mark.parametrize("name", ["plain.dv", "with space.dv", "per%cent.dv", "größe.dv", "a#b.dv", "a?b.dv"])
 def test_file_url(name: str, tmp_path: Path) -> None:
     if sys.platform == "win32" and "?" in name:

@@ -597,6 +597,26 @@ def test_merge_of_a_folder(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert again.err.endswith("a.zap would be read and written: name the segments, or write elsewhere\n")
 
 
+@pytest.mark.parametrize("spelled", ["out.zap", "./out.zap", "link", "{}/out.zap", "file:{}/out.zap"])
+def test_numbers_do_not_replace_the_segment(two: tuple[Path, Path], tmp_path: Path, spelled: str) -> None:
+    Path("link").symlink_to("out.zap")
+    name = spelled.format(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    result = run("zap", "merge", *two, "-o", "out.zap", "--numbers", name)
+    told = f"--numbers {name} is where the segment is written: write them elsewhere"
+    assert (result.code, result.complaint) == (2, told)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
+    for segments in (two, (tmp_path,)):
+        result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", "./b=1.zap")
+        told = "--numbers ./b=1.zap is a segment that is merged: write them elsewhere"
+        assert (result.code, result.complaint) == (2, told)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
+
+
 def test_merge_to_standard_output(two: tuple[Path, Path]) -> None:
     result = run("zap", "merge", *two, "-o", "-")
     assert result.code == 0

@@ -1,144 +1,20 @@
 from __future__ import annotations
 
 import itertools
-from array import array as typed_array
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from battery import name_of
 from core.crafting import array, bitmap, bitset, runs
 from dvcodec.core import build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
 from dvcodec.core.roaring import serialize, walk
-
-INT_DTYPES = ["i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8"]
-ARROW_TYPES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
-
-
-def generated(values: Iterable[int]) -> Iterable[int]:
-    yield from values
-
-
-FORMS: dict[str, Callable[[list[int]], Any]] = {
-    "list": list,
-    "tuple": tuple,
-    "generator": generated,
-    "iterator": iter,
-    "list of NumPy ints": lambda values: [np.int64(value) for value in values],
-    "array of ints": lambda values: typed_array("i", values),
-    "pandas Series": pd.Series,
-    "pandas Index": pd.Index,
-    "polars Series": pl.Series,
-    "Arrow array": pa.array,
-    "sliced Arrow array": lambda values: pa.array([99, *values, 99])[1:-1],
-    "Arrow chunked array": lambda values: pa.chunked_array([values[:1], [], values[1:]], type=pa.int64()),
-    "strided NumPy array": lambda values: np.repeat(values, 2)[::2],
-    **{f"NumPy {dtype}": partial(np.array, dtype=dtype) for dtype in INT_DTYPES},
-    **{f"Arrow {kind}": partial(pa.array, type=kind) for kind in ARROW_TYPES},
-}
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_every_form_of_integers_becomes_a_flat_uint64_array(form: Callable[[list[int]], Any]) -> None:
-    values = [3, 0, 127, 3]
-    found = build.as_positions(form(values))
-    assert found.dtype == np.uint64
-    assert found.tolist() == values
-
-
-@pytest.mark.parametrize(
-    "nothing",
-    [
-        [],
-        (),
-        iter([]),
-        range(0),
-        np.zeros(0),
-        np.zeros(0, np.int64),
-        np.zeros(0, object),
-        pa.array([], pa.int64()),
-        pa.chunked_array([], pa.int64()),
-        pl.Series([], dtype=pl.Int64),
-    ],
-    ids=lambda nothing: type(nothing).__name__,
-)
-def test_nothing_is_no_positions(nothing: Any) -> None:
-    found = build.as_positions(nothing)
-    assert found.dtype == np.uint64
-    assert len(found) == 0
-
-
-@pytest.mark.parametrize("top", [2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
-def test_positions_use_all_64_bits(top: int) -> None:
-    assert build.as_positions([top]).tolist() == [top]
-    assert build.as_positions(np.array([top], np.uint64)).tolist() == [top]
-    assert build.as_positions(pa.array([top], pa.uint64())).tolist() == [top]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ([-1], "negative or above 2\\*\\*64 - 1"),
-        ([2**64], "negative or above 2\\*\\*64 - 1"),
-        ([2**70], "negative or above 2\\*\\*64 - 1"),
-        (range(-3, 3), "negative or above 2\\*\\*64 - 1"),
-        (np.array([5, -7]), "position -7 is negative"),
-        (np.array([-1], np.int8), "position -1 is negative"),
-        (pa.array([3, -2]), "position -2 is negative"),
-        ([1.0], "positions must be integers"),
-        ([1, "2"], "positions must be integers"),
-        ([None], "positions must be integers"),
-        ("12", "positions must be integers"),
-        (None, "positions must be integers"),
-        (5, "positions must be integers"),
-        (typed_array("d", [1.0]), "positions must be integers"),
-        (pd.Series([1.0, 2.0]), "positions must be integers"),
-        (pl.Series([1, None]), "positions must be integers"),
-        (pl.Series([1.5]), "positions must be integers"),
-        (np.array([1.0]), "flat array of integers, got float64"),
-        (np.array([True]), "for booleans see RowSet.from_mask"),
-        (np.array([1], object), "flat array of integers, got object"),
-        (np.array([1], "m8[s]"), "flat array of integers"),
-        (np.array([[1, 2]]), "flat array of integers"),
-        (np.array(1), "flat array of integers"),
-        (pa.array([1.5]), "flat array of integers, got float64"),
-        (pa.array([True]), "for booleans see RowSet.from_mask"),
-        (pa.array(["a"]), "flat array of integers, got object"),
-        (pa.array([1, None, None]), "positions hold 2 nulls"),
-        (pa.chunked_array([[1], [None]]), "positions hold 1 nulls"),
-        (b"\x01\x02\x03", "not bytes"),
-        (bytes(8), "not bytes"),
-        (bytearray(8), "not bytes"),
-        (memoryview(bytes(8)), "not bytes"),
-        (np.ma.masked_equal([1, 2, 3], 2), "positions are masked"),
-    ],
-    ids=name_of,
-)
-def test_what_is_no_row_position_is_refused(wrong: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        build.as_positions(wrong)
-
-
-def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
-    assert build.as_positions(np.ma.masked_equal([1, 2, 3], 9)).tolist() == [1, 2, 3]
-
-
-def test_uint64_arrays_are_not_copied() -> None:
-    values = np.arange(5, dtype=np.uint64)
-    assert build.as_positions(values) is values
-
 
 # ------------------------------------------------------------------ canonical
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core import ragged
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread, sums
 
 strings = st.lists(st.binary(max_size=5), max_size=8)
 lengths = st.lists(st.integers(0, 5), max_size=8)
@@ -33,6 +33,13 @@ def test_offsets_are_running_sums(spec: list[int]) -> None:
         found = offsets_of(np.array(spec, kind))
         assert found.dtype == np.int64
         assert found.tolist() == list(itertools.accumulate(spec, initial=0))
+
+
+@given(lengths)
+def test_sums_are_those_of_each_run(spec: list[int]) -> None:
+    values = np.arange(sum(spec))
+    cuts = itertools.pairwise(itertools.accumulate(spec, initial=0))
+    assert sums(values, np.array(spec, np.int64)).tolist() == [sum(range(a, b)) for a, b in cuts]
 
 
 @given(pieces())

@@ -22,7 +22,7 @@ KILLED = [
     for old in ((False,) if writer.file is None else (True,) if writer.own else (False, True))
 ]
 """Each writer without and with an old file, where both can be."""
-STEPS = {"create", "write", "torn write", "fsync", "rename", "open folder", "mkdir", "chmod", "remove"}
+STEPS = {"create", "write", "torn write", "fsync", "rename", "link", "open folder", "mkdir", "chmod", "remove"}
 """What a writer may do. A new kind of step is to be thought about first."""
 
 
@@ -118,7 +118,13 @@ def test_what_is_renamed_is_on_disk_before_and_its_folder_after(bench: Bench) ->
         done = [what for what, path in steps if path == partial]
         writes = len(done) - 1 - done[::-1].index("torn write")
         assert "write" in done
-        assert done[writes + 1 :] in (["fsync", "rename"], ["chmod", "fsync", "rename"], ["fsync", "chmod", "rename"])
-        at = steps.index(("rename", partial))
+        ends = (
+            ["fsync", "rename"],
+            ["chmod", "fsync", "rename"],
+            ["fsync", "chmod", "rename"],
+            ["fsync", "link", "remove"],
+        )
+        assert done[writes + 1 :] in ends  # linked where an old file must not be replaced
+        at = steps.index((done[-1], partial))
         folder = str(Path(partial).parent)
         assert steps[at + 1 : at + 3] == [("open folder", folder), ("fsync", folder)]

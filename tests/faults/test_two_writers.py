@@ -1,14 +1,20 @@
-"""Two processes that write one target at once: readers always see a whole file of one of them, and none is lost."""
+"""Two processes that write one target at once: readers always see a whole file of one of them, and none is lost.
+
+Of two conversions of a table into one folder, one is there in the end, whole; the other is an error and leaves nothing.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import delta_table
 from dvcodec import iceberg
+from dvcodec.tables.convert import ENTRIES
 from faults.writers import PARTIAL
 
 TIMES = 30
@@ -45,8 +51,9 @@ def go(*processes: subprocess.Popen[str]) -> None:
 
 def end(process: subprocess.Popen[str], written: int) -> None:
     """Wait for the end, after so many more files."""
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
+    assert process.stdout is not None
+    out = process.stdout.read()  # not communicate(), which passes over what a line before it left in the buffer
+    assert process.wait(timeout=120) == 0
     assert out.count("written") == written
 
 
@@ -97,3 +104,48 @@ def test_one_is_killed_over_and_over_while_the_other_writes(tmp_path: Path) -> N
     others = [found for found in tmp_path.iterdir() if found != path]
     assert all(PARTIAL.fullmatch(found.name) for found in others)
     assert len(others) <= 4
+
+
+CONVERSION = """
+import sys
+from dvcodec import UsageError
+from dvcodec.tables import open_table
+from dvcodec.tables.convert import convert_table
+
+def wait(count, total):
+    if count == total:
+        print("read", flush=True)
+        sys.stdin.readline()
+
+try:
+    done = convert_table(open_table(sys.argv[1]), "paimon64", sys.argv[2], progress=wait)
+except UsageError as error:
+    print("refused", error)
+else:
+    print("done", *done.files)
+"""
+
+
+def converting(table: Path, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CONVERSION, str(table), str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "old folder"])
+def test_two_conversions_into_one_folder(there: bool, tmp_path: Path) -> None:
+    root, folder = delta_table.make(tmp_path / "t"), tmp_path / "out"
+    if there:
+        folder.mkdir()
+    with converting(root, folder) as one, converting(root, folder) as two:
+        for process in (one, two):  # both have seen a folder without a conversion, and have read everything
+            assert process.stdout is not None
+            assert process.stdout.readline() == "read\n"
+        go(one, two)
+        answers = sorted(process.communicate(timeout=60)[0].strip() for process in (one, two))
+    done, refused = answers
+    assert done.startswith("done ")
+    assert refused.startswith(f"refused {folder}: there is a conversion in this folder ({ENTRIES})")
+    files = done.split()[1:]
+    assert sorted(map(str, folder.iterdir())) == sorted([*files, str(folder / ENTRIES)])
+    entries = [json.loads(line) for line in (folder / ENTRIES).read_text().splitlines()]
+    assert {entry["path"] for entry in entries} == set(files)

@@ -296,3 +296,39 @@ def id_lists(draw: st.DrawFn) -> list[int]:
 def as_array(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """NumPy's form of a list."""
     return np.array(values, np.uint64)
+
+
+# ---------------------------------------------------------------------- messages by hand
+
+
+def field(number: int, *parts: bytes, wire: int = 2) -> bytes:
+    content = b"".join(parts)
+    return bytes([number << 3 | wire]) + (uvarint(len(content)) if wire == 2 else b"") + content
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def scalar(number: int, value: int) -> bytes:
+    return bytes([number << 3]) + uvarint(value)
+
+
+def segment(number: int, *content: bytes) -> bytes:
+    return field(1, field(number, *content))
+
+
+def span(start: int, end: int) -> bytes:
+    return scalar(1, start) + scalar(2, end)
+
+
+def u16(*offsets: int, base: int = 0) -> bytes:
+    return field(1, scalar(1, base), field(2, as_array(list(offsets)).astype("<u2").tobytes()))
+
+
+def u64(*values: int) -> bytes:
+    return field(3, field(2, as_array(list(values)).astype("<u8").tobytes()))

@@ -14,7 +14,7 @@ from dvcodec import DecodeError
 from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Document, FieldOptions, Segment, Synonyms, merge_segments, text_field, write_segment
 from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.postings import decode_records
+from dvcodec.zap.postings_records import decode_records
 
 VERSIONS = range(11, 18)
 OPTIONS = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES

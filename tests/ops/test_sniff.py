@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,21 +15,15 @@ from hypothesis import strategies as st
 from battery import check_truncations, outcome
 from dvcodec import (
     BadMagic,
-    CardinalityMismatch,
-    ChecksumMismatch,
     Container,
     ContainerKind,
-    DecodeError,
     LimitExceeded,
     Limits,
     NotCanonical,
     RowSet,
-    Truncated,
     Unsupported,
     VectorRef,
     convert,
-    decode_at,
-    delta,
     iceberg,
     paimon,
     read_rows,
@@ -40,11 +33,11 @@ from dvcodec import (
 from dvcodec.core import roaring
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import read_vector
+from dvcodec.ops.read import read_vector
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 from dvcodec.zap.footer import encode_footer as encode_zap_footer
-from ops.samples import BARE, FRAMED, SAMPLES, A, C, frame_of
+from ops.samples import SAMPLES, A, Recorder, flipped, frame_of
 
 REAL_FILES = {
     "iceberg/java-main/three-files.puffin": ("puffin", 3),
@@ -83,25 +76,6 @@ OTHER_FILES = [
     "roaring/croaring/64mapemptyinput.bin",
     "roaring/croaring/64mapinvalidsize.bin",
 ]
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
-
-
-def flipped(data: bytes, bit: int) -> bytes:
-    damaged = bytearray(data)
-    damaged[bit >> 3] ^= 1 << (bit & 7)
-    return bytes(damaged)
 
 
 # ---------------------------------------------------------------------- kinds
@@ -395,182 +369,3 @@ def test_puffin_is_sniffed_by_its_footer() -> None:
 def test_limits_are_kept(name: str, limits: Limits) -> None:
     with pytest.raises(LimitExceeded):
         sniff(SAMPLES[name].data, limits=limits)
-
-
-@pytest.mark.parametrize("name", ["blob", "roaring 32", "delta native"])
-@pytest.mark.parametrize("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
-def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> None:
-    data = SAMPLES[name].data
-    ref = sniff(data).vectors[0]
-    with open_source(data) as source:
-        assert read_vector(source, ref).cardinality == 3
-        with pytest.raises(LimitExceeded):
-            read_vector(source, ref, limits=limits)
-
-
-# ---------------------------------------------------------------------- reading what was found
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_found_vector_is_read(name: str) -> None:
-    sample = SAMPLES[name]
-    with open_source(sample.data) as source:
-        assert [read_vector(source, ref).load() for ref in sniff(sample.data).vectors] == sample.rows
-
-
-def test_promised_cardinality_is_checked() -> None:
-    with open_source(SAMPLES["blob"].data) as source:
-        for promised in (2, 4):
-            ref = VectorRef(ContainerKind.BLOB, 0, source.size, promised)
-            with pytest.raises(CardinalityMismatch):
-                read_vector(source, ref)
-
-
-def test_wrong_crc_is_read_on_demand() -> None:
-    data = flipped(SAMPLES["blob"].data, 8 * len(SAMPLES["blob"].data) - 1)
-    (ref,) = sniff(data).vectors
-    with open_source(data) as source:
-        with pytest.raises(ChecksumMismatch):
-            read_vector(source, ref)
-        assert read_vector(source, ref, verify_checksum=False).load() == A
-
-
-NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
-
-
-@pytest.mark.parametrize(
-    ("data", "allowed"),
-    [
-        (b"\1" + NATIVE + PAIMON32, [False, True]),
-        (b"\1" + iceberg.encode(A) + PAIMON32, [True, True]),
-        (b"\1" + iceberg.encode(A) + NATIVE, [True, True]),
-        (NATIVE, [True]),
-        (PAIMON32, [True]),
-    ],
-)
-def test_layout_has_to_be_one_of_the_container(data: bytes, allowed: list[bool]) -> None:
-    container = sniff(data)
-    assert (container.kind is ContainerKind.PAIMON) == (data[:1] == b"\1" and PAIMON32 in data)
-    with open_source(data) as source:
-        for ref, right in zip(container.vectors, allowed, strict=True):
-            if right:
-                assert read_vector(source, ref).load() == A
-            else:
-                with pytest.raises(BadMagic):
-                    read_vector(source, ref)
-
-
-@pytest.mark.parametrize(
-    ("stored", "changes", "kind"),
-    [
-        (iceberg.encode(A), {}, None),
-        (NATIVE, {}, BadMagic),
-        (PAIMON32, {}, BadMagic),
-        (iceberg.encode(A), {"compression_codec": "zstd"}, NotCanonical),
-        (iceberg.encode(A), {"properties": {"cardinality": "three"}}, NotCanonical),
-    ],
-)
-def test_vector_of_a_puffin_file_has_to_keep_its_rules(
-    stored: bytes, changes: dict[str, Any], kind: type[DecodeError] | None
-) -> None:
-    blob = BlobMetadata("deletion-vector-v1", (), -1, -1, 4, len(stored))
-    data = b"PFA1" + stored + encode_footer(Footer((replace(blob, **changes),)))
-    (ref,) = sniff(data).vectors
-    with open_source(data) as source:
-        if kind is None:
-            assert read_vector(source, ref).load() == A
-        else:
-            with pytest.raises(kind):
-                read_vector(source, ref)
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
-    data = SAMPLES[name].data + b"\0"
-    with pytest.raises(DecodeError), open_source(data) as source:
-        read_vector(source, sniff(data).vectors[0])
-
-
-# ---------------------------------------------------------------------- decode_at
-
-
-@pytest.mark.parametrize("name", FRAMED)
-@pytest.mark.parametrize("convention", ["whole frame", "magic and bitmap", "what the frame says"])
-def test_vector_is_decoded_by_both_conventions_of_size(name: str, convention: str) -> None:
-    sample = SAMPLES[name]
-    for at, (whole, rows) in sample.vectors.items():
-        size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
-        assert decode_at(sample.data, at, size) == rows
-        assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
-
-
-def test_wrapper_around_the_frame_does_not_matter() -> None:
-    blob = iceberg.encode(C)
-    for before in (b"", b"\1", b"PFA1", bytes(1000)):
-        for after in (b"", b"PFA1", blob):
-            assert decode_at(before + blob + after, len(before)) == C
-            assert decode_at(before + blob + after, len(before), len(blob)) == C
-
-
-def test_offset_defaults_to_the_start() -> None:
-    assert decode_at(SAMPLES["blob"].data) == A
-
-
-@pytest.mark.parametrize("name", FRAMED)
-@pytest.mark.parametrize("change", [-9, -7, -1, 1, 8])
-def test_other_size_is_refused(name: str, change: int) -> None:
-    sample = SAMPLES[name]
-    for at, (size, _) in sample.vectors.items():
-        with pytest.raises(DecodeError):
-            decode_at(sample.data, at, size + change)
-
-
-@pytest.mark.parametrize(
-    ("offset", "size", "kind"),
-    [
-        (-1, None, Truncated),
-        (1, None, DecodeError),
-        (38, None, Truncated),
-        (46, None, Truncated),
-        (47, None, Truncated),
-        (10**12, None, Truncated),
-        (0, 0, DecodeError),
-        (0, -5, Truncated),
-        (0, 10**12, DecodeError),
-        (0, 3, DecodeError),
-    ],
-)
-def test_place_without_a_vector_is_refused(offset: int, size: int | None, kind: type[DecodeError]) -> None:
-    data = iceberg.encode(A)
-    assert len(data) == 46
-    with pytest.raises(kind):
-        decode_at(data, offset, size)
-
-
-def test_decode_at_checks_what_decode_checks() -> None:
-    data = b"PFA1" + iceberg.encode(A)
-    with pytest.raises(CardinalityMismatch):
-        decode_at(data, 4, cardinality=2)
-    with pytest.raises(LimitExceeded):
-        decode_at(data, 4, limits=Limits(max_cardinality=2))
-    damaged = flipped(data, 8 * len(data) - 1)
-    with pytest.raises(ChecksumMismatch) as caught:
-        decode_at(damaged, 4)
-    assert caught.value.offset == len(data) - 4
-    assert decode_at(damaged, 4, verify_checksum=False) == A
-    with pytest.raises(NotCanonical):
-        decode_at(b"\1" + frame_of(delta.encode(A)[4:-4] + b"\0"), 1)
-
-
-def test_decode_at_reads_one_frame_only() -> None:
-    blob = iceberg.encode(A)
-    source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
-    assert decode_at(source, 1_000_000) == A
-    assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
-
-
-@given(st.binary(max_size=60), st.integers(-2, 70), st.none() | st.integers(-2, 70))
-def test_any_place_ends_in_rows_or_a_decode_error(data: bytes, offset: int, size: int | None) -> None:
-    for file in (data, iceberg.encode(A) + data):
-        found = outcome(lambda _, file=file: decode_at(file, offset, size), b"")  # type: ignore[misc]
-        assert isinstance(found, (RowSet, DecodeError))

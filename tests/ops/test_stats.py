@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dvcodec import ContainerMix, NotCanonical, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import read_vector
+from dvcodec.ops.read import read_vector
 from ops.samples import SAMPLES, A, B, C, frame_of
 
 KEY = 1 << 32

@@ -38,7 +38,7 @@ from dvcodec import (
 )
 from dvcodec.core.frame import StoredFrame
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import read_vector
+from dvcodec.ops.read import read_vector
 from dvcodec.paimon import DeletionVectorMeta, IndexFile
 from paimon.craft import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, framed, metas_of
 

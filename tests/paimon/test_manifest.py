@@ -530,6 +530,24 @@ def test_crafted_manifest_is_sound() -> None:
     assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, vectors=(DeletionVectorMeta("a", 1, 24, 2),))
 
 
+GLOBAL = {"_ROW_RANGE_START": 0, "_ROW_RANGE_END": 9, "_INDEX_FIELD_ID": 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (record_of(_BUCKET=2**31), "_BUCKET of entry 0"),
+        (record_of(_BUCKET=-(2**31) - 1), "_BUCKET of entry 0"),
+        (record_of(_GLOBAL_INDEX=GLOBAL | {"_INDEX_FIELD_ID": 2**40}), "field id of entry 0"),
+        (record_of(_GLOBAL_INDEX=GLOBAL | {"_EXTRA_FIELD_IDS": [1, 2**31]}), "field id of entry 0"),
+    ],
+)
+def test_numbers_of_64_bits_where_the_schema_has_32(record: dict[str, Any], what: str) -> None:
+    longs = json.loads(json.dumps(SCHEMA).replace('"int"', '"long"'))
+    with pytest.raises(NotCanonical, match=f"{what}: expected 32 bits"):
+        read_index_manifest(header(SCHEMA) + block(1, records(longs, record)))
+
+
 @pytest.mark.parametrize("count", [8, 9, 10, 11])
 def test_later_fields_may_be_missing(count: int) -> None:
     schema = changed(lambda fields: fields.__delitem__(slice(count, None)))

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dvcodec import DecodeError, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import open_source
+from dvcodec.puffin import Footer, decode_footer
 
 MAGIC = b"PFA1"
 _WORD = 0xFFFFFFFF
 _PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
+
+
+BLOB: dict[str, Any] = {
+    "type": "t",
+    "fields": [1, 2],
+    "snapshot-id": 7,
+    "sequence-number": 8,
+    "offset": 4,
+    "length": 0,
+}
 
 
 def puffin(
@@ -21,6 +42,30 @@ def puffin(
     head, middle, tail = magics
     stated = len(payload) if size is None else size
     return b"".join([head, blobs, middle, payload, struct.pack("<i", stated), flags, tail])
+
+
+def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Footer:
+    with open_source(data) as source:
+        return decode_footer(source, limits=limits)
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def with_blob(**changes: Any) -> bytes:
+    """A file of one blob with some members changed; `...` leaves the member out."""
+    blob = {name.replace("_", "-"): value for name, value in changes.items()}
+    return puffin(as_json({"blobs": [{k: v for k, v in {**BLOB, **blob}.items() if v is not ...}]}))
+
+
+@contextmanager
+def refused(kind: type[DecodeError], what: str, offset: int | None) -> Iterator[None]:
+    with pytest.raises(kind) as caught:
+        yield
+    assert what in caught.value.what
+    assert caught.value.offset == offset
+    assert "<bytes>" in str(caught.value)
 
 
 def _xxh32(data: bytes) -> int:

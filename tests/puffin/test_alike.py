@@ -14,7 +14,7 @@ from dvcodec import DecodeError, LimitExceeded, Limits
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
-from dvcodec.puffin import footer as footers
+from dvcodec.puffin import payload as payloads
 from dvcodec.puffin.alike import BlobsAlike
 from puffin.craft import puffin
 
@@ -39,7 +39,7 @@ def payload_of(blobs: list[BlobMetadata], **more: Any) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _short_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footers, "_LONG", 1)
+    monkeypatch.setattr(payloads, "_LONG", 1)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def by_json(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], Footer | str]:
 
     def told(payload: bytes) -> Footer | str:
         with monkeypatch.context() as patch:
-            patch.setattr(footers, "_LONG", 1 << 40)
+            patch.setattr(payloads, "_LONG", 1 << 40)
             return outcome(payload)
 
     return told

@@ -27,8 +27,7 @@ FORBIDDEN_CALLS = {
 FORBIDDEN_KEYWORDS = {"shell", "allow_pickle", "unsafe", "verify_ssl"}
 DYNAMIC_IMPORTS = {
     "__init__.py": "names of this package, when they are first used",
-    "cli/__init__.py": "its commands",
-    "cli/tables/__init__.py": "its commands",
+    "cli/app.py": "its commands",
     "cli/zap/__init__.py": "its commands",
     "spark/__init__.py": "names of this package",
     "spark/java.py": "the wheel that brings a Java",

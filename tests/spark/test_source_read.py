@@ -19,7 +19,8 @@ from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, 
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.convert import portable_frame
-from dvcodec.ops.sniff import ALLOWED, ContainerKind, read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import ALLOWED, read_vector
+from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
 from dvcodec.spark import register
 from dvcodec.spark.schemas import STORED_VECTORS
 from dvcodec.spark.sources import listing

@@ -17,7 +17,7 @@ import pytest
 
 from dvcodec import RowSet
 from dvcodec.core.errors import DecodeError
-from dvcodec.ops.sniff import decode_at
+from dvcodec.ops.read import decode_at
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables import DeletionVector, Table, open_table
 from dvcodec.tables.audit import audit

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Synonyms, Term, write_segment
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings import decode_postings, decode_records
+from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_records import decode_records
 from zap import craft, slow
 
 INDEXED, STORED, LOCATED, VALUES = (FieldOptions(1 << bit) for bit in range(4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from dvcodec import UsageError
 from dvcodec.zap import (
+    Field,
     FieldOptions,
     Location,
     Term,
@@ -79,6 +81,17 @@ def test_a_composite_field_names_where_its_terms_come_from() -> None:
     field = composite_field([title, body])
     assert (field.name, field.type, field.length, field.value) == ("_all", "c", 4, b"")
     assert field.terms[-1] == Term(b"rows", 2, (Location(3, 8, 12, "title"), Location(1, 0, 4, "body")))
+
+
+@pytest.mark.parametrize("make", [text_field, keyword_field])
+def test_text_that_utf_8_does_not_have_is_refused(make: Callable[[str, str], Field]) -> None:
+    with pytest.raises(UsageError, match="udc80' is no character that UTF-8 has"):
+        make("f", "a word and \udc80")
+
+
+def test_a_number_that_is_too_large_is_refused() -> None:
+    with pytest.raises(UsageError, match="field 'n': its value is no number that"):
+        number_field("n", 10**400)
 
 
 @given(numbers)

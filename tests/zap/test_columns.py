@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import DecodeError, UsageError
-from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, write_segment
-from dvcodec.zap import postings as lists
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.lists import cut_by_weight
 from dvcodec.zap.stored import iter_stored
@@ -222,12 +221,12 @@ def test_parts_of_any_size_make_the_same_tables(few: Segment, most: int, monkeyp
     before = {table: rows(few, table) for table in ("postings", "locations")}
     found: list[tuple[int, int]] = []
 
-    def cuts(records: lists.Records) -> list[tuple[int, int]]:
+    def cuts(records: postings_records.Records) -> list[tuple[int, int]]:
         parts = list(cut_by_weight(records.counts, most))
         found.extend(parts)
         return parts
 
-    monkeypatch.setattr(lists.Records, "cuts", cuts)
+    monkeypatch.setattr(postings_records.Records, "cuts", cuts)
     assert {table: rows(few, table) for table in ("postings", "locations")} == before
     assert found
 

@@ -1,125 +1,43 @@
-"""Doc values: real files, a slow reader and writer, and every way to be wrong."""
+"""Doc values: real files, a slow reader and writer, and every way for blocks to be wrong."""
 
 from __future__ import annotations
-
-from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
-from dvcodec.core.ragged import ByteStrings
+from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap import doc_values
-from dvcodec.zap.doc_values import (
-    DocValueBlock,
-    DocValues,
-    decode_doc_values,
-    doc_value,
-    encode_doc_values,
-    split_terms,
-)
+from dvcodec.zap.doc_value_chunks import DocValues, split_terms
+from dvcodec.zap.doc_values import DocValueBlock, decode_doc_values, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from zap.pieces import Sample, footer, pack, plain, sample, segment, survives, take, unpack, uv
+from zap.doc_value_blocks import (
+    BOTH,
+    CHUNK,
+    FRONT,
+    NONE,
+    RAW,
+    SINGLE,
+    TOP,
+    close,
+    decode,
+    fields,
+    join,
+    read,
+    trailer,
+    values_of,
+    write,
+)
+from zap.pieces import Sample, footer, pack, plain, sample, segment, survives, uv
 
 __all__ = ["sample"]
 
-NONE = FieldOptions(0)
-RAW = FieldOptions.SKIP_DOC_VALUE_COMPRESSION
-SINGLE = FieldOptions.SKIP_DOC_VALUE_CHUNKING
-BOTH = RAW | SINGLE
-TOP = 2**64 - 1
-FRONT = b"\x07" * 11
-"""Bytes in front of the crafted blocks."""
 
-
-def values_of(rows: dict[int, bytes]) -> DocValues:
-    return DocValues(np.array(sorted(rows), np.int64), ByteStrings.from_list([rows[doc] for doc in sorted(rows)]))
-
-
-def close(chunks: list[bytes]) -> bytes:
-    ends = uv(*accumulate(map(len, chunks)))
-    return b"".join(chunks) + ends + len(ends).to_bytes(8, "big") + len(chunks).to_bytes(8, "big")
-
-
-def chunk(rows: dict[int, bytes], options: FieldOptions = NONE) -> bytes:
-    ends = accumulate(len(rows[doc]) for doc in sorted(rows))
-    head = uv(len(rows), *(number for pair in zip(sorted(rows), ends, strict=True) for number in pair))
-    content = b"".join(rows[doc] for doc in sorted(rows))
-    return head + (content if options & RAW else pack(content))
-
-
-def write(rows: dict[int, bytes], num_docs: int, size: int, options: FieldOptions = NONE) -> bytes:
-    """As zapx's `chunkedContentCoder` does it: chunk 0 always, no other without documents."""
-    if options & SINGLE:
-        chunks = [rows.get(doc, b"") for doc in range(num_docs)]
-        if not options & RAW:
-            chunks = [pack(value) if value or not doc else b"" for doc, value in enumerate(chunks)]
-        return close(chunks)
-    chunks = []
-    for low in range(0, num_docs, size):
-        mine = {doc: value for doc, value in rows.items() if low <= doc < low + size}
-        chunks.append(chunk(mine, options) if mine or not low else b"")
-    return close(chunks)
-
-
-def read(raw: bytes, size: int) -> dict[int, bytes]:
-    """As zapx's `docValueReader` does it."""
-    count = int.from_bytes(raw[-8:], "big")
-    at = len(raw) - 16 - int.from_bytes(raw[-16:-8], "big")
-    ends = [0]
-    for _ in range(count):
-        end, at = take(raw, at)
-        ends.append(end)
-    found: dict[int, bytes] = {}
-    for start, stop in pairwise(ends):
-        if start == stop:
-            continue
-        listed, at = take(raw, start)
-        pairs = []
-        for _ in range(listed):
-            doc, at = take(raw, at)
-            end, at = take(raw, at)
-            pairs.append((doc, end))
-        content, last = unpack(raw[at:stop]), 0
-        for doc, end in pairs:
-            assert doc // size == len([e for e in ends[1:] if e <= start])
-            found[doc], last = content[last:end], end
-    return found
-
-
-def decode(
-    raw: bytes,
-    num_docs: int,
-    options: FieldOptions = NONE,
-    *,
-    version: int = 17,
-    size: int = 1024,
-    limits: Limits | None = None,
-) -> DocValues:
-    data, foot = segment(FRONT + raw), footer(version, num_docs, chunk_mode=size)
-    parts = list(decode_doc_values(data, foot, (len(FRONT), len(FRONT + raw)), options, limits=limits or Limits()))
-    assert all(len(part) for part in parts)
-    return join(parts)
-
-
-def join(parts: list[DocValues]) -> DocValues:
-    return DocValues(
-        np.concatenate([np.zeros(0, np.int64), *(part.docs for part in parts)]),
-        ByteStrings.concat([part.values for part in parts]),
-    )
-
-
-terms = st.lists(st.binary(max_size=4).filter(lambda term: b"\xff" not in term), min_size=1, max_size=3)
-contents = terms.map(lambda found: b"".join(term + b"\xff" for term in sorted(set(found))))
-
-
-@st.composite
-def fields(draw: st.DrawFn, most: int = 40) -> tuple[dict[int, bytes], int]:
-    num_docs = draw(st.integers(1, most))
-    docs = draw(st.sets(st.integers(0, num_docs - 1), max_size=12))
-    return {doc: draw(contents) for doc in docs}, num_docs
+def value_of(block: DocValueBlock, doc: int) -> bytes | None:
+    """The bytes of one document, out of its chunk alone."""
+    found = block.chunk(doc // block.layout.chunk_docs)
+    return dict(zip(found.docs.tolist(), found.values, strict=True)).get(doc)
 
 
 def test_real_files(sample: Sample) -> None:
@@ -136,8 +54,9 @@ def test_real_files(sample: Sample) -> None:
         again = encode_doc_values(foot.version, foot.num_docs, foot.chunk_mode, field.options, found.docs, found.values)
         assert again == sample.raw[slice(*block)]
         by_doc = dict(zip(found.docs.tolist(), found.values, strict=True))
+        opened = DocValueBlock.open(data, foot, block, field.options)
         for doc in range(foot.num_docs):
-            assert doc_value(data, foot, block, field.options, doc) == by_doc.get(doc)
+            assert value_of(opened, doc) == by_doc.get(doc)
     assert docs == sample.dump["docvalues"]
     assert sorted(field.name for field, _ in blocks) == sample.dump["dv_fields"]
 
@@ -178,53 +97,10 @@ def test_all_four_layouts(options: FieldOptions, batch: int, monkeypatch: pytest
         data = segment(FRONT + raw)
         block = DocValueBlock.open(data, footer(17, 3000), (len(FRONT), len(FRONT + raw)), options)
         for doc in (0, first, *list(rows)[:40], 2999):
-            assert block.get(doc) == rows.get(doc)
+            assert value_of(block, doc) == rows.get(doc)
         # Before version 17 options mean nothing.
         if options == FieldOptions(8):
             assert plain(decode(raw, 3000, BOTH, version=16)) == plain(found)
-
-
-@given(fields())
-def test_one_document_a_chunk(case: tuple[dict[int, bytes], int]) -> None:
-    rows, num_docs = case
-    expected = values_of(rows)
-    raw = encode_doc_values(17, num_docs, 1026, BOTH | FieldOptions.DOC_VALUES, expected.docs, expected.values)
-    assert raw == write(rows, num_docs, 1, BOTH)
-    assert plain(decode(raw, num_docs, BOTH)) == plain(expected)
-    assert plain(decode(write(rows, num_docs, 1, SINGLE), num_docs, SINGLE)) == plain(expected)
-
-
-@pytest.mark.parametrize(
-    ("rows", "num_docs", "options", "expected"),
-    [
-        ({}, 1, NONE, close([b"\0\0"])),
-        ({}, 3000, NONE, close([b"\0\0", b"", b""])),
-        ({1025: b"a\xff"}, 3000, NONE, close([b"\0\0", uv(1, 1025, 2) + pack(b"a\xff"), b""])),
-        ({0: b"a\xff"}, 1025, NONE, close([uv(1, 0, 2) + pack(b"a\xff"), b""])),
-        ({}, 2, BOTH, close([b"", b""])),
-        ({1: b"a\xff"}, 2, BOTH, close([b"", b"a\xff"])),
-    ],
-)
-def test_empty_chunks(rows: dict[int, bytes], num_docs: int, options: FieldOptions, expected: bytes) -> None:
-    found = values_of(rows)
-    assert encode_doc_values(17, num_docs, 1026, options, found.docs, found.values) == expected
-    assert plain(decode(expected, num_docs, options)) == plain(found)
-
-
-@given(st.lists(st.lists(st.binary(max_size=4).map(lambda term: term.replace(b"\xff", b"")), max_size=4), max_size=6))
-def test_split_terms(docs: list[list[bytes]]) -> None:
-    rows = {3 * i: b"".join(term + b"\xff" for term in found) for i, found in enumerate(docs)}
-    owners, found = split_terms(values_of(rows))
-    assert owners.tolist() == [3 * i for i, terms in enumerate(docs) for _ in terms]
-    assert found.to_list() == [term for terms in docs for term in terms]
-
-
-ROWS = {0: b"a\xffbc\xff", 2: b"d\xff"}
-CHUNK = chunk(ROWS)
-
-
-def trailer(ends: bytes, count: int, size: int | None = None) -> bytes:
-    return ends + (len(ends) if size is None else size).to_bytes(8, "big") + count.to_bytes(8, "big")
 
 
 @pytest.mark.parametrize(
@@ -273,24 +149,6 @@ def test_refused(raw: bytes, kind: type[DecodeError], what: str) -> None:
     assert caught.value.source == "crafted"
 
 
-@pytest.mark.parametrize(
-    ("chunks", "options", "kind", "what"),
-    [
-        ([b"a", b""], BOTH, NotCanonical, "doc values of document 0"),
-        ([b"", b"a"], BOTH, NotCanonical, "doc values of document 1"),
-        ([b"", b"\0"], SINGLE, NotCanonical, "doc values of document 1"),
-        ([b"\0", pack(b"a")], SINGLE, NotCanonical, "doc values of document 1"),
-        ([b"\0", b"\x80"], SINGLE, Truncated, "content size"),
-        ([pack(b"a\xff") + b"\0", b""], SINGLE, NotCanonical, "doc values"),
-    ],
-)
-def test_single_documents_refused(
-    chunks: list[bytes], options: FieldOptions, kind: type[DecodeError], what: str
-) -> None:
-    with pytest.raises(kind, match=what):
-        decode(close(chunks), 2, options)
-
-
 def test_chunks_out_of_order() -> None:
     raw = b"a\xffb\xff" + trailer(uv(4, 2), 2)
     with pytest.raises(NotCanonical, match="end of a doc value chunk"):
@@ -321,19 +179,6 @@ def test_many_documents_and_few_bytes() -> None:
             decode(raw, 2**32, SINGLE if count == 2**32 else NONE)
 
 
-def test_limits() -> None:
-    rows = dict.fromkeys(range(8), b"x" * 999 + b"\xff")
-    expected = values_of(rows)
-    for options in (NONE, SINGLE):
-        raw = write(rows, 8, 4, options)
-        size = 4 if options == NONE else 1024
-        version = 11 if options == NONE else 17
-        found = decode(raw, 8, options, version=version, size=size, limits=Limits(max_blob_bytes=4000))
-        assert plain(found) == plain(expected)
-        with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-            decode(raw, 8, options, version=version, size=size, limits=Limits(max_blob_bytes=999))
-
-
 def test_random_access_reads_one_chunk() -> None:
     """A damaged chunk does not hinder the others."""
     rows = {0: b"a\xff", 1500: b"b\xff", 2500: b"c\xff"}
@@ -341,12 +186,9 @@ def test_random_access_reads_one_chunk() -> None:
     raw[0] = 9
     data = segment(bytes(raw))
     block = DocValueBlock.open(data, footer(15, 3000), (0, len(raw)))
-    assert (block.get(1500), block.get(2500), block.get(2501)) == (b"b\xff", b"c\xff", None)
+    assert [value_of(block, doc) for doc in (1500, 2500, 2501)] == [b"b\xff", b"c\xff", None]
     with pytest.raises(NotCanonical):
-        block.get(0)
-    for doc in (-1, 3000):
-        with pytest.raises(UsageError, match="of 3000"):
-            block.get(doc)
+        block.chunk(0)
 
 
 @pytest.mark.parametrize("options", [NONE, RAW, SINGLE, BOTH])
@@ -366,35 +208,3 @@ def test_damage(options: FieldOptions) -> None:
         return decode(bad[: len(raw)], 7, options, version=version, size=size)
 
     survives(decode_bad, again, raw, 0, len(raw))
-
-
-@pytest.mark.parametrize(
-    ("docs", "rows", "match"),
-    [
-        ([0, 0], [b"\xff", b"\xff"], "ascend"),
-        ([1, 0], [b"\xff", b"\xff"], "ascend"),
-        ([-1, 0], [b"\xff", b"\xff"], "ascend"),
-        ([0, 4], [b"\xff", b"\xff"], "ascend"),
-        ([0, 1], [b"\xff"], "2 documents, 1 values"),
-        ([0, 1], [b"a\xff", b""], "end in 0xff"),
-        ([0, 1], [b"a", b"b\xff"], "end in 0xff"),
-    ],
-)
-def test_values_that_cannot_be_written(docs: list[int], rows: list[bytes], match: str) -> None:
-    with pytest.raises(UsageError, match=match):
-        encode_doc_values(15, 4, 1026, None, np.array(docs, np.int64), ByteStrings.from_list(rows))
-
-
-@pytest.mark.parametrize("options", [RAW, SINGLE, RAW | FieldOptions.DOC_VALUES])
-def test_options_that_go_together(options: FieldOptions) -> None:
-    none = values_of({})
-    with pytest.raises(UsageError, match="go together"):
-        encode_doc_values(17, 4, 1026, options, none.docs, none.values)
-    assert encode_doc_values(16, 4, 1026, options, none.docs, none.values) == close([b"\0\0"])
-
-
-@pytest.mark.parametrize(("version", "num_docs", "mode"), [(15, 0, 1026), (11, 3, 0)])
-def test_blocks_that_cannot_be_written(version: int, num_docs: int, mode: int) -> None:
-    none = values_of({})
-    with pytest.raises(UsageError, match="doc values of"):
-        encode_doc_values(version, num_docs, mode, None, none.docs, none.values)

@@ -13,75 +13,18 @@ from battery import outcome
 from core.crafting import array, bitmap, bitset, runs
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
-from dvcodec.io import open_source
 from dvcodec.zap import Segment, chunks, postings
-from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.lists import Postings, cut_by_weight
-from dvcodec.zap.postings import decode_postings, decode_records, encode_one_hits, encode_postings
+from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_records import decode_records
 from zap import pieces
-from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
+from zap.craft import VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
 from zap.pieces import Sample, sample
-from zap.slow import Lists, Place, Posting, Sparse, columns, read_list, rows
+from zap.postings_lists import KINDS, WIDE, cases, decoded, read, refusal, segment_of
+from zap.slow import Lists, Posting, columns, read_list, rows
 
 __all__ = ["sample"]
-
-FIELDS = 5
-MODES = {
-    11: (1, 2, 7, 1024, 1025, 1026, 5000, 2**32 - 1),
-    12: (1, 3, 1000, 1024, 1025),
-    13: (1, 2, 1024, 1025),
-    14: (1, 5, 1024, 1025, 1026),
-    15: (1, 2, 1024, 1025, 1026),
-    16: (1, 1025, 1026),
-    17: (2, 1025, 1026),
-}
-WIDE = ((11, 5000), (12, 1025), (15, 1026), (17, 1026))
-KINDS = [(version, mode) for version in VERSIONS for mode in MODES[version]]
-numbers = st.one_of(st.integers(0, 3), st.integers(0, 300), st.sampled_from([2**32, 2**62, 2**63 - 1]))
-places = st.tuples(
-    st.integers(0, FIELDS - 1),
-    numbers,
-    numbers,
-    st.one_of(numbers, st.just(NOT)),
-    st.one_of(st.just(()), st.lists(numbers, max_size=3).map(tuple)),
-)
-
-
-@st.composite
-def posting_lists(draw: st.DrawFn, version: int, num_docs: int) -> Lists:
-    """Lists of a few terms; in half of the cases each posting has as many locations as its frequency, as text has."""
-    text = draw(st.booleans())
-    found: Lists = []
-    for _ in range(draw(st.integers(0, 4))):
-        docs = draw(st.sets(st.integers(0, num_docs - 1), min_size=1, max_size=6))
-        located = draw(st.booleans())
-        one = []
-        for doc in sorted(docs):
-            here: tuple[Place, ...] = ()
-            if located:
-                here = tuple(draw(st.lists(places, max_size=3)))
-            freq = len(here) if text else draw(numbers)
-            if version < 15:
-                freq = max(freq, len(here))
-            one.append(Posting(doc, freq, draw(numbers) if freq or version < 15 else 0, here))
-        found.append(one)
-    return found
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Footer, Lists]:
-    version, mode = draw(st.sampled_from(KINDS))
-    num_docs = draw(st.one_of(st.integers(1, 8), st.sampled_from([1023, 1024, 1025, 70_000])))
-    if num_docs > 3000 and mode < 1000:
-        num_docs = 2000
-    return Footer(version, num_docs, 0, 0, None, mode), draw(posting_lists(version, num_docs))
-
-
-def decoded(data: bytes, values: np.ndarray, footer: Footer, *, base: int = 0, locations: bool = True) -> Postings:
-    found = SegmentData(Sparse(base, data), base + len(data))
-    records = decode_records(found, footer, values)
-    return decode_postings(found, footer, FIELDS, records, locations=locations)
 
 
 def check(footer: Footer, lists: Lists, base: int) -> None:
@@ -114,35 +57,6 @@ def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
         [Posting(num_docs - 1, 3, norm(version, 9))],
     ]
     check(Footer(version, num_docs, 0, 0, None, mode), lists, 1000)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("power", range(1, 9))
-def test_addresses_grow_by_a_byte_in_the_middle_of_the_lists(version: int, power: int) -> None:
-    """The address of a block is part of what stands in front of the next one."""
-    footer = Footer(version, 20, 0, 0, None, 1025 if version > 11 else 1024)
-    lists = [
-        [Posting(doc, 2, 3, ((1, 1, 2, 3, ()),) * (doc % 3 % 2)) for doc in range(i % 4, 20, 1 + i)] for i in range(8)
-    ]
-    data, _ = encode_postings(footer, columns(lists), 0)
-    for back in range(1 + (power + 3 * version) % 29, len(data), 29):
-        check_addresses(footer, lists, max((1 << 7 * power) - back, 0))
-
-
-def check_addresses(footer: Footer, lists: Lists, base: int) -> None:
-    data, values = encode_postings(footer, columns(lists), base)
-    raw = data.tobytes()
-    end = base
-    for value, one in zip(values.tolist(), lists, strict=True):
-        freq_at, at = pieces.take(raw, value - base)
-        place_at, at = pieces.take(raw, at)
-        size, at = pieces.take(raw, at)
-        assert freq_at == end, "no gap, and the address is right"
-        assert (place_at not in (0, NOT)) == (footer.version == 11 or any(posting.places for posting in one))
-        end = base + at + size
-    assert end == base + len(raw)
-    found = [[posting.doc for posting in one] for one in rows(decoded(raw, values, footer, base=base))]
-    assert found == [[posting.doc for posting in one] for one in lists]
 
 
 def test_the_lists_of_go_are_what_go_reads(sample: Sample) -> None:
@@ -230,112 +144,6 @@ def test_chunks_of_frequencies_are_read_as_one_by_one(spec: list[tuple[list[int]
         assert list(zip(freqs.tolist(), norms.tolist(), strict=True)) == expected
 
 
-# ------------------------------------------------------------------ records
-
-
-def segment_of(craft: Craft) -> Segment:
-    return Segment.open(craft.finish())
-
-
-def read(craft: Craft, at: int, *, locations: bool = True) -> list[Posting]:
-    """Read the list whose record is at an address, of a segment with `FIELDS` fields."""
-    while len(craft.records) < FIELDS:
-        craft.field(f"f{len(craft.records)}" if craft.records else "_id")
-    with segment_of(craft) as segment:
-        records = decode_records(segment.data, segment.footer, np.array([at], np.uint64))
-        (found,) = rows(decode_postings(segment.data, segment.footer, FIELDS, records, locations=locations))
-        return found
-
-
-def refusal(craft: Craft, at: int, *, locations: bool = True) -> DecodeError:
-    with pytest.raises(DecodeError) as caught:
-        read(craft, at, locations=locations)
-    assert caught.value.source == "<bytes>"
-    assert caught.value.offset is not None
-    return caught.value
-
-
-def one_hit(doc: int, norm: int) -> int:
-    return 2 << 62 | norm << 31 | doc
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_one_hit_is_its_own_list(version: int) -> None:
-    craft = minimal(version)
-    assert read(craft, one_hit(2, norm(version, 7))) == [Posting(2, 1, norm(version, 7))]
-    assert read(craft, one_hit(0, 0)) == [Posting(0, 1, 0)]
-    assert read(craft, one_hit(0, 2**31 - 1)) == [Posting(0, 1, 2**31 - 1)]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=5))
-def test_one_hits_come_back_as_they_were(hits: list[tuple[int, int]]) -> None:
-    docs, norms = (np.array([hit[k] for hit in hits], np.int64) for k in (0, 1))
-    values = encode_one_hits(docs, norms.astype(np.uint64))
-    assert values.tolist() == [one_hit(*hit) for hit in hits]
-    footer = Footer(15, 2**31, 0, 0, None, 1026)
-    assert rows(decoded(b"", values, footer)) == [[Posting(doc, 1, norm)] for doc, norm in hits]
-
-
-@settings(max_examples=50)
-@given(st.data())
-def test_one_hits_stand_among_other_lists(data: st.DataObject) -> None:
-    footer, lists = data.draw(cases())
-    raw, values = encode_postings(footer, columns(lists), 0)
-    mixed: Lists = []
-    found = []
-    for value, one in [*zip(values.tolist(), lists, strict=True), (None, [])]:
-        for _ in range(data.draw(st.integers(0, 2))):
-            hit = (data.draw(st.integers(0, footer.num_docs - 1)), data.draw(st.integers(0, 2**31 - 1)))
-            mixed.append([Posting(hit[0], 1, hit[1])])
-            found.append(one_hit(*hit))
-        if value is not None:
-            mixed.append(one)
-            found.append(value)
-    assert rows(decoded(raw.tobytes(), np.array(found, np.uint64), footer)) == mixed
-
-
-@pytest.mark.parametrize("kind", [1, 3])
-def test_hazard_reserved_kinds_of_a_value(kind: int) -> None:
-    craft = minimal(15)
-    assert "dictionary value" in str(refusal(craft, kind << 62 | 5))
-
-
-def test_hazard_a_one_hit_of_a_document_that_is_not_there() -> None:
-    error = refusal(minimal(15), one_hit(3, 1))
-    assert (error.what, error.expected, error.actual) == ("document of a 1-hit", "below 3", 3)
-
-
-@pytest.mark.parametrize("beyond", [0, 1, 2**40, 2**62 - 1])
-def test_hazard_an_address_beyond_the_segment(beyond: int) -> None:
-    craft = minimal(15)
-    for i in range(1, FIELDS):
-        craft.field(f"f{i}")
-    end = len(craft.finish()) - 44
-    assert type(refusal(craft, min(end + beyond, 2**62 - 1))) is Truncated
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_hazard_addresses_of_blocks(version: int) -> None:
-    for wrong in (2**40, NOT - 1, NOT):
-        craft = minimal(version)
-        at = craft.postings([0, 1], freq_at=wrong)
-        assert "freq/norm block" in refusal(craft, at).what
-        craft = minimal(version)
-        at = craft.postings([0, 1], location_at=wrong)
-        if (version, wrong) == (12, NOT):
-            assert len(read(craft, at)) == 2
-        else:
-            assert "location block" in refusal(craft, at).what
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_hazard_the_sign_of_no_location_of_another_version(version: int) -> None:
-    """0 is an address in versions 11 and 12; it is that of a document."""
-    craft = minimal(version)
-    at = craft.postings([0, 1], location_at=NOT if version > 12 else 0)
-    refusal(craft, at)
-
-
 @pytest.mark.parametrize("version", range(12, 18))
 def test_hazard_locations_without_a_block(version: int) -> None:
     craft = minimal(version)
@@ -351,16 +159,8 @@ def test_lists_without_asking_for_locations_do_not_look_at_them() -> None:
     refusal(craft, at)
 
 
-def test_hazard_a_record_that_ends_too_soon() -> None:
-    craft = Craft(15)
-    craft.documents(1)
-    craft.field("_id")
-    raw = craft.finish()
-    with Segment.open(raw) as segment, pytest.raises(Truncated):
-        decode_records(segment.data, segment.footer, np.array([segment.data.end - 1], np.uint64))
-
-
 # ------------------------------------------------------------------ documents
+
 
 WRONG_BITMAPS = {
     "no cookie": (b"\0" * 20, BadMagic),
@@ -388,6 +188,12 @@ WRONG_BITMAPS = {
 }
 
 
+def read_all(craft: Craft, values: np.ndarray) -> Postings:
+    with segment_of(craft) as segment:
+        records = decode_records(segment.data, segment.footer, values)
+        return decode_postings(segment.data, segment.footer, len(segment.fields), records)
+
+
 @pytest.mark.parametrize("name", WRONG_BITMAPS)
 @pytest.mark.parametrize("with_others", [False, True])
 def test_hazard_bitmaps(name: str, with_others: bool) -> None:
@@ -398,8 +204,8 @@ def test_hazard_bitmaps(name: str, with_others: bool) -> None:
     values = [craft.postings([7]), craft.postings(data, chunked([uv(2, 1) * 2])), craft.postings([9])]
     craft.field("f")
     wanted = np.array(values if with_others else values[1:2], np.uint64)
-    with segment_of(craft) as segment, pytest.raises(kind):
-        segment._postings(wanted, locations=False)
+    with pytest.raises(kind):
+        read_all(craft, wanted)
 
 
 def test_hazard_a_document_behind_the_last_one() -> None:
@@ -411,21 +217,6 @@ def test_hazard_a_document_behind_the_last_one() -> None:
     assert read(craft, last) == [Posting(2999, 1, 1)]
     error = refusal(craft, behind)
     assert (error.what, error.expected, error.actual) == ("document number", "below 3000", 3000)
-
-
-def test_hazard_a_bitmap_beyond_the_segment() -> None:
-    craft = minimal(15)
-    at = craft.postings([1], size=2**63 + 1)
-    error = refusal(craft, at)
-    assert type(error) is Truncated
-    assert error.what == "bitmap"
-
-
-def test_more_postings_than_documents_are_refused_before_they_are_read() -> None:
-    craft = minimal(15)
-    at = craft.postings(bitmap(runs(0, [(0, 65536)])))
-    error = refusal(craft, at)
-    assert (error.what, error.actual) == ("postings of a term", 65536)
 
 
 # ------------------------------------------------------------------ chunks of postings
@@ -513,20 +304,6 @@ def test_cuts_weigh_what_they_may_or_are_one_thing(weights: list[int], most: int
     for start, stop in cuts:
         assert sum(weights[start:stop]) <= most or stop == start + 1
         assert stop == len(weights) or sum(weights[start : stop + 1]) > most
-
-
-@settings(max_examples=50)
-@given(cases(), st.integers(1, 5))
-def test_lists_read_in_parts_are_the_lists(case: tuple[Footer, Lists], most: int) -> None:
-    footer, lists = case
-    raw, values = encode_postings(footer, columns(lists), 0)
-    with open_source(raw) as source:
-        data = SegmentData(source, source.size)
-    records = decode_records(data, footer, values)
-    parts = [
-        decode_postings(data, footer, FIELDS, records[start:stop], locations=True) for start, stop in records.cuts(most)
-    ]
-    assert rows(Postings.concat(parts)) == lists
 
 
 @pytest.mark.parametrize("version", [11, 12, 15])

@@ -10,23 +10,14 @@ import fsspec
 import numpy as np
 import pytest
 
-from dvcodec import ChecksumMismatch, DecodeError, RowSet, UsageError
+from dvcodec import ChecksumMismatch, DecodeError, UsageError
 from dvcodec.core.errors import LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
 from dvcodec.io.source import SourceTarget
-from dvcodec.zap import (
-    Document,
-    Field,
-    FieldOptions,
-    Location,
-    Segment,
-    StoredValue,
-    Synonyms,
-    Term,
-    write_segment,
-)
+from dvcodec.zap import Document, Segment, StoredValue, Synonyms
 from zap.craft import NOT, VERSIONS, Craft, chunked, minimal, norm, uv
 from zap.pieces import Sample, sample
+from zap.three_documents import written
 
 __all__ = ["sample"]
 
@@ -47,22 +38,6 @@ class Counting:
         self.taken += size
         self.reads += 1
         return memoryview(self.raw)[offset : offset + size]
-
-
-def documents() -> list[Document]:
-    options = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.TERM_VECTORS | FieldOptions.DOC_VALUES
-    first = (Term(b"one", 2, (Location(1, 0, 3, array_positions=(4,)), Location(3, 8, 11))), Term(b"two", 1))
-    return [
-        Document(b"a", (Field("text", b"one two one", "t", options, first, 3, (0, 7)),)),
-        Document(b"b", (Field("plain", b"x", "n"), Field("text", b"two", "t", options, (Term(b"two"),), 1))),
-        Document(b"c"),
-    ]
-
-
-def written(version: int, found: list[Document] | None = None) -> bytes:
-    sink = io.BytesIO()
-    write_segment(sink, documents() if found is None else found, version)
-    return sink.getvalue()
 
 
 # ------------------------------------------------------------------ what it gives
@@ -89,28 +64,6 @@ def test_a_segment_in_small(version: int) -> None:
         assert segment.edges is segment.edges
         assert segment.thesaurus("text") is None
         assert segment.vectors("text") is None
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_postings_of_a_term(version: int) -> None:
-    with Segment.open(written(version)) as segment:
-        found = segment.postings("text", "one")
-        assert found is not None
-        assert len(found) == 1
-        assert found.rows == RowSet([0])
-        assert (found.docs.tolist(), found.freqs.tolist(), found.location_counts.tolist()) == ([0], [2], [2])
-        assert found.norms.dtype == np.float32
-        assert found.norms.tolist() == [np.float32(1 / np.sqrt(3))]
-        assert found.locations.array_positions.tolist() == [4]
-        assert found.locations.fields.tolist() == [2, 2]
-        bare = segment.postings("text", b"one", locations=False)
-        assert bare is not None
-        assert (bare.freqs.tolist(), bare.location_counts.tolist(), len(bare.locations)) == ([2], [0], 0)
-        both = segment.postings("text", b"two")
-        assert both is not None
-        assert both.rows == RowSet([0, 1])
-        assert segment.postings("text", "on") is None
-        assert segment.postings("plain", "x") is None
 
 
 def test_synonyms_and_edges() -> None:
@@ -156,23 +109,6 @@ def test_unknown_fields_and_documents(sample: Sample) -> None:
         for doc in (-1, segment.num_docs, 2**40):
             with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
                 segment.stored(doc)
-
-
-def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.zap.segment._TERMS_AT_ONCE", 3)
-    with Segment.open(written(15, [Document(b"%d" % i) for i in range(10)])) as segment:
-        assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
-
-
-def test_one_hits_are_lists_like_others() -> None:
-    craft = minimal(15)
-    hit = 2 << 62 | 4 << 31 | 1
-    craft.field("f", craft.dictionary({b"a": craft.postings([0, 2]), b"b": hit, b"c": hit}))
-    with Segment.open(craft.finish()) as segment:
-        assert list(segment.terms("f")) == [(b"a", 2), (b"b", 1), (b"c", 1)]
-        found = segment.postings("f", "c")
-        assert found is not None
-        assert (found.docs.tolist(), found.freqs.tolist(), found.norms.tolist()) == ([1], [1], [0.5])
 
 
 def test_limits_are_kept() -> None:

@@ -18,11 +18,16 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
-from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 __all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
 
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
+# Names that Iceberg, Delta and Lance give to files of deletion vectors, and bleve to segments. Paimon's index files are
+# named as its hash indexes are, which are numbers and nothing else.
+_VECTOR_FILE = re.compile(r"(\.puffin|/deletion_vector_[0-9a-f-]{36}\.bin|/_deletions/[^/]+\.(arrow|bin))$")
+_SEGMENT_FILE = re.compile(r"\.zap$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,8 @@ def _cut(file: Source, target: Target) -> Iterator[Source]:
 def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
     """Open a target and tell what it is; None for a file of a folder that is not what the command is for.
 
+    A file of a folder whose name says that it is one is none of those: not to be known is its damage.
+
     Args:
         target: what the user named.
         segments: whether the command is for search segments too.
@@ -236,7 +243,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
             if not segments:
                 refuse_segment(container)
         except Unsupported:
-            if not target.found:
+            if not target.found or _is_named_so(target.path, segments):
                 raise
             yield None
             return
@@ -245,6 +252,11 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
         else:
             moved = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
             yield Opened(file, moved, named)
+
+
+def _is_named_so(path: str, segments: bool) -> bool:
+    name = Path(path).absolute().as_posix()
+    return bool(_VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name)))
 
 
 def _moved(ref: VectorRef, base: int) -> VectorRef:

@@ -118,7 +118,9 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
     """Read the header of a container file; `AvroFile.records` reads the rest of the window.
 
     Raises:
+        LimitExceeded: more bytes than `Limits.max_manifest_bytes`.
         BadMagic: no container file.
+        Truncated: the window ends in the header.
         NotCanonical: metadata that breaks a rule.
         Unsupported: a codec that is not one of `CODECS`.
     """

@@ -89,12 +89,20 @@ class BitmapView:
 
     @property
     def min(self) -> int | None:
-        """Lowest value, None if the bitmap is empty."""
+        """Lowest value, None if the bitmap is empty.
+
+        Raises:
+            NotCanonical: it stands in a bitset without a bit.
+        """
         return self._edge(0) if len(self.keys) else None
 
     @property
     def max(self) -> int | None:
-        """Highest value, None if the bitmap is empty."""
+        """Highest value, None if the bitmap is empty.
+
+        Raises:
+            NotCanonical: it stands in a bitset without a bit.
+        """
         return self._edge(-1) if len(self.keys) else None
 
     def _edge(self, container: int) -> int:
@@ -152,7 +160,11 @@ class BitmapView:
             self._check_arrays()
 
     def load(self) -> BitMap:
-        """Build the bitmap. pyroaring checks array order and bitset population; `check` finds the words for it."""
+        """Build the bitmap; array order and bitset population are checked on the way.
+
+        Raises:
+            NotCanonical: see `check`.
+        """
         if not len(self.keys):
             return BitMap()
         try:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from dvcodec.core.batch.containers import sums, u16, u32
 from dvcodec.core.bitmap import ARRAY_MAX
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, from_sorted
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Truncated
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread, sums
 from dvcodec.core.roaring import walk
+from dvcodec.core.scattered import put, u16, u32
 from dvcodec.core.varints import bytes_of
 
 __all__ = ["cardinalities", "expand", "serialize"]
@@ -169,26 +169,20 @@ def serialize(values: NDArray[Any], counts: Index) -> ByteStrings:
     plain = np.ones(len(counts), np.bool_)
     plain[large] = False
     begins, n = bounds[:-1][plain], containers[plain]
-    _put(out, begins, np.full(len(n), COOKIE_NO_RUNS), 4)
-    _put(out, begins + 4, n, 4)
+    put(out, begins, COOKIE_NO_RUNS, 4)
+    put(out, begins + 4, n, 4)
     chosen = plain[owner[heads]]
     keys, cards = blocks[heads][chosen], cards[chosen]
-    _put(out, spread(begins + _HEADER, 4 * n)[::4], keys | (cards - 1) << 16, 4)
+    put(out, spread(begins + _HEADER, 4 * n)[::4], keys | (cards - 1) << 16, 4)
     before = np.cumsum(2 * cards) - 2 * cards
     mine = np.repeat(np.arange(len(n)), n)
     offsets = header[plain][mine] + before - before[offsets_of(n)[:-1]][mine]
-    _put(out, spread(begins + _HEADER + 4 * n, 4 * n)[::4], offsets, 4)
+    put(out, spread(begins + _HEADER + 4 * n, 4 * n)[::4], offsets, 4)
     payload = (values[plain[owner]] & 0xFFFF).astype("<u2").view(np.uint8)
     out[spread(bounds[:-1][plain] + header[plain], 2 * np.asarray(counts)[plain])] = payload
     for i, data in alone.items():
         out[bounds[i] : bounds[i + 1]] = np.frombuffer(data, np.uint8)
     return ByteStrings(bounds, out)
-
-
-def _put(out: NDArray[np.uint8], at: Index, values: Index, width: int) -> None:
-    """Write little-endian values at many places."""
-    for k in range(width):
-        out[at + k] = (values >> 8 * k) & 0xFF
 
 
 def _serialize_large(values: Index) -> bytes:

@@ -1,10 +1,9 @@
-"""From positions and ranges to bitmaps, without a loop over either."""
+"""From arrays of positions and ranges to bitmaps, without a loop over either."""
 
 from __future__ import annotations
 
 import itertools
 import struct
-from array import array
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,7 +20,6 @@ __all__ = [
     "OFFSETS_FROM",
     "Canonical",
     "Pieces",
-    "as_positions",
     "canonical",
     "from_ranges",
     "from_sorted",
@@ -41,39 +39,6 @@ _PIECE = 1 << 18
 """Values that are looked at together: few enough for a processor's cache, and no fewer than a container can have."""
 _CLOSE = 16
 """Rows to a value up to which a mask of the rows is smaller than twice the values."""
-
-
-def as_positions(positions: Any) -> NDArray[np.uint64]:
-    """Bring any accepted form of positions to a flat uint64 array, refusing what is not a row position."""
-    if not isinstance(positions, np.ndarray):
-        if isinstance(positions, (bytes, bytearray, memoryview)):
-            raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
-        if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
-            if positions.null_count:
-                raise UsageError(f"positions hold {positions.null_count} nulls")
-            kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
-            positions = positions.to_numpy(**kwargs)
-        else:
-            try:
-                return np.frombuffer(array("Q", positions), np.uint64)
-            except OverflowError:
-                raise UsageError("a position is negative or above 2**64 - 1") from None
-            except TypeError as err:
-                raise UsageError(f"positions must be integers: {err}") from None
-    if isinstance(positions, np.ma.MaskedArray) and np.ma.is_masked(positions):
-        raise UsageError("positions are masked")
-    if positions.size == 0:
-        return np.zeros(0, np.uint64)
-    if positions.dtype.kind not in "iu" or positions.ndim != 1:
-        hint = "; for booleans see RowSet.from_mask" if positions.dtype == np.bool_ else ""
-        raise UsageError(
-            f"positions must be a flat array of integers, got {positions.dtype} of shape {positions.shape}{hint}"
-        )
-    if positions.dtype.kind == "i" and int(positions.min()) < 0:
-        raise UsageError(f"position {int(positions.min())} is negative")
-    if positions.dtype == np.int64:  # none is negative: the same bits
-        return np.asarray(positions.view(np.uint64))
-    return np.asarray(positions.astype(np.uint64, copy=False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +63,7 @@ class Canonical:
 
 
 def canonical(values: NDArray[np.uint64]) -> Canonical:
-    """Serialize one bitmap per high half; at least one value, in any order."""
+    """Serialize one bitmap per high half; at least one value, in any order, duplicates fine."""
     if not _ascends(values):
         values = _sorted(values)
     low, high = int(values[0]), int(values[-1])
@@ -137,6 +102,15 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     """Build bitmaps from disjoint ascending ranges, as run containers, without a loop over ranges.
 
     Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
+
+    Args:
+        ranges: int64[k, 2], start and stop of each, none empty; order is not checked.
+
+    Returns:
+        High half of the positions -> bitmap of the low halves, keys ascending.
+
+    Raises:
+        UsageError: the ranges span more than 2**24 blocks of 65,536 rows (2**40 rows).
     """
     if not len(ranges):
         return {}
@@ -167,7 +141,7 @@ def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def from_sorted(values: NDArray[np.uint32]) -> BitMap:
-    """Build a bitmap of array and bitset containers from strictly ascending values."""
+    """Build a bitmap of array and bitset containers from strictly ascending values (not checked)."""
     values = np.asarray(values, np.uint32)
     return BitMap.deserialize(b"".join(_serialize_sorted(values, runs=False))) if len(values) else BitMap()
 

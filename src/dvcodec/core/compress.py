@@ -48,6 +48,7 @@ def decompress(
         sized: whether the frame has to state its content size; only ``zstd`` can be read without.
 
     Raises:
+        Truncated: the window ends inside the frame.
         BadMagic: not a frame of that codec.
         NotCanonical: the frame states no content size, or another one than it has, or is damaged.
         LimitExceeded: the stated content size is over the limit, or there is no memory for it.
@@ -94,7 +95,11 @@ def decompress(
 
 
 def compress(data: bytes | memoryview, codec: str) -> bytes:
-    """Compress into one frame that states its content size; only ``zstd`` is written (as by Iceberg Java)."""
+    """Compress into one frame that states its content size; only ``zstd`` is written (as by Iceberg Java).
+
+    Raises:
+        UsageError: another codec.
+    """
     if codec != "zstd":
         raise UsageError(f"blobs are written uncompressed or as zstd, not as {codec!r}")
     return bytes(cramjam.zstd.compress(data))

@@ -52,7 +52,15 @@ class Cursor:
     """Reads little- and big-endian values from a window of bytes, in order.
 
     Every read is checked against the window; an overrun is a `Truncated` that says what was wanted and where.
-    Offsets in errors are offsets in the source: the window's own offset there is `base`.
+    Offsets in errors are offsets in the source: the window's own offset there is `base`. All are in bytes.
+
+    Args:
+        buf: the window.
+        source: name of the source, for errors.
+        base: where in the source the window begins.
+
+    Raises:
+        UsageError: `buf` is no contiguous buffer.
     """
 
     __slots__ = ("base", "end", "pos", "source", "view")
@@ -75,7 +83,11 @@ class Cursor:
         return kind(what, source=self.source, offset=offset, expected=expected, actual=actual)
 
     def take(self, size: int, what: str) -> memoryview:
-        """Return the next `size` bytes as a view."""
+        """Return the next `size` bytes as a view.
+
+        Raises:
+            Truncated: the window has not as many left.
+        """
         start = self.pos
         if not 0 <= size <= self.end - start:
             raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.end - start} left")
@@ -83,31 +95,60 @@ class Cursor:
         return self.view[start : self.pos]
 
     def u8(self, what: str) -> int:
-        """Read one byte."""
+        """Read one byte.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return self.take(1, what)[0]
 
     def u32le(self, what: str) -> int:
-        """Read a little-endian unsigned 32-bit value."""
+        """Read a little-endian unsigned 32-bit value.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return int(_U32LE.unpack(self.take(4, what))[0])
 
     def i32le(self, what: str) -> int:
-        """Read a little-endian signed 32-bit value."""
+        """Read a little-endian signed 32-bit value.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return int(_I32LE.unpack(self.take(4, what))[0])
 
     def u64le(self, what: str) -> int:
-        """Read a little-endian unsigned 64-bit value."""
+        """Read a little-endian unsigned 64-bit value.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return int(_U64LE.unpack(self.take(8, what))[0])
 
     def u32be(self, what: str) -> int:
-        """Read a big-endian unsigned 32-bit value."""
+        """Read a big-endian unsigned 32-bit value.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return int(_U32BE.unpack(self.take(4, what))[0])
 
     def u64be(self, what: str) -> int:
-        """Read a big-endian unsigned 64-bit value."""
+        """Read a big-endian unsigned 64-bit value.
+
+        Raises:
+            Truncated: the window ends first.
+        """
         return int(_U64BE.unpack(self.take(8, what))[0])
 
     def uvarint(self, what: str) -> int:
-        """Read an unsigned LEB128 value of at most 64 bits (7 bits a byte, least significant first)."""
+        """Read an unsigned LEB128 value of at most 64 bits (7 bits a byte, least significant first).
+
+        Raises:
+            Truncated: the window ends first.
+            NotCanonical: more than 10 bytes or 64 bits.
+        """
         start, value, shift = self.pos, 0, 0
         while True:
             byte = self.u8(what)
@@ -122,14 +163,23 @@ class Cursor:
         return value
 
     def seek(self, pos: int, what: str) -> None:
-        """Move to `pos`, an offset in this window."""
+        """Move to `pos`, an offset in this window.
+
+        Raises:
+            Truncated: it lies outside.
+        """
         if not 0 <= pos <= self.end:
             raise self.error(Truncated, what, at=pos, expected=f"an offset of at most {self.base + self.end}")
         self.pos = pos
 
     @contextmanager
     def restrict_to(self, size: int, what: str) -> Iterator[Cursor]:
-        """Narrow the window to the next `size` bytes; leaving it, they must have been read exactly."""
+        """Narrow the window to the next `size` bytes; leaving it, they must have been read exactly.
+
+        Raises:
+            Truncated: the window has not as many left.
+            NotCanonical: some were not read.
+        """
         if not 0 <= size <= self.remaining:
             raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.remaining} left")
         outer, self.end = self.end, self.pos + size
@@ -140,7 +190,11 @@ class Cursor:
             self.end = outer
 
     def expect_end(self, what: str) -> None:
-        """Raise `NotCanonical` if bytes are left in the window."""
+        """Make sure that the window was read to its end.
+
+        Raises:
+            NotCanonical: bytes are left.
+        """
         if self.pos != self.end:
             raise self.error(
                 NotCanonical, f"bytes after the end of {what}", expected="0 bytes left", actual=f"{self.remaining}"

@@ -77,7 +77,11 @@ class StoredFrame(NamedTuple):
 
 
 def peek_size(cursor: Cursor) -> int:
-    """Return the size in bytes that the frame at the cursor claims to have, without moving."""
+    """Return the size in bytes that the frame at the cursor claims to have, without moving; nothing is checked of it.
+
+    Raises:
+        Truncated: less than 4 bytes are left.
+    """
     start = cursor.pos
     length = cursor.u32be("length field")
     cursor.pos = start

@@ -29,6 +29,9 @@ class Limits:
         max_blob_bytes: bytes of one Puffin blob after decompression, or of all keys of one dictionary taken at once.
         max_manifest_bytes: bytes of one manifest (Paimon's index manifest, Lance's manifest), after decompression.
         max_keys: keys of one dictionary (vellum); shared suffixes let a few hundred bytes spell any number.
+
+    Raises:
+        UsageError: one of them is negative.
     """
 
     max_vector_bytes: int = 2**31 - 1
@@ -46,7 +49,11 @@ class Limits:
                 raise UsageError(f"Limits.{name} must not be negative")
 
     def check(self, name: str, value: int, cursor: Cursor, at: int | None = None) -> None:
-        """Raise `LimitExceeded` if `value` is over the limit called `name`."""
+        """Hold a value that the bytes ask for against the limit called `name`; errors point at `at` of the cursor.
+
+        Raises:
+            LimitExceeded: it is over the limit.
+        """
         bound = getattr(self, name)
         if value > bound:
             raise cursor.error(LimitExceeded, f"Limits.{name}", at=at, expected=f"at most {bound}", actual=value)

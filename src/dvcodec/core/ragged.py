@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteStrings", "copy_pieces", "gather", "offsets_of", "spread"]
+__all__ = ["ByteStrings", "copy_pieces", "gather", "offsets_of", "spread", "sums"]
 
 T = TypeVar("T", bound=np.generic)
 Index = NDArray[np.int64]
@@ -26,6 +26,13 @@ def offsets_of(lengths: NDArray[Any]) -> Index:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def sums(values: NDArray[Any], counts: Index) -> Index:
+    """Sum runs of values, `counts[i]` of them each; a run may be empty."""
+    totals = offsets_of(values)
+    bounds = offsets_of(counts)
+    return totals[bounds[1:]] - totals[bounds[:-1]]
 
 
 def spread(starts: NDArray[Any], lengths: NDArray[Any]) -> Index:

@@ -70,12 +70,20 @@ class VectorView:
 
     @property
     def min(self) -> int | None:
-        """Lowest position, None if the vector is empty."""
+        """Lowest position, None if the vector is empty.
+
+        Raises:
+            NotCanonical: see `BitmapView.min`.
+        """
         return None if not self.bitmaps else self.bitmaps[0][0] << 32 | (self.bitmaps[0][1].min or 0)
 
     @property
     def max(self) -> int | None:
-        """Highest position, None if the vector is empty."""
+        """Highest position, None if the vector is empty.
+
+        Raises:
+            NotCanonical: see `BitmapView.max`.
+        """
         return None if not self.bitmaps else self.bitmaps[-1][0] << 32 | (self.bitmaps[-1][1].max or 0)
 
     @property
@@ -87,12 +95,20 @@ class VectorView:
         return mix
 
     def check(self) -> None:
-        """Check what the walk leaves out; see `BitmapView.check`."""
+        """Check what the walk leaves out: array order and bitset population.
+
+        Raises:
+            NotCanonical: see `BitmapView.check`.
+        """
         for _, view in self.bitmaps:
             view.check()
 
     def load(self) -> dict[int, BitMap]:
-        """Build one bitmap per key."""
+        """Build one bitmap per key; what `check` checks is checked on the way.
+
+        Raises:
+            NotCanonical: see `BitmapView.check`.
+        """
         return {key: view.load() for key, view in self.bitmaps}
 
 
@@ -173,12 +189,16 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
 
 
 def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, BitMap]:
-    """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves."""
+    """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves.
+
+    Raises:
+        DecodeError: see `walk64` and `VectorView.check`.
+    """
     return walk64(cursor, limits=limits, max_key=max_key).load()
 
 
 def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
-    """Bytes of the encoded vector; `sizes` holds those of the serialized bitmap of each key."""
+    """Return the bytes of the encoded vector; `sizes` holds those of the serialized bitmap of each key."""
     size = 8 + sum(4 + size for size in sizes.values())
     gaps = max(sizes) + 1 - len(sizes) if sizes and gap_keys else 0
     return size + gaps * MIN_BUCKET
@@ -204,7 +224,11 @@ def encode(
 
 
 def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> Pieces:
-    """Put serialized bitmaps one behind the other; see `encode`."""
+    """Put serialized bitmaps one behind the other; see `encode`.
+
+    Raises:
+        UsageError: the vector would be larger than `max_size` bytes.
+    """
     sizes = {key: sum(map(len, pieces)) for key, pieces in parts.items()}
     size = encoded_size(sizes, gap_keys)
     if size > max_size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise, repeat
+from itertools import repeat
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from dvcodec.core import build, expand, roaring
+from dvcodec.core import build, expand64, roaring
+from dvcodec.core.arguments import as_bounds, as_positions, as_ranges, positions_of
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
@@ -23,18 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["RowSet"]
 
-_KEY_ROWS = 1 << 32
 _CONTAINER_ROWS = 1 << 16
 DEFAULT_MAX_ROWS = 1 << 30
-_PIECE = 1 << 20
-"""Values that are expanded together."""
+"""Rows that are expanded unless a caller asks for more: 8 GiB of positions."""
 
 
 class RowSet:
     """An immutable, hashable set of 0-based physical row positions in one data file.
 
-    Positions are unsigned 64-bit values; deletion vectors use 0 .. 0x7ffffffe80000000. Inside, each high half
-    maps to one 32-bit roaring bitmap, so a set costs what its serialized form costs, however many rows it holds.
+    Positions are unsigned 64-bit values; deletion vectors use 0 .. 0x7ffffffe80000000, which their encoders check.
+    Inside, each high half maps to one 32-bit roaring bitmap, so a set costs what its serialized form costs, however
+    many rows it holds. Not checked: whether the data file has as many rows.
 
     >>> rows = RowSet([3, 1, 4, 1, 5])
     >>> rows
@@ -50,13 +50,13 @@ class RowSet:
     _hash: int | None
 
     def __init__(self, positions: Positions = ()) -> None:
-        """See `from_positions`."""
+        """Build from row positions, or from another row set; see `from_positions`."""
         if isinstance(positions, RowSet):
             self._held = positions._held
         elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
             self._held = RowSet.from_ranges([(positions.start, positions.stop)] if positions else [])._held
         else:
-            values = build.as_positions(positions)
+            values = as_positions(positions)
             self._held = build.canonical(values) if len(values) else {}
         self._hash = None
 
@@ -71,7 +71,7 @@ class RowSet:
                 (chunked or not) without nulls.
 
         Raises:
-            UsageError: a negative position, a null, or values that are not integers.
+            UsageError: a negative position, one above 2**64 - 1, a null, or values that are not integers.
         """
         return cls(positions)
 
@@ -80,33 +80,19 @@ class RowSet:
         """Build from half-open ranges ``[start, stop)`` in any order; overlaps and empty ranges are fine.
 
         Raises:
-            UsageError: a negative start, a stop before its start, or ranges that span more than 2**40 rows.
+            UsageError: a negative start, a stop before its start, what is no pair of integers, or ranges that span
+                more than 2**40 rows.
         """
-        form = "ranges must be pairs (start, stop) of integers below 2**63"
-        try:
-            table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
-        except ValueError:  # pairs and triples mixed
-            raise UsageError(form) from None
-        if table.size == 0:
-            return cls()
-        if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
-            raise UsageError(form)
-        table = table.astype(np.int64)
-        if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
-            raise UsageError("every range needs 0 <= start <= stop")
-        table = table[table[:, 1] > table[:, 0]]
-        merged = build.merge_touching(table[np.argsort(table[:, 0], kind="stable")])
-        return cls._wrap(build.from_ranges(merged))
+        return cls._wrap(build.from_ranges(build.merge_touching(as_ranges(ranges))))
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_] | Iterable[bool], start: int = 0) -> RowSet:
-        """Build from booleans, True = row is in the set; `mask[0]` stands for position `start`."""
-        bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
-        if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
-            raise UsageError("a mask must be a flat array of booleans")
-        if not 0 <= start <= 2**64 - max(bools.size, 1):
-            raise UsageError(f"a mask of {bools.size} rows from {start} leaves the positions 0 to 2**64 - 1")
-        return cls(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
+        """Build from booleans, True = row is in the set; `mask[0]` stands for position `start`.
+
+        Raises:
+            UsageError: the mask is no flat array of booleans, or leaves the positions 0 to 2**64 - 1.
+        """
+        return cls(positions_of(mask, start))
 
     @classmethod
     def _wrap(cls, bitmaps: Mapping[int, BitMap]) -> RowSet:
@@ -212,7 +198,11 @@ class RowSet:
         return (self - rows) | (rows - self)
 
     def isdisjoint(self, other: Positions) -> bool:
-        """Whether no position is in both."""
+        """Whether no position is in both.
+
+        Raises:
+            UsageError: `other` holds what is no row position; see `from_positions`.
+        """
         theirs = RowSet(other)._bitmaps
         return not any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._bitmaps.items())
 
@@ -261,25 +251,22 @@ class RowSet:
         return mix
 
     def count(self, start: int, stop: int) -> int:
-        """Return how many positions lie in ``[start, stop)``."""
-        start, stop = _bounds(start, stop)
-        total = 0
-        for key, bitmap in self._bitmaps.items():
-            lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)
-            total += bitmap.range_cardinality(lo, hi) if lo < hi else 0
-        return total
+        """Return how many positions lie in ``[start, stop)``.
+
+        Raises:
+            UsageError: not 0 <= start <= stop.
+        """
+        return expand64.count(self._bitmaps, *as_bounds(start, stop))
 
     def histogram(self, stop: int, bins: int) -> NDArray[np.int64]:
-        """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Nothing is expanded."""
+        """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Nothing is expanded.
+
+        Raises:
+            UsageError: no bin, or a negative stop.
+        """
         if bins < 1 or stop < 0:
             raise UsageError("a histogram needs at least one bin and stop >= 0")
-        stop, bins = index(stop), index(bins)
-        edges = [stop * i // bins for i in range(bins + 1)]
-        below = np.zeros(bins + 1, np.int64)
-        for key, bitmap in self._bitmaps.items():
-            base = key << 32
-            below += [bitmap.rank(min(edge - base, _KEY_ROWS) - 1) if edge > base else 0 for edge in edges]
-        return np.diff(below)
+        return expand64.histogram(self._bitmaps, index(stop), index(bins))
 
     def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Tell for each position whether it is in the set: bool[n], for positions in any order.
@@ -287,7 +274,7 @@ class RowSet:
         Raises:
             UsageError: a negative position, or not a flat array of integers.
         """
-        wanted = build.as_positions(positions)
+        wanted = as_positions(positions)
         if not len(wanted) or not self:
             return np.zeros(len(wanted), np.bool_)
         low, high = int(wanted.min()), int(wanted.max())
@@ -323,29 +310,27 @@ class RowSet:
             raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
         if self._bitmaps and (self.max or 0) > np.iinfo(dtype).max:
             raise UsageError(f"position {self.max} does not fit {np.dtype(dtype).name}: ask for np.uint64")
-        out = np.empty(count, dtype)
-        at = 0
-        for key, bitmap in self._bitmaps.items():
-            for low in _pieces(bitmap, _PIECE):
-                piece = out[at : at + len(low)]
-                piece[:] = low
-                if key:
-                    piece += dtype(key << 32)
-                at += len(low)
-        return out
+        return expand64.positions(self._bitmaps, count, dtype)
 
     def to_arrow(self) -> pa.Array:
-        """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``)."""
+        """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``).
+
+        Raises:
+            LimitExceeded: the set has more than 2**30 rows.
+            UsageError: a position does not fit int64.
+            MissingExtra: pyarrow is not installed.
+        """
         return _pyarrow().array(self.to_numpy())
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[np.int64]]:
-        """Yield all positions, ascending, as int64 arrays of at most `rows` (at least 65,536) rows."""
-        rows = max(rows, _CONTAINER_ROWS)
+        """Return all positions, ascending, as int64 arrays of at most `rows` (at least 65,536) rows, one at a time.
+
+        Raises:
+            UsageError: a position does not fit int64.
+        """
         if (self.max or 0) > np.iinfo(np.int64).max:
             raise UsageError(f"position {self.max} does not fit int64")
-        for key, bitmap in self._bitmaps.items():
-            for low in _pieces(bitmap, rows):
-                yield low + np.int64(key << 32)
+        return expand64.chunks(self._bitmaps, max(rows, _CONTAINER_ROWS))
 
     def ranges(self) -> NDArray[np.int64]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
@@ -357,21 +342,21 @@ class RowSet:
         """
         if (self.max or 0) >= 2**63 - 1:
             raise UsageError(f"position {self.max} ends a range that does not fit int64")
-        parts = [
-            expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32)
-            for key, bitmap in self._bitmaps.items()
-        ]
-        return build.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
+        return expand64.ranges(self._bitmaps)
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return bool[stop - start]; element i is True if position ``start + i`` is in the set."""
-        start, stop = _bounds(start, stop)
-        packed = self.packed_mask(start, stop)
+        """Return bool[stop - start]; element i is True if position ``start + i`` is in the set.
+
+        Raises:
+            UsageError: not 0 <= start <= stop.
+        """
+        start, stop = as_bounds(start, stop)
+        packed = expand64.packed_mask(self._bitmaps, start, stop)
         bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
         return bits[start & 7 :].view(np.bool_)
 
     def packed_mask(self, start: int, stop: int, *, keep: bool = False) -> NDArray[np.uint8]:
-        """Return the mask of `mask` as bits, least significant first, without expanding positions.
+        """Return the mask of `mask` as bits, least significant first, without expanding positions: uint8.
 
         The first bit belongs to position ``start & ~7``: bit ``start & 7`` of the first byte is `start`.
 
@@ -379,36 +364,25 @@ class RowSet:
             start: first position, absolute in the data file.
             stop: position after the last.
             keep: True inverts: a set bit is a row that is *not* in the set.
+
+        Raises:
+            UsageError: not 0 <= start <= stop.
         """
-        start, stop = _bounds(start, stop)
-        first = start >> 3
-        size = ((stop + 7) >> 3) - first
-        out = np.zeros((size + 7) & ~7, np.uint8)
-        for key, bitmap in self._within(start, stop):
-            view = roaring.walk(Cursor(bitmap.serialize()))
-            expand.pack_into(view, out, first - (key << 29))
-        return (np.invert(out, out=out) if keep else out)[:size]
+        start, stop = as_bounds(start, stop)
+        packed = expand64.packed_mask(self._bitmaps, start, stop)
+        return (np.invert(packed, out=packed) if keep else packed)[: ((stop + 7) >> 3) - (start >> 3)]
 
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
-        """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`."""
+        """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`.
+
+        Raises:
+            UsageError: not 0 <= start <= stop.
+            MissingExtra: pyarrow is not installed.
+        """
         pa = _pyarrow()
-        start, stop = _bounds(start, stop)
+        start, stop = as_bounds(start, stop)
         buffer = pa.py_buffer(self.packed_mask(start, stop, keep=keep))
         return pa.BooleanArray.from_buffers(pa.bool_(), stop - start, [None, buffer], offset=start & 7)
-
-    def _within(self, start: int, stop: int) -> Iterator[tuple[int, BitMap]]:
-        """Yield the bitmaps that touch ``[start, stop)``, cut to whole containers around it where that pays."""
-        for key, bitmap in self._bitmaps.items():
-            base = key << 32
-            lo, hi = max(start - base, 0), min(stop - base, _KEY_ROWS)
-            if lo >= hi:
-                continue
-            if lo <= bitmap.min() and bitmap.max() < hi:
-                yield key, bitmap
-            else:
-                cut = bitmap & BitMap(range(lo, hi))
-                if cut:
-                    yield key, cut
 
     # ------------------------------------------------------------------ house-keeping
 
@@ -419,24 +393,6 @@ class RowSet:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickle, ({key: bitmap.serialize() for key, bitmap in self._bitmaps.items()},))
-
-
-def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
-    """Yield the values of a bitmap, so many at a time: what is small enough for a cache costs no fresh memory."""
-    if len(bitmap) <= rows:
-        yield np.frombuffer(bitmap.to_array(), np.uint32)
-        return
-    starts = [bitmap[i] for i in range(0, len(bitmap), rows)]
-    for start, stop in pairwise([*starts, bitmap.max() + 1]):
-        yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
-
-
-def _bounds(start: int, stop: int) -> tuple[int, int]:
-    """Check a half-open range of positions and make plain ints of it: NumPy's wrap around."""
-    start, stop = index(start), index(stop)
-    if not 0 <= start <= stop:
-        raise UsageError(f"a range of rows needs 0 <= start <= stop, got {start} and {stop}")
-    return start, stop
 
 
 def _unpickle(bitmaps: dict[int, bytes]) -> RowSet:

@@ -171,7 +171,7 @@ def _too_long(cursor: Cursor, at: int, what: str) -> NotCanonical:
 
 
 def sizes(values: NDArray[Any]) -> Index:
-    """Return the bytes that each value takes: int64[n]."""
+    """Return the bytes that each value takes: int64[n]. Values are unsigned, of at most 64 bits: not checked."""
     values = np.asarray(values, np.uint64)
     found = np.ones(len(values), np.int64)
     wide = np.flatnonzero(values >= 0x80)
@@ -180,7 +180,7 @@ def sizes(values: NDArray[Any]) -> Index:
 
 
 def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
-    """Encode values one behind the other.
+    """Encode unsigned values of at most 64 bits (not checked), one behind the other.
 
     Returns:
         uint8 bytes of all, and int64[n] bytes of each.
@@ -203,7 +203,7 @@ def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
 
 
 def uvarints(*values: int) -> bytes:
-    """Encode a few values."""
+    """Encode a few values, none of them negative (not checked)."""
     out = bytearray()
     for value in values:
         rest = value

@@ -16,14 +16,14 @@ from dvcodec.core import frame as framing
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.build import Pieces
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload"]
+__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "read_whole"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -50,11 +50,19 @@ class Vector:
         return self.view.cardinality
 
     def check(self) -> None:
-        """Check array order and bitset population, without building a bitmap."""
+        """Check array order and bitset population.
+
+        Raises:
+            NotCanonical: see `BitmapView.check`.
+        """
         self.view.check()
 
     def load(self) -> RowSet:
-        """Build the row set (array order and bitset population are checked on the way)."""
+        """Build the row set; array order and bitset population are checked on the way.
+
+        Raises:
+            NotCanonical: see `BitmapView.check`.
+        """
         return RowSet._wrap(self.view.load())
 
 
@@ -86,6 +94,36 @@ def read(
     view = _walk(frame.magic, frame.vector, limits)
     _check_cardinality(cursor, start, view, cardinality)
     return Vector(frame.magic, view, frame)
+
+
+def read_whole(
+    buf: BytesLike,
+    allowed: tuple[Magic, ...],
+    cardinality: int | None,
+    limits: Limits,
+    verify_checksum: bool,
+    source: str | None,
+    base: int,
+) -> Vector:
+    """Read a buffer that is one framed vector and nothing else.
+
+    Args:
+        buf: exactly the frame.
+        allowed: magics the format knows.
+        cardinality: rows that the metadata promises; None leaves it unchecked.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+        source: name of the file, for errors.
+        base: byte offset of the frame in that file, for errors.
+
+    Raises:
+        DecodeError: see `read`; also where bytes follow the frame.
+        UsageError: `buf` is no contiguous buffer.
+    """
+    cursor = Cursor(buf, source=source, base=base)
+    return read(
+        cursor, allowed=allowed, exact=True, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum
+    )
 
 
 def read_payload(
@@ -184,12 +222,22 @@ def _skip_native_gaps(cursor: Cursor, left: int) -> int:
 
 
 def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
-    """Encode the vector that follows `magic` in a frame; see `encode_pieces`."""
+    """Encode the vector that follows `magic` in a frame; see `encode_pieces`.
+
+    Raises:
+        UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
+    """
     return b"".join(encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> Pieces:
     """Encode the vector that follows `magic` in a frame, in pieces that `frame.build` puts together.
+
+    Args:
+        rows: the positions.
+        magic: the layout.
+        run_optimize: see `roaring.serialize`.
+        gap_keys: see `roaring64.encode`; the native layout always has them, the 32-bit one never.
 
     Raises:
         UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.

@@ -239,7 +239,10 @@ def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:
 
 
 def new_file(table_root: str, prefix: str = "") -> str:
-    """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``."""
+    """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``.
+
+    Nothing is created. Not checked: the prefix, which Delta makes of random letters and digits.
+    """
     folder = f"{prefix}/" if prefix else ""
     return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"
 

@@ -39,6 +39,7 @@ def decode_inline(
 
     Raises:
         DecodeError: the text is no Z85 or the bytes are no sound vector.
+        UsageError: `size_in_bytes` is negative.
     """
     return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
 
@@ -51,7 +52,13 @@ def read_inline(
     limits: Limits = DEFAULT_LIMITS,
     source: str | None = None,
 ) -> Vector:
-    """Decode the text and walk the vector; see `decode_inline`."""
+    """Decode the text and walk the vector: `decode_inline` without expanding the rows.
+
+    Raises:
+        DecodeError: the text is no Z85 or the bytes are no vector. Not checked: array order and bitset population
+            (`Vector.check`).
+        UsageError: `size_in_bytes` is negative.
+    """
     name = source or "<inline>"
     data = z85.decode(text, size_in_bytes, source=name)
     cursor = Cursor(data, source=name)
@@ -61,7 +68,15 @@ def read_inline(
 def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
     """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
 
-    Readers that keep the text in Java's modified UTF-8 fail from `INLINE_ADVICE` characters on.
+    Readers that keep the text in Java's modified UTF-8 fail on more than `INLINE_ADVICE` characters: not checked.
+
+    Args:
+        rows: the deleted rows; without any, the descriptor is `EMPTY`.
+        layout: ``portable`` or ``native``.
+        run_optimize: False writes no run containers.
+
+    Raises:
+        UsageError: a position or a size that the format cannot hold, or an unknown layout.
 
     >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
     >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv

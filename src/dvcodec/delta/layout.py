@@ -12,7 +12,11 @@ _LAYOUTS = {"portable": Magic.PORTABLE64, "native": Magic.NATIVE64}
 
 
 def magic_of(layout: str) -> Magic:
-    """Return the magic of a layout by its name, ``portable`` or ``native``."""
+    """Return the magic of a layout by its name, ``portable`` or ``native``.
+
+    Raises:
+        UsageError: another name.
+    """
     if layout not in _LAYOUTS:
         raise UsageError(f"layout must be portable or native, not {layout!r}")
     return _LAYOUTS[layout]

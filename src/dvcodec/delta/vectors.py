@@ -54,22 +54,16 @@ def decode(
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC.
         source: name of the file, for errors.
-        base: offset of the frame in that file, for errors.
+        base: byte offset of the frame in that file, for errors.
 
     Returns:
         The deleted rows, 0-based physical positions. Not checked: positions against the file's row count.
 
     Raises:
         DecodeError: the bytes are no sound vector.
+        UsageError: `buf` is no contiguous buffer.
     """
-    return vector.read(
-        Cursor(buf, source=source, base=base),
-        allowed=MAGICS,
-        exact=True,
-        cardinality=cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-    ).load()
+    return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
 
 
 def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True, gap_keys: bool = True) -> bytes:
@@ -112,7 +106,8 @@ def load(
     Raises:
         DecodeError: see `decode`; also where the frame's size or cardinality is not the descriptor's.
         Unsupported: the path is one that a log may not name.
-        OSError: the file cannot be opened.
+        UsageError: a relative path and no `table_root`, or `allow` names no protocols.
+        OSError: the file cannot be opened or read.
     """
     if descriptor.is_inline:
         if descriptor == EMPTY:
@@ -140,6 +135,10 @@ def frame_at(source: Source, descriptor: Descriptor) -> Cursor:
 
     An absent offset means 0 to the protocol and to Java, 1 to delta-kernel-rs. Byte 0 of a vector file is its version
     and cannot begin a frame, so: 1 if it is the version, else 0.
+
+    Raises:
+        Truncated: the range does not lie in the file.
+        OSError: the file cannot be read.
     """
     offset = descriptor.offset
     if offset is None:
@@ -154,6 +153,7 @@ def read_deletion_vectors(
 
     Raises:
         DecodeError: the file or a vector is not sound.
+        OSError: the file cannot be opened or read.
     """
     with open_source(source) as opened:
         return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
@@ -179,6 +179,7 @@ def write_deletion_vectors(
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
     """
     return write_stored_vectors(
         sink,
@@ -190,7 +191,12 @@ def write_deletion_vectors(
 
 
 def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
-    """Write frames as they are: conversion without re-encoding. Errors as in `write_deletion_vectors`."""
+    """Write frames as they are: conversion without re-encoding. What is in them is not looked at.
+
+    Raises:
+        UsageError: a file of more than 2**31 - 1 bytes (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
+    """
     items = iter(vectors)
     first = next(items, None)
     if first is None:

@@ -48,6 +48,7 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
         NotCanonical: a length not divisible by 5, a character outside the alphabet, a group above 2**32 - 1,
             padding that is not zero, or more data than `size`.
         Truncated: less data than `size`.
+        UsageError: `size` is negative.
     """
     if size is not None and size < 0:
         raise UsageError(f"size {size} is negative")

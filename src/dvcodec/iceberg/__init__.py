@@ -1,21 +1,15 @@
 """Iceberg deletion vectors: the blob, Puffin files of blobs, their rules, and the position deletes they replace.
 
-`vectors` holds the bytes, `manifest` what a commit needs of them, `lint` the rules for blob metadata, and
-`position_deletes` the v2 files of (file_path, pos).
+`vectors` holds the bytes of one, `blobs` what a footer says of it, `files` the Puffin files of many, `manifest` what a
+commit needs of them, `lint` the rules for blob metadata, and `position_deletes` the v2 files of (file_path, pos).
 """
 
+from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD
+from dvcodec.iceberg.files import read_deletion_vectors, write_deletion_vectors, write_stored_vectors
 from dvcodec.iceberg.lint import lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
 from dvcodec.iceberg.position_deletes import read_position_deletes
-from dvcodec.iceberg.vectors import (
-    BLOB_TYPE,
-    ROW_POSITION_FIELD,
-    decode,
-    encode,
-    read_deletion_vectors,
-    write_deletion_vectors,
-    write_stored_vectors,
-)
+from dvcodec.iceberg.vectors import decode, encode
 
 __all__ = [
     "BLOB_TYPE",

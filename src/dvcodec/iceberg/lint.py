@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
-from dvcodec.iceberg.vectors import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
-from dvcodec.puffin.footer import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
+from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
 __all__ = ["lint", "subject_of"]
 

@@ -23,6 +23,8 @@ _INVERSE_31 = pow(31, -1, 2**32)
 def manifest_entry(location: DvLocation) -> dict[str, Any]:
     """Return what a v3 delete manifest's ``data_file`` struct says of a vector (partition and sequence aside).
 
+    Sizes and offsets are in bytes; nothing is held against the file.
+
     Raises:
         UsageError: the data file is unknown, without which Iceberg cannot refer to the vector.
     """

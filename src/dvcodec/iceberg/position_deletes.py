@@ -39,6 +39,8 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
         batch_rows: rows read at a time.
 
     Raises:
+        MissingExtra: pyarrow is not installed.
+        OSError: the file cannot be opened or read.
         UsageError: no columns ``file_path`` and ``pos``, a null in one of them, or a negative position.
         NotCanonical: it is no Parquet file, or it is damaged.
         Unsupported: it uses what pyarrow does not know.
@@ -121,7 +123,13 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
 
 
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
-    """Check that both columns are there once, and that data files are strings, as they are or in a dictionary."""
+    """Check that both columns are there once, and that data files are strings, as they are or in a dictionary.
+
+    Not checked: the type of the positions (`RowSet` does). `where` stands in front of the message.
+
+    Raises:
+        UsageError: a column is missing, is there twice, or holds no strings; or a name is no UTF-8.
+    """
     try:
         names = schema.names
     except UnicodeDecodeError as err:  # Arrow does not look when it reads a schema

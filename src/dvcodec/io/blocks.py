@@ -26,7 +26,12 @@ class BlockSource:
         self._blocks: OrderedDict[int, memoryview] = OrderedDict()
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Return `size` bytes from `offset`, or raise `Truncated`."""
+        """Return `size` bytes from `offset`.
+
+        Raises:
+            Truncated: the range does not lie in the source.
+            OSError: it cannot be read.
+        """
         first, last = offset // BLOCK_BYTES, (offset + size - 1) // BLOCK_BYTES
         if offset < 0 or size <= 0 or offset + size > self.size or last > first + 1:
             return self._source.read(offset, size)

@@ -37,6 +37,7 @@ def check_version(source: Source) -> Cursor:
     Raises:
         Truncated: the file is empty.
         BadMagic: another version.
+        OSError: the file cannot be read.
     """
     head = read_window(source, 0, min(source.size, 1))
     version = head.u8("version byte")
@@ -50,8 +51,10 @@ def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[
 
     Raises:
         BadMagic: the file does not begin with the version.
-        Truncated: it ends inside a frame.
+        Truncated: it is empty, or ends inside a frame.
+        NotCanonical: a frame is too short to hold a vector.
         LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
+        OSError: the file cannot be read.
     """
     for piece, starts, sizes in _pieces(source, limits):
         for start, size in zip(starts, sizes, strict=True):
@@ -69,18 +72,17 @@ def load_frames(
 
     Raises:
         DecodeError: the first that is wrong, the file (see `read_frames`) or a vector (see `core.vector.read`).
+        OSError: the file cannot be read.
     """
     found: dict[int, RowSet] = {}
     for piece, starts, sizes in _pieces(source, limits):
         rows = batch.load(
-            piece.view,
+            piece,
             np.array(starts, np.int64),
             np.array(sizes, np.int64),
             allowed=allowed,
             limits=limits,
             verify_checksum=verify_checksum,
-            source=source.name,
-            base=piece.base,
         )
         found.update(zip((piece.base + start for start in starts), rows, strict=True))
     return found
@@ -141,10 +143,11 @@ def write_frames(
     """Write the version byte and frames, the last one being the first to pass `until` bytes of file.
 
     Returns:
-        For each frame: data file, cardinality, offset of its length field, bytes.
+        For each frame: data file, cardinality (rows), offset of its length field (bytes), bytes.
 
     Raises:
         UsageError: the file would have more than 2**31 - 1 bytes.
+        OSError: it cannot be written.
     """
     out.write(bytes([VERSION]))
     written = []

@@ -12,7 +12,7 @@ __all__ = ["arrow_damage"]
 
 @contextmanager
 def arrow_damage(what: str, expected: str) -> Iterator[None]:
-    """Turn what pyarrow raises for damaged bytes into errors of this library.
+    """Turn what pyarrow raises for damaged bytes into errors of this library; others, of systems and stores, pass.
 
     Args:
         what: is read in the block.

@@ -17,7 +17,11 @@ SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss",), "wasb": ("wasbs",)}
 def join(folder: str, name: str) -> str:
     """Return the path of something in a folder, spelled as the folder is (`name` may have slashes).
 
-    A name found in ``file:/a%20b`` is encoded too, one in ``/a b`` is not.
+    A name found in ``file:/a%20b`` is encoded too, one in ``/a b`` is not. Not checked: whether `name`
+    leaves the folder.
+
+    Raises:
+        UsageError: a ``file:`` URL that names a host.
     """
     inner, chain, outer = folder.partition("::")
     if chain:  # zip://folder::s3://bucket/archive.zip
@@ -28,7 +32,11 @@ def join(folder: str, name: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return folder and bare name of a file."""
+    """Return folder and bare name of a file.
+
+    Raises:
+        UsageError: a ``file:`` URL that names a host.
+    """
     local = local_path(path)
     if local is not None:
         spelled = path.rpartition("/")[0] if "/" in path else "."

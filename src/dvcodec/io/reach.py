@@ -80,6 +80,7 @@ def check_step(name: str, home: str) -> None:
 
     Raises:
         NotCanonical: it would.
+        UsageError: `home` is a ``file:`` URL that names a host.
     """
     if _CHAIN in name and local_path(home) is None:
         raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")

@@ -42,7 +42,12 @@ class Sink:
         self._file = file
 
     def write(self, data: BytesLike) -> int:
-        """Append `data`; return the offset it begins at."""
+        """Append `data`; return the byte offset it begins at.
+
+        Raises:
+            UsageError: `data` is no contiguous buffer.
+            OSError: it cannot be written; the error names the target.
+        """
         start = self.position
         view = as_view(data)
         with errors_name(self.name):
@@ -66,14 +71,19 @@ class SinkFile(RawIOBase):
         return self._sink.position
 
     def write(self, data: Any) -> int:
-        """Append bytes."""
+        """Append bytes; return how many.
+
+        Raises:
+            UsageError: `data` is no contiguous buffer.
+            OSError: it cannot be written.
+        """
         view = as_view(data)
         self._sink.write(view)
         return len(view)
 
 
 @contextmanager
-def open_sink(target: SinkTarget) -> Iterator[Sink]:
+def open_sink(target: SinkTarget, *, exclusive: bool = False) -> Iterator[Sink]:
     """Open something to write to, whole or not at all.
 
     A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
@@ -82,8 +92,16 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
     permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
     in one call at the end.
 
+    Args:
+        target: path, URL or writable file.
+        exclusive: whether a local file must not be there yet. That is looked at when the file gets its name: of
+            several processes that write it at once, one succeeds.
+
     Raises:
+        FileExistsError: it is there, and that is not wanted.
         OSError: the target cannot be written; the error names the target.
+        UsageError: a ``file:`` URL that names a host, or a protocol that fsspec does not know.
+        MissingExtra: a URL, and fsspec is not installed.
     """
     if not isinstance(target, (str, os.PathLike)):
         with _buffered(target_name(target), target.write) as sink:
@@ -116,7 +134,10 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
                 partial.chmod(stat.S_IMODE(mode))
             os.fsync(file.fileno())
             file.close()
-            partial.replace(final)
+            if exclusive:
+                _name(partial, final)
+            else:
+                partial.replace(final)
     except BaseException:
         with suppress(OSError):  # it tries again to write what it could not
             file.close()
@@ -124,6 +145,20 @@ def open_sink(target: SinkTarget) -> Iterator[Sink]:
             partial.unlink()
         raise
     _sync_folder(final.parent)
+
+
+def _name(partial: Path, final: Path) -> None:
+    """Give a whole file its name, unless another has that name by now."""
+    try:
+        os.link(partial, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: the name is taken first
+        os.close(os.open(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        partial.replace(final)
+    else:
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager
@@ -167,8 +202,8 @@ def _buffered(
 
 def remove(target: str | os.PathLike[str]) -> None:
     """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
-    local = local_path(target)
     with suppress(OSError, DvcodecError):
+        local = local_path(target)
         if local is not None:
             local.unlink()
         else:

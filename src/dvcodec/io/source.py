@@ -30,7 +30,12 @@ class Source(Protocol):
     size: int
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Return `size` bytes from `offset`, or raise `Truncated`."""
+        """Return `size` bytes from `offset`.
+
+        Raises:
+            Truncated: the range does not lie in the source.
+            OSError: it cannot be read.
+        """
 
 
 SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
@@ -71,7 +76,8 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
         name: what to call it in errors.
 
     Raises:
-        UsageError: not a source.
+        UsageError: not a source, a ``file:`` URL that names a host, or a protocol that fsspec does not know.
+        MissingExtra: a URL, and fsspec is not installed.
         OSError: it cannot be opened.
     """
     if isinstance(target, (str, os.PathLike)):
@@ -113,7 +119,8 @@ def hold_source(target: str, ahead: tuple[int, int] | None = None) -> Iterator[S
 
     Raises:
         Truncated: `ahead` is not in the file.
-        OSError: it cannot be opened.
+        UsageError: see `open_source`.
+        OSError: it cannot be opened, or `ahead` cannot be read.
     """
     with open_source(target) as source:
         held = source if ahead is None else _read_ahead(source, *ahead)
@@ -175,7 +182,12 @@ class RandomAccess:
         self.closed = False
 
     def read(self, size: int | None = None) -> bytes:
-        """Return `size` bytes, or all that are left."""
+        """Return `size` bytes, or all that are left.
+
+        Raises:
+            Truncated: the source has become shorter.
+            OSError: they cannot be read.
+        """
         left = max(self._source.size - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
         data = bytes(self._source.read(self._at, count))
@@ -212,7 +224,12 @@ class RandomAccess:
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
-    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from."""
+    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from.
+
+    Raises:
+        Truncated: the range does not lie in the source.
+        OSError: it cannot be read.
+    """
     if size is None:
         size = max(source.size - offset, 0)
     return Cursor(source.read(offset, size), source=source.name, base=offset)
@@ -223,6 +240,8 @@ def list_names(folder: str) -> list[str]:
 
     Raises:
         OSError: there is no such folder, or it cannot be read.
+        UsageError: a ``file:`` URL that names a host, or a protocol that fsspec does not know.
+        MissingExtra: a URL, and fsspec is not installed.
     """
     local = local_path(folder)
     if local is not None:

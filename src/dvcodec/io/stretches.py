@@ -18,7 +18,12 @@ _GAP = 1 << 17
 
 
 def stretches(offsets: Index, lengths: Index) -> Iterator[tuple[int, int, int, int]]:
-    """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end."""
+    """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end.
+
+    Args:
+        offsets: int64[n], first byte of each vector, ascending (not checked).
+        lengths: int64[n], bytes of each.
+    """
     ends = np.maximum.accumulate(offsets + lengths) if len(offsets) else offsets
     breaks = np.flatnonzero(offsets[1:] > ends[:-1] + _GAP) + 1
     first = 0

@@ -28,7 +28,11 @@ def is_url(target: object) -> bool:
 
 
 def local_path(target: str | os.PathLike[str]) -> Path | None:
-    """Return the local path that `target` means, None for a URL elsewhere."""
+    """Return the local path that `target` means, None for a URL elsewhere. Whether there is a file is not looked at.
+
+    Raises:
+        UsageError: a ``file:`` URL that names a host.
+    """
     if not is_url(target):
         return Path(target)
     scheme, _, rest = str(target).partition(":")
@@ -54,7 +58,13 @@ def errors_name(name: str) -> Iterator[None]:
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
-    """Return the fsspec filesystem of a URL, and the path in it (extra ``remote``)."""
+    """Return the fsspec filesystem of a URL, and the path in it (extra ``remote``).
+
+    Raises:
+        MissingExtra: fsspec is not installed.
+        UsageError: there is no such protocol, or its package is not installed.
+        OSError: the store cannot be reached.
+    """
     try:
         import fsspec  # noqa: PLC0415  (extra "remote")
     except ImportError:
@@ -66,7 +76,12 @@ def filesystem_of(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def remote_errors(url: str) -> Iterator[None]:
-    """Give what the stores behind fsspec raise one form: an error that names the URL."""
+    """Give what the stores behind fsspec raise one form: an error that names the URL.
+
+    Raises:
+        UsageError: there is no such protocol, its package is not installed, or the store refuses an argument.
+        OSError: anything else that went wrong in the block.
+    """
     try:
         yield
     except DvcodecError:

@@ -1,8 +1,9 @@
 """Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest that names them.
 
-`row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, in the protobuf
-form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and its `fragments` cut all of them out of a
-dataset, `transactions` tells what made a version, and `check` holds the ids of the fragments against each other.
+`row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, which
+`segment_reader` reads from the protobuf form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and
+its `fragments` cut all of them out of a dataset, `transactions` tells what made a version, and `check` holds the ids
+of the fragments against each other.
 """
 
 from dvcodec.lance.addresses import (

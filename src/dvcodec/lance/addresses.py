@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dvcodec.core import roaring
-from dvcodec.core.build import as_positions
+from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits

@@ -7,6 +7,8 @@ Specification: Lance's ``rowids.proto``; Rust module ``rowids/encoded_array.rs``
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.limits import enough_memory
 from dvcodec.lance import wire
 
-__all__ = ["ArrayParts", "EncodedArray", "Values"]
+__all__ = ["ArrayParts", "EncodedArray", "Values", "expanding"]
 
 Values = NDArray[np.uint64]
 WIDTHS = {1: 2, 2: 4, 3: 8}
@@ -25,6 +28,8 @@ WIDTHS = {1: 2, 2: 4, 3: 8}
 _NUMBERS = {width: number for number, width in WIDTHS.items()}
 _FULL_WIDTH = 8
 _TOP = 2**64 - 1
+_MOST_VALUES = 2**60 - 1
+"""Values above which an array has no size in bytes that NumPy could name, whatever memory there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,12 @@ class ArrayParts:
     data: Cursor | None = None
 
     def read(self, cursor: Cursor) -> None:
-        """Read one part."""
+        """Read one part.
+
+        Raises:
+            Truncated: the bytes end inside a field.
+            NotCanonical: a field of another wire type, or a varint that cannot be one.
+        """
         for entry in wire.fields(cursor):
             if entry.number not in WIDTHS:
                 continue
@@ -147,3 +157,22 @@ class ArrayParts:
                 NotCanonical, "base and offset", expected=f"a sum of at most {_TOP}", actual=highest
             )
         return array
+
+
+@contextmanager
+def expanding(what: str, count: int, max_rows: int | None) -> Iterator[None]:
+    """Let so many values be expanded in the block: a few bytes can stand for any number of them.
+
+    Args:
+        what: they are, in the plural.
+        count: how many.
+        max_rows: most that may be; None = as many as there is memory for.
+
+    Raises:
+        LimitExceeded: there are more, or something in the block could not be allocated.
+    """
+    most = _MOST_VALUES if max_rows is None else max_rows
+    if count > most:
+        raise LimitExceeded(f"{what} to expand (max_rows)", expected=f"at most {most}", actual=count)
+    with enough_memory(f"{count} {what}", None):
+        yield

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dvcodec.core.limits import enough_memory
 from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
 from dvcodec.lance.arrays import Values
@@ -41,6 +42,7 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
 
     Raises:
         UsageError: a deleted row is beyond the end, or a range beyond 2**63 - 1 or of more than 2**40 ids.
+        LimitExceeded: more than 2**30 rows are deleted, or there is no memory for them or for the ids.
     """
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
@@ -49,7 +51,8 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
             whole = RowSet.from_ranges([(segment.start, segment.end)])
             parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
         else:
-            parts.append(RowSet(segment.values()))
+            with enough_memory(f"{segment.count} row ids", None):
+                parts.append(RowSet(segment.values()))
     return RowSet.union(*parts)
 
 
@@ -67,7 +70,7 @@ def check_row_ids(
         source: what to call the dataset in the report.
 
     Raises:
-        UsageError: see `live_row_ids`.
+        UsageError, LimitExceeded: see `live_row_ids`.
     """
     checks: list[Check] = []
     seen: dict[int, RowSet] = {}

@@ -96,7 +96,7 @@ def read_deletion_file(
         source: bytes, path, URL or open file.
         num_deleted_rows: what the manifest says; None or 0 leave it unchecked.
         physical_rows: rows of the fragment; None leaves it unchecked. (Lance fails on scanning such a file.)
-        limits: what the bytes may ask for.
+        limits: what the bytes may ask for; `Limits.max_vector_bytes` bounds the file, and what it unpacks to.
 
     Returns:
         The deleted rows, 0-based physical offsets in the fragment.
@@ -171,14 +171,16 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
 
 def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
     pa = _pyarrow()
+    content = 0
     for rows, sizes in batch_lengths(cursor):
         limits.check("max_cardinality", rows, cursor, 0)
         most = 4 * rows + _PADDING
-        size = max(sizes, default=0)
-        if size > most:
-            raise cursor.error(
-                NotCanonical, "buffer", at=0, expected=f"at most {most} bytes for {rows} rows", actual=size
-            )
+        wrong = next((size for size in sizes if not 0 <= size <= most), None)
+        if wrong is not None:
+            expected = f"0 to {most} bytes for {rows} rows"
+            raise cursor.error(NotCanonical, "buffer", at=0, expected=expected, actual=wrong)
+        content += sum(sizes)
+        limits.check("max_vector_bytes", content, cursor, 0)
     try:
         with pa.ipc.open_file(pa.py_buffer(cursor.view)) as file:
             schema, count = file.schema, file.num_record_batches

@@ -97,6 +97,9 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
     >>> manifest_name(2), manifest_name(2, "V1")
     ('18446744073709551613.manifest', '2.manifest')
+
+    Raises:
+        UsageError: `version` is not between 1 and 2**64 - 1.
     """
     if not 0 < version <= _TOP:
         raise UsageError(f"version {version} is not between 1 and {_TOP}")

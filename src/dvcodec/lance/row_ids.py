@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dvcodec.core.build import as_positions
+from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.limits import enough_memory
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
-from dvcodec.lance.arrays import ArrayParts, Values
-from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.arrays import Values, expanding
+from dvcodec.lance.segment_reader import decode_segment
+from dvcodec.lance.segments import Array, Range, Segment
 
 __all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
 
-RANGE_WITH_RUNS = 6
-"""Field number of a segment that has been proposed and that no release writes."""
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
 
@@ -84,15 +84,19 @@ class RowIdSequence:
             max_rows: refuse to expand more ids than this: 20 bytes can stand for 2**64 of them. None: no limit.
 
         Raises:
-            LimitExceeded: the sequence has more than `max_rows` ids.
+            LimitExceeded: the sequence has more than `max_rows` ids, or more than there is memory for.
         """
         count = self.count
-        if max_rows is not None and count > max_rows:
-            raise LimitExceeded("row ids to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
-        parts = [segment.values() for segment in self.segments]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+        with expanding("row ids", count, max_rows):
+            if len(self.segments) == 1:
+                return self.segments[0].values()
+            ids = np.empty(count, np.uint64)
+            at = 0
+            for segment in self.segments:
+                values = segment.values()
+                ids[at : at + len(values)] = values
+                at += len(values)
+            return ids
 
     def position(self, row_id: int) -> int | None:
         """Return the physical row offset of `row_id` (the first, should it be repeated), None if it is not there."""
@@ -143,11 +147,13 @@ class RowIdSequence:
 
         Raises:
             UsageError: an offset is negative or beyond the end.
+            LimitExceeded: more than 2**30 rows are dropped, or more than there is memory for.
         """
         rows = offsets if isinstance(offsets, RowSet) else RowSet(offsets)
         if (rows.max or 0) >= max(self.count, 1) or (rows and not self.count):
             raise UsageError(f"row offset {rows.max} of a sequence of {self.count}")
-        return RowIdSequence(tuple(masked(self.segments, rows)))
+        with enough_memory("the rows to drop", None):
+            return RowIdSequence(tuple(_masked(self.segments, rows)))
 
     def encode(self) -> bytes:
         """Encode the sequence; one that was decoded gives the bytes it came from.
@@ -178,10 +184,10 @@ def _repeated(ids: Values) -> int | None:
     return int(repeated[0]) if len(repeated) else None
 
 
-def masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
+def _masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
     """Drop rows from segments that follow one another; segments that lose all their rows are left out."""
     start = 0
-    dropped = rows.to_numpy(np.uint64, max_rows=None)
+    dropped = rows.to_numpy(np.uint64)
     for segment in parts:
         count = segment.count
         lo, hi = np.searchsorted(dropped, np.array([start, start + count], np.uint64))
@@ -258,104 +264,3 @@ def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) 
         found.append(segment)
     stored = bytes(cursor.view)
     return RowIdSequence(tuple(found), None if _gives(found, stored) else stored)
-
-
-_NAMES = {1: "Range", 2: "RangeWithHoles", 3: "RangeWithBitmap", 4: "sorted_array", 5: "array"}
-_START, _END, _THIRD = 1, 2, 3
-
-
-def decode_segment(parts: list[Cursor]) -> Segment:
-    """Decode one segment, whose message may have come in parts.
-
-    Raises:
-        DecodeError: see `decode_row_ids`.
-    """
-    number, start, end = 0, 0, 0
-    third: Cursor | None = None
-    array: ArrayParts | None = None
-    whole = parts[0]
-    for cursor in parts:
-        for entry in wire.fields(cursor):
-            if entry.number == RANGE_WITH_RUNS:
-                raise cursor.error(
-                    Unsupported,
-                    "segment of kind RangeWithRuns (field 6)",
-                    at=entry.at,
-                    expected=f"one of {', '.join(_NAMES.values())}",
-                )
-            if entry.number not in _NAMES:
-                continue
-            if entry.number != number:  # the last of the five wins
-                number, start, end, third, array = entry.number, 0, 0, None, None
-            window = entry.window(cursor, _NAMES[number])
-            if number in (SortedArray.number, Array.number):
-                array = array or ArrayParts()
-                array.read(window)
-                continue
-            for inner in wire.fields(window):
-                if inner.number == _START:
-                    start = inner.integer(window, "start")
-                elif inner.number == _END:
-                    end = inner.integer(window, "end")
-                elif inner.number == _THIRD and number == RangeWithBitmap.number:
-                    third = inner.window(window, "bitmap")
-                elif inner.number == _THIRD and number == RangeWithHoles.number:
-                    array = array or ArrayParts()
-                    array.read(inner.window(window, "holes"))
-    if not number:
-        raise whole.error(NotCanonical, "segment", at=0, expected=f"one of {', '.join(_NAMES.values())}")
-    if number in (SortedArray.number, Array.number):
-        return _array_segment(number, array or ArrayParts(), whole)
-    if start > end:
-        raise whole.error(NotCanonical, _NAMES[number], at=0, expected="start <= end", actual=f"{start} > {end}")
-    if number == Range.number:
-        return Range(start, end)
-    if number == RangeWithHoles.number:
-        return _with_holes(start, end, array, whole)
-    return _with_bitmap(start, end, third, whole)
-
-
-def _array_segment(number: int, parts: ArrayParts, cursor: Cursor) -> Segment:
-    array = parts.finish(cursor, 0)
-    if number == Array.number:
-        return Array(array)
-    if not array.ascends:
-        raise (parts.data or cursor).error(NotCanonical, "sorted_array", expected="values that ascend strictly")
-    return SortedArray(array)
-
-
-def _with_holes(start: int, end: int, parts: ArrayParts | None, cursor: Cursor) -> Segment:
-    if parts is None:
-        raise cursor.error(NotCanonical, "RangeWithHoles", at=0, expected="holes")
-    holes = parts.finish(cursor, 0)
-    where = parts.data or cursor
-    if not holes.ascends:
-        raise where.error(NotCanonical, "holes", expected="values that ascend strictly")
-    if len(holes) and not (start <= holes.at(0) and holes.at(len(holes) - 1) < end):
-        raise where.error(
-            NotCanonical,
-            "holes",
-            expected=f"values from {start} to {end - 1}",
-            actual=f"{holes.at(0)} to {holes.at(len(holes) - 1)}",
-        )
-    return RangeWithHoles(start, end, holes)
-
-
-def _with_bitmap(start: int, end: int, bits: Cursor | None, cursor: Cursor) -> Segment:
-    data = b"" if bits is None else bytes(bits.view)
-    where = bits or cursor
-    expected = -(-(end - start) // 8)
-    if len(data) != expected:
-        raise where.error(
-            NotCanonical,
-            "bitmap",
-            at=0,
-            expected=f"{expected} bytes for {end - start} values",
-            actual=len(data),
-        )
-    padding = (end - start) % 8
-    if padding and data[-1] >> padding:
-        raise where.error(
-            NotCanonical, "padding bits of the bitmap", at=len(data) - 1, expected="zeros", actual=f"{data[-1]:#04x}"
-        )
-    return RangeWithBitmap(start, end, data)

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dvcodec.core.build import as_positions
+from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.lance import wire
-from dvcodec.lance.arrays import Values
-from dvcodec.lance.row_ids import decode_segment
+from dvcodec.lance.arrays import Values, expanding
+from dvcodec.lance.segment_reader import decode_segment
 from dvcodec.lance.segments import Range, Segment
 
 __all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions"]
@@ -87,15 +87,15 @@ class RowDatasetVersionSequence:
     def to_numpy(self, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> Values:
         """Return the version of each row, in row order: uint64[n].
 
+        Args:
+            max_rows: refuse to expand more rows than this: one run can stand for 2**64 of them. None: no limit.
+
         Raises:
-            LimitExceeded: more than `max_rows` rows.
+            LimitExceeded: more than `max_rows` rows, or than there is memory for.
         """
-        count = self.count
-        most = 2**63 - 1 if max_rows is None else max_rows
-        if count > most:
-            raise LimitExceeded("versions to expand (max_rows)", expected=f"at most {most}", actual=count)
-        lengths = np.array([run.count for run in self.runs], np.int64)
-        return np.repeat(np.array([run.version for run in self.runs], np.uint64), lengths)
+        with expanding("versions", self.count, max_rows):
+            lengths = np.array([run.count for run in self.runs], np.int64)
+            return np.repeat(np.array([run.version for run in self.runs], np.uint64), lengths)
 
     def get(self, offset: int) -> int | None:
         """Return the version of the row at a physical row offset, None beyond the end."""
@@ -127,7 +127,9 @@ def decode_versions(buf: BytesLike, *, source: str | None = None, base: int = 0)
         base: offset of the message in that file, for errors.
 
     Raises:
-        DecodeError: see `row_ids.decode_row_ids`; also where a run has no span.
+        Truncated: the bytes end inside a field.
+        NotCanonical: an unknown field, a run without a span, or a span that breaks a rule of its kind.
+        Unsupported: a span of the proposed kind ``RangeWithRuns``.
     """
     cursor = Cursor(buf, source=source, base=base)
     runs: list[VersionRun] = []

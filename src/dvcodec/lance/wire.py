@@ -36,13 +36,21 @@ class Field(NamedTuple):
     at: int
 
     def integer(self, cursor: Cursor, what: str) -> int:
-        """Return a varint, or raise `NotCanonical` if the field is of another wire type."""
+        """Return a varint.
+
+        Raises:
+            NotCanonical: the field is of another wire type.
+        """
         if not isinstance(self.value, int):
             raise cursor.error(NotCanonical, what, at=self.at, expected="a varint", actual="another wire type")
         return self.value
 
     def window(self, cursor: Cursor, what: str) -> Cursor:
-        """Return the bytes of a length-delimited field, or raise `NotCanonical`."""
+        """Return the bytes of a length-delimited field.
+
+        Raises:
+            NotCanonical: the field is of another wire type.
+        """
         if not isinstance(self.value, Cursor):
             raise cursor.error(
                 NotCanonical, what, at=self.at, expected="a length-delimited field", actual="another wire type"
@@ -50,7 +58,11 @@ class Field(NamedTuple):
         return self.value
 
     def text(self, cursor: Cursor, what: str) -> str:
-        """Return a string field."""
+        """Return a string field.
+
+        Raises:
+            NotCanonical: the field is of another wire type, or not UTF-8.
+        """
         window = self.window(cursor, what)
         try:
             return bytes(window.view).decode()

@@ -9,7 +9,8 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, open_source
-from dvcodec.ops.sniff import read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import refuse_segment, sniff_source
 
 __all__ = ["Diff", "diff", "merge", "read_rows"]
 

@@ -21,9 +21,11 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
+from dvcodec.iceberg.blobs import check_blob
+from dvcodec.iceberg.files import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
-from dvcodec.ops.sniff import Container, VectorRef, read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import SoundFrame, read_vector, survey_vectors
+from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 __all__ = ["TARGETS", "Target", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
 
@@ -61,6 +63,7 @@ def convert(
     Raises:
         DecodeError: a vector is not sound (nothing is written).
         UsageError: a data file is missing, a ``blob`` of not exactly one vector, or rows that do not fit.
+        OSError: a file cannot be read or written.
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
@@ -85,9 +88,14 @@ def write(
     *,
     created_by: str = DEFAULT_CREATED_BY,
 ) -> list[DvLocation]:
-    """Write row sets into a new file of the given kind; arguments and errors as in `convert`.
+    """Write row sets into a new file of the given kind; arguments as in `convert`.
 
     Vectors have Java's bytes, gap keys included, unless a row set reaches 2**48: then no gap keys are written.
+
+    Raises:
+        UsageError: an unknown kind, a data file is missing, a ``blob`` of not exactly one vector, or rows that do not
+            fit.
+        OSError: the file cannot be written.
     """
     if to not in TARGETS:
         raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}")
@@ -148,10 +156,23 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 
 
 def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
-    for ref in refs:
+    """Yield the target's frames: those that it shares are taken as they were checked, others are read one by one."""
+    for ref, sound in survey_vectors(source, refs, limits=limits):
+        if sound is not None and ref.cardinality in (None, sound.cardinality) and _is_shared(sound, to):
+            if ref.blob is not None:
+                check_blob(ref.blob, source.name)
+            yield StoredFrame(ref.data_file, sound.cardinality, sound.data)
+            continue
         found = read_vector(source, ref, limits=limits)
         name = ref.data_file or f"at byte {ref.offset}"
         yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
+
+
+def _is_shared(sound: SoundFrame, to: Target) -> bool:
+    """Whether a target holds this very frame."""
+    if to == "paimon32":
+        return sound.magic is Magic.PAIMON32 and (sound.max or 0) < 2**31
+    return sound.magic is Magic.PORTABLE64
 
 
 def frame_for(found: Vector, to: Target, name: object) -> BytesLike:

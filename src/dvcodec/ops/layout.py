@@ -19,7 +19,7 @@ from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.fields import encode_text
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.nested import NESTED_FROM, encode_edges
-from dvcodec.zap.postings import decode_records
+from dvcodec.zap.postings_records import decode_records
 
 __all__ = ["Part", "Span", "layout"]
 

@@ -8,38 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from dvcodec.core import frame, roaring, roaring64, vector
+from dvcodec.core import roaring64
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring64 import VectorView
-from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Vector
-from dvcodec.iceberg.vectors import blob_cardinality, check_blob, vector_blobs
+from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, open_source, read_window
 from dvcodec.io.frames import VERSION, read_frames
 from dvcodec.lance.deletions import COLUMN as DELETIONS_COLUMN
-from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
-from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
-from dvcodec.puffin.footer import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
+from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
+from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import ID, decode_fields
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 
-__all__ = [
-    "ALLOWED",
-    "Container",
-    "ContainerKind",
-    "VectorRef",
-    "decode_at",
-    "read_vector",
-    "refuse_segment",
-    "sniff",
-    "sniff_source",
-]
+__all__ = ["Container", "ContainerKind", "VectorRef", "refuse_segment", "sniff", "sniff_source"]
 
 
 class ContainerKind(str, Enum):
@@ -63,13 +48,6 @@ class ContainerKind(str, Enum):
     """A search segment of bleve, which holds no deletion vectors: see `dvcodec.zap`."""
 
 
-ALLOWED = {
-    ContainerKind.PUFFIN: (Magic.PORTABLE64,),
-    ContainerKind.DELTA: (Magic.PORTABLE64, Magic.NATIVE64),
-    ContainerKind.PAIMON: (Magic.PAIMON32, Magic.PORTABLE64),
-    ContainerKind.BLOB: tuple(Magic),
-}
-"""The layouts that framed vectors may have in each container."""
 _ARROW_SCHEMA = 1024
 """Bytes at the beginning of a Lance deletion file that hold its schema, and more."""
 
@@ -118,7 +96,9 @@ def sniff(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Container
     """Tell what container `target` is and where its vectors are. CRCs are not checked here.
 
     Raises:
-        DecodeError: the container is damaged, or it is none of `ContainerKind` (`Unsupported`).
+        DecodeError: the container is damaged.
+        Unsupported: it is none of `ContainerKind`.
+        OSError: it cannot be read.
 
     >>> from dvcodec import RowSet, iceberg
     >>> sniff(iceberg.encode(RowSet([1, 2]))).kind.value
@@ -129,7 +109,11 @@ def sniff(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Container
 
 
 def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Container:
-    """`sniff` for a source that is already open."""
+    """`sniff` for a source that is already open.
+
+    Raises:
+        DecodeError, OSError: see `sniff`.
+    """
     head = bytes(source.read(0, min(source.size, 16)))
     footer = None
     vectors: tuple[VectorRef, ...] = ()
@@ -241,89 +225,11 @@ def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind |
         return ContainerKind.ROARING32
     if len(head) >= 8 and not any(head[4:8]) and source.size <= limits.max_vector_bytes:
         try:
-            _walk_bare(read_window(source), ContainerKind.ROARING64, limits)
+            cursor = read_window(source)
+            roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
+            cursor.expect_end("the bitmap")
         except DecodeError:
             pass
         else:
             return ContainerKind.ROARING64
     return None
-
-
-def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
-    limits.check("max_vector_bytes", cursor.remaining, cursor)
-    if kind is ContainerKind.ROARING64:
-        view = roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
-        magic = Magic.PORTABLE64
-    else:
-        bitmap = roaring.walk(cursor)
-        limits.check("max_cardinality", bitmap.cardinality, cursor, 0)
-        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
-        magic = Magic.PAIMON32
-    cursor.expect_end("the bitmap")
-    return Vector(magic, view)
-
-
-def read_vector(
-    source: Source, ref: VectorRef, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
-) -> Vector:
-    """Read one vector of a container and walk it; it is held against what the container's metadata says.
-
-    Raises:
-        DecodeError: the vector is not sound, or of a layout that its container does not allow.
-    """
-    if ref.blob is not None:
-        check_blob(ref.blob, source.name)
-    if ref.kind is ContainerKind.LANCE_ARROW:
-        rows = read_deletion_file(source, limits=limits)
-        return _walk_bare(
-            Cursor(roaring.serialize(rows._bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
-        )
-    cursor = read_window(source, ref.offset, ref.size)
-    if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
-        return _walk_bare(cursor, ref.kind, limits)
-    return vector.read(
-        cursor,
-        allowed=ALLOWED[ref.kind],
-        exact=True,
-        cardinality=ref.cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-    )
-
-
-def decode_at(
-    target: SourceTarget,
-    offset: int = 0,
-    size: int | None = None,
-    *,
-    cardinality: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    verify_checksum: bool = True,
-) -> RowSet:
-    """Decode the framed vector at a byte offset, whatever file it lies in.
-
-    Args:
-        target: bytes, path, URL or open file.
-        offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
-        size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
-            bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
-        cardinality: rows that the metadata promises.
-        limits: what the bytes may ask for.
-        verify_checksum: False skips the CRC.
-
-    Raises:
-        DecodeError: no sound vector there.
-    """
-    with open_source(target) as source:
-        left = max(source.size - offset, 0)
-        claimed = frame.peek_size(read_window(source, offset, min(4, left)))
-        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
-            size = min(claimed, left)
-        found = vector.read(
-            read_window(source, offset, size),
-            exact=True,
-            cardinality=cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
-        return found.load()

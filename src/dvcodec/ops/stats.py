@@ -70,7 +70,7 @@ class VectorStats:
 
 
 def describe(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
-    """Take the numbers of a walked vector (see `sniff.read_vector`).
+    """Take the numbers of a walked vector (see `read.read_vector`).
 
     Args:
         vector: the vector.

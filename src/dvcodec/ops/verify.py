@@ -8,6 +8,8 @@ Search segments have checks of their own: see `zap.verify_segment`.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from dvcodec.core import vector
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, ChecksumMismatch, DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -15,11 +17,14 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, open_source, read_window
-from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, sniff_source
+from dvcodec.ops.read import ALLOWED, read_vector, survey_vectors
+from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
 
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
+Promises: TypeAlias = "list[tuple[str, int | None]]"
+"""Who says how many rows a vector has."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
 _BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_ARROW)
 
@@ -76,13 +81,20 @@ def verify_source(
     refs = [ref for ref in container.vectors if data_file in (None, ref.data_file)]
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
-    for ref in refs:
-        checks += _verify_vector(source, container, ref, cardinality, row_count, limits)
+    for ref, sound in survey_vectors(source, refs, limits=limits):
+        subject = _subject(container, ref)
+        promised = [("the container", ref.cardinality), ("the caller", cardinality)]
+        if sound is not None:
+            found = {name: Check.passed(name, subject, ref.offset) for name in VECTOR_CHECKS[:4]}
+            _verify_content(found, subject, ref.offset, sound.cardinality, sound.max, promised, row_count)
+        else:
+            found = _verify_vector(source, subject, ref, promised, row_count, limits)
+        checks += [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
     if container.kind is ContainerKind.ZAP:
         report = verify_segment(source, limits=limits)
-        promised = {"cardinality": cardinality, "rows": row_count}
+        asked = {"cardinality": cardinality, "rows": row_count}
         checks += report.checks
-        checks += [Check.not_applicable(name, "file") for name, value in promised.items() if value is not None]
+        checks += [Check.not_applicable(name, "file") for name, value in asked.items() if value is not None]
         return Report(source.name, report.kind, tuple(checks))
     return Report(source.name, container.kind.value, tuple(checks))
 
@@ -95,13 +107,13 @@ def _subject(container: Container, ref: VectorRef) -> str:
 
 def _verify_vector(
     source: Source,
-    container: Container,
+    subject: str,
     ref: VectorRef,
-    cardinality: int | None,
+    promised: Promises,
     row_count: int | None,
     limits: Limits,
-) -> list[Check]:
-    subject = _subject(container, ref)
+) -> dict[str, Check]:
+    """Check one vector by itself, step by step: the checks that apply, by name."""
     found: dict[str, Check] = {}
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
@@ -116,8 +128,8 @@ def _verify_vector(
             break
         found.setdefault(name, Check.passed(name, subject, ref.offset))
     if read is not None:
-        _verify_content(found, subject, ref, read, cardinality, row_count)
-    return [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
+        _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, promised, row_count)
+    return found
 
 
 def _read(
@@ -146,28 +158,28 @@ def _name_of(error: DecodeError) -> str:
 def _verify_content(
     found: dict[str, Check],
     subject: str,
-    ref: VectorRef,
-    read: Vector,
-    cardinality: int | None,
+    offset: int,
+    cardinality: int,
+    highest: int | None,
+    promised: Promises,
     row_count: int | None,
 ) -> None:
-    promised = [("the container", ref.cardinality), ("the caller", cardinality)]
+    """Hold what a vector holds against what is said of it."""
     known = [(who, value) for who, value in promised if value is not None]
     if known:
-        found["cardinality"] = Check.passed("cardinality", subject, ref.offset)
+        found["cardinality"] = Check.passed("cardinality", subject, offset)
     for who, value in known:
-        if value != read.cardinality:
+        if value != cardinality:
             mismatch = CardinalityMismatch(
-                f"cardinality promised by {who}", offset=ref.offset, expected=value, actual=read.cardinality
+                f"cardinality promised by {who}", offset=offset, expected=value, actual=cardinality
             )
             found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
     if row_count is not None:
-        highest = read.view.max
         sound = highest is None or highest < row_count
         found["rows"] = (
-            Check.passed("rows", subject, ref.offset)
+            Check.passed("rows", subject, offset)
             if sound
             else Check.failed(
-                "rows", subject, ref.offset, "highest position", f"below {row_count} (rows of the data file)", highest
+                "rows", subject, offset, "highest position", f"below {row_count} (rows of the data file)", highest
             )
         )

@@ -32,6 +32,7 @@ def decode_hash_index(buf: BytesLike, *, row_count: int | None = None, source: s
     Raises:
         Truncated: the last hash is not whole (Paimon's reader drops it silently).
         CardinalityMismatch: not `row_count` hashes.
+        UsageError: `buf` is no contiguous buffer.
     """
     cursor = Cursor(buf, source=source)
     over = cursor.remaining % HASH_BYTES

@@ -122,7 +122,7 @@ def load(
 
     Raises:
         DecodeError: no sound vector there, or not of that length or cardinality.
-        OSError: the file cannot be opened.
+        OSError: the file cannot be opened or read.
     """
     return load_vector(source, meta, limits=limits, verify_checksum=verify_checksum).load()
 
@@ -134,7 +134,12 @@ def load_vector(
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
 ) -> Vector:
-    """`load` without expanding the rows: for who wants numbers of the vector too."""
+    """Walk one vector: `load` without expanding the rows, for who wants numbers of the vector too.
+
+    Raises:
+        DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
+        OSError: the file cannot be opened or read.
+    """
     with open_source(source) as opened:
         return vector.read(
             _frame_at(opened, meta, limits),
@@ -206,6 +211,7 @@ def read_deletion_vectors(
     Raises:
         DecodeError: the file or a vector is not sound.
         UsageError: two of `metas` are of one data file.
+        OSError: the file cannot be opened or read.
     """
     with open_source(source) as opened:
         if metas is None:
@@ -236,12 +242,18 @@ def write_deletion_vectors(
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
     """
     return write_stored_vectors(sink, _frames(vectors, bits, run_optimize))
 
 
 def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
-    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Errors as `write_deletion_vectors`."""
+    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is looked at.
+
+    Raises:
+        UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
+    """
     return _write(sink, iter(vectors), MAX_FILE_BYTES)
 
 
@@ -265,7 +277,7 @@ def write_index_files(
         target_size: bytes. A file is larger by up to one vector.
 
     Raises:
-        UsageError: a row set that does not fit.
+        UsageError: a row set that does not fit, other `bits`, or an empty `folder`.
         OSError: a file cannot be written. Either way no file is left behind.
     """
     if not str(folder):

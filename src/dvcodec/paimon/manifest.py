@@ -164,6 +164,8 @@ def read_index_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS
 
     Raises:
         DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
+        MissingExtra: fastavro is not installed.
+        OSError: the file cannot be opened or read.
     """
     with open_source(source) as opened:
         cursor = read_window(opened, 0, min(opened.size, limits.max_manifest_bytes + 1))
@@ -181,7 +183,9 @@ def write_index_manifest(sink: SinkTarget, entries: Iterable[IndexManifestEntry]
         codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
 
     Raises:
-        UsageError: a value that the schema does not hold.
+        UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
+        MissingExtra: fastavro is not installed.
+        OSError: the file cannot be written (an old one stays then).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
     with open_sink(sink) as out:
@@ -230,11 +234,15 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
     for name in ("_FILE_SIZE", "_ROW_COUNT"):
         if record[name] < 0:
             raise cursor.error(NotCanonical, f"{name} of {where}", at=0, expected="0 or more", actual=record[name])
+    _check_int(record["_BUCKET"], "_BUCKET", where, cursor)
     known = {field["name"] for field in SCHEMA["fields"]}
     strange = next((name for name, value in record.items() if name not in known and value is not None), None)
     if strange is not None:
         raise cursor.error(Unsupported, f"{strange} of {where}", at=0, expected="no field that is not known here")
     ranges, index = record.get(_RANGES), record.get(_GLOBAL_INDEX)
+    if index:
+        for field_id in (index["_INDEX_FIELD_ID"], *(index.get("_EXTRA_FIELD_IDS") or ())):
+            _check_int(field_id, "field id", where, cursor)
     return IndexManifestEntry(
         record["_INDEX_TYPE"],
         record["_FILE_NAME"],
@@ -255,6 +263,12 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
             index.get("_SOURCE_META"),
         ),
     )
+
+
+def _check_int(value: int, what: str, where: str, cursor: Cursor) -> None:
+    """Check that a number is the 32-bit one that the schema says: a stored one may be of 64, and fastavro reads it."""
+    if not -(1 << 31) <= value < 1 << 31:
+        raise cursor.error(NotCanonical, f"{what} of {where}", at=0, expected="32 bits", actual=value)
 
 
 def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cursor) -> tuple[DeletionVectorMeta, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from dvcodec.core import frame, vector
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -25,7 +25,11 @@ Bits: TypeAlias = Literal[32, 64]
 
 
 def magic_of(bits: int) -> Magic:
-    """Return the magic of the 32- or the 64-bit vector."""
+    """Return the magic of the 32- or the 64-bit vector.
+
+    Raises:
+        UsageError: other `bits`.
+    """
     if bits not in (32, 64):
         raise UsageError(f"a Paimon vector has 32 or 64 bits, not {bits}")
     return Magic.PAIMON32 if bits == 32 else Magic.PORTABLE64
@@ -48,22 +52,16 @@ def decode(
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC (as Paimon's own readers have done since 1.0).
         source: name of the file, for errors.
-        base: offset of the frame in that file, for errors.
+        base: byte offset of the frame in that file, for errors.
 
     Returns:
         The deleted rows, 0-based physical positions. Not checked: positions against the file's row count.
 
     Raises:
         DecodeError: the bytes are no sound vector.
+        UsageError: `buf` is no contiguous buffer.
     """
-    return vector.read(
-        Cursor(buf, source=source, base=base),
-        allowed=MAGICS,
-        exact=True,
-        cardinality=cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-    ).load()
+    return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
 
 
 def encode(rows: RowSet, *, bits: Bits = 32, run_optimize: bool = True) -> bytes:

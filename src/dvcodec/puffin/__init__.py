@@ -11,15 +11,8 @@ whole file. Unknown blob types are kept, and copied untouched.
 """
 
 from dvcodec.puffin.file import PuffinReader, PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.puffin.footer import (
-    CREATED_BY,
-    MAGIC,
-    REFERENCED_DATA_FILE,
-    BlobMetadata,
-    Footer,
-    decode_footer,
-    encode_footer,
-)
+from dvcodec.puffin.footer import decode_footer, encode_footer
+from dvcodec.puffin.metadata import CREATED_BY, MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
 __all__ = [
     "CREATED_BY",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dvcodec.puffin.footer import BlobMetadata
+    from dvcodec.puffin.metadata import BlobMetadata
 
 __all__ = ["BlobsAlike", "read_alike"]
 

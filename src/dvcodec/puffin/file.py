@@ -14,15 +14,9 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, open_sink, open_source, read_window
-from dvcodec.puffin.footer import (
-    MAGIC,
-    REFERENCED_DATA_FILE,
-    BlobMetadata,
-    Footer,
-    decode_footer,
-    encodable,
-    encode_footer,
-)
+from dvcodec.puffin.footer import decode_footer, encode_footer
+from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.puffin.payload import encodable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,6 +30,10 @@ class PuffinReader:
     Args:
         source: where the bytes are; see `open_puffin` for paths and URLs.
         limits: bounds on footer and blobs.
+
+    Raises:
+        DecodeError: the footer is not sound; see `decode_footer`.
+        OSError: the source cannot be read.
     """
 
     def __init__(self, source: Source, *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -53,6 +51,7 @@ class PuffinReader:
 
         Raises:
             Truncated: `offset` and `length` do not lie between the first magic and the footer.
+            OSError: the file cannot be read.
         """
         if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
             raise Truncated(
@@ -68,9 +67,12 @@ class PuffinReader:
         """Return the blob's content, decompressed.
 
         Raises:
-            Truncated: the blob's range does not lie in the file.
+            Truncated: the blob's range does not lie in the file, or its frame does not end there.
             Unsupported: an unknown codec.
-            NotCanonical, LimitExceeded: see `core.compress.decompress`.
+            BadMagic: no frame of that codec.
+            NotCanonical: the frame states no content size, or another one than it has, or is damaged.
+            LimitExceeded: more content than `Limits.max_blob_bytes`, or than there is memory for.
+            OSError: the file cannot be read.
         """
         stored = self.read_stored(blob)
         if blob.compression_codec is None:
@@ -84,7 +86,13 @@ class PuffinReader:
 
 @contextmanager
 def open_puffin(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[PuffinReader]:
-    """Open a Puffin file: bytes, path, URL, open file or `Source`."""
+    """Open a Puffin file: bytes, path, URL, open file or `Source`.
+
+    Raises:
+        DecodeError: the footer is not sound; see `decode_footer`.
+        UsageError: not a source.
+        OSError: it cannot be opened or read.
+    """
     with open_source(target) as source:
         yield PuffinReader(source, limits=limits)
 
@@ -97,6 +105,9 @@ class PuffinWriter:
     Args:
         sink: path, URL or writable binary file.
         properties: file properties; by custom ``created-by`` names the writer.
+
+    Raises:
+        OSError: the file cannot be written (an old one stays then); where the block begins or ends.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -156,6 +167,10 @@ class PuffinWriter:
             sequence_number: or -1.
             properties: blob properties, written in this order.
             compression: None or ``zstd``.
+
+        Raises:
+            UsageError: another compression, `data` is no contiguous buffer, or this is outside of the block.
+            OSError: it cannot be written.
         """
         stored = as_view(data) if compression is None else compress(as_view(data), compression)
         metadata = BlobMetadata(
@@ -164,7 +179,14 @@ class PuffinWriter:
         return self.add_stored(metadata, stored)
 
     def add_stored(self, metadata: BlobMetadata, stored: BytesLike) -> BlobMetadata:
-        """Append a blob's bytes as they are stored elsewhere; offset and length of `metadata` are replaced."""
+        """Append a blob's bytes as they are stored elsewhere; offset and length of `metadata` are replaced.
+
+        Not checked: whether the bytes are what `metadata` says.
+
+        Raises:
+            UsageError: `stored` is no contiguous buffer, or this is outside of the block.
+            OSError: it cannot be written.
+        """
         view = as_view(stored)
         offset = self._open_sink().write(view)
         blob = replace(metadata, offset=offset, length=len(view))
@@ -198,6 +220,8 @@ def rewrite_paths(
     Raises:
         UsageError: `mapping` names a path that no blob has, or gives two data files one path (nothing is
             written then).
+        DecodeError: the footer is not sound. The blobs are not looked at.
+        OSError: a file cannot be opened, read or written.
     """
     with open_puffin(source, limits=limits) as reader:
         footer = reader.footer

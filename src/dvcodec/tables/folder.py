@@ -122,7 +122,11 @@ class Folder:
         return None
 
     def names(self, name: str = "") -> list[str]:
-        """Return the bare names of what lies in the folder, or in one below it; none if it is not there."""
+        """Return the bare names of what lies in the folder, or in one below it; none if it is not there.
+
+        Raises:
+            OSError: it cannot be listed.
+        """
         try:
             return list_names(self.join(name) if name else self.location)
         except FileNotFoundError:
@@ -147,7 +151,11 @@ class Folder:
             return bytes(source.read(0, source.size))
 
     def walk(self) -> Iterator[StoredFile]:
-        """List all files below the folder, in no order; links to folders are not followed."""
+        """List all files below the folder, in no order; links to folders are not followed.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
         local = local_path(self.location)
         if local is not None:
             yield from _walk(self.location, local)

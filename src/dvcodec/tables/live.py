@@ -56,7 +56,11 @@ def live_batches(
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them; arguments and errors as there."""
+    """Return the deleted rows of a data file, as `live_batches` takes them; arguments as there.
+
+    Raises:
+        UsageError, DecodeError, OSError: as `live_batches`.
+    """
     snapshot = table.snapshot(snapshot_id)
     (file,) = _chosen(table, snapshot, data_file)
     _check_strangers(table, snapshot)

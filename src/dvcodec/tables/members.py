@@ -34,7 +34,11 @@ class Members:
 
     @classmethod
     def of(cls, value: Any, source: str, where: str = "") -> Members:
-        """Take a value that has to be an object."""
+        """Take a value that has to be an object.
+
+        Raises:
+            NotCanonical: it is none.
+        """
         if not isinstance(value, dict):
             raise NotCanonical(where or "table metadata", source=source, expected="an object", actual=_kind(value))
         return cls(value, source, where)
@@ -56,7 +60,11 @@ class Members:
         raise NotCanonical(self.path_to(name), source=self.source, expected=expected, actual=told)
 
     def integer(self, name: str, *, least: int = -(2**63)) -> int:
-        """Return a 64-bit integer that has to be there."""
+        """Return a 64-bit integer that has to be there.
+
+        Raises:
+            NotCanonical: it is none, not there, or out of range.
+        """
         value = self.values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             self.fail(name, "an integer")
@@ -65,45 +73,77 @@ class Members:
         return value
 
     def integer_or_none(self, name: str, *, least: int = -(2**63)) -> int | None:
-        """Return a 64-bit integer; None if it is not there, or null."""
+        """Return a 64-bit integer; None if it is not there, or null.
+
+        Raises:
+            NotCanonical: it is something else, or out of range.
+        """
         return self.integer(name, least=least) if name in self else None
 
     def text(self, name: str) -> str:
-        """Return a string that has to be there."""
+        """Return a string that has to be there.
+
+        Raises:
+            NotCanonical: it is not one, or not there.
+        """
         value = self.values.get(name)
         if not isinstance(value, str):
             self.fail(name, "a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Return a string; None if it is not there, or null."""
+        """Return a string; None if it is not there, or null.
+
+        Raises:
+            NotCanonical: it is something else.
+        """
         return self.text(name) if name in self else None
 
     def path(self, name: str) -> str:
-        """Return the path of a file or folder that has to be there."""
+        """Return the path of a file or folder that has to be there.
+
+        Raises:
+            NotCanonical: it is not one, or not there.
+        """
         text = self.text(name)
         if not is_path(text):
             self.fail(name, "a path", repr(text)[:80])
         return text
 
     def object(self, name: str) -> Members:
-        """Return an object that has to be there."""
+        """Return an object that has to be there.
+
+        Raises:
+            NotCanonical: it is not one, or not there.
+        """
         return Members.of(self.values.get(name), self.source, self.path_to(name))
 
     def array(self, name: str) -> list[Any]:
-        """Return an array that has to be there."""
+        """Return an array that has to be there.
+
+        Raises:
+            NotCanonical: it is not one, or not there.
+        """
         value = self.values.get(name)
         if not isinstance(value, list):
             self.fail(name, "an array")
         return value
 
     def objects(self, name: str) -> list[Members]:
-        """Return an array of objects that has to be there."""
+        """Return an array of objects that has to be there.
+
+        Raises:
+            NotCanonical: it is not one, or not there.
+        """
         path = self.path_to(name)
         return [Members.of(item, self.source, f"{path}[{i}]") for i, item in enumerate(self.array(name))]
 
     def objects_if_any(self, name: str) -> list[Members]:
-        """Return an array of objects; an empty one if it is not there, or null."""
+        """Return an array of objects; an empty one if it is not there, or null.
+
+        Raises:
+            NotCanonical: it is something else.
+        """
         return self.objects(name) if name in self else []
 
 

@@ -203,6 +203,7 @@ class Table(ABC):
         """Return the states whose metadata is still there, oldest first; the last is the current one.
 
         Raises:
+            UsageError: there is no table (any more).
             DecodeError: the metadata is not sound.
             OSError: it cannot be read.
         """
@@ -268,16 +269,28 @@ class Table(ABC):
         """Return the locations of all files that any state still needs, metadata included.
 
         Raises:
+            UsageError: other metadata is newer: what it needs is not known here.
             DecodeError: the metadata is not sound.
+            OSError: it cannot be read.
         """
 
     def stored_files(self) -> Iterator[StoredFile]:
-        """List all files below the table's folder."""
+        """List all files below the table's folder.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
         return self.folder.walk()
 
     @abstractmethod
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of a state, in order, partition columns included."""
+        """Return the columns of a state, in order, partition columns included.
+
+        Raises:
+            DecodeError: the schema is not sound.
+            Unsupported: a type that is not known.
+            OSError: it cannot be read.
+        """
 
     @abstractmethod
     def physical_rows(
@@ -297,7 +310,8 @@ class Table(ABC):
             batch_rows: at most so many rows in a batch; batches end with row groups.
 
         Raises:
-            UsageError: no such column.
+            UsageError: no such column or data file.
+            DecodeError: the file is not sound, or not as the metadata says.
             Unsupported: a file format or a change of schema that this library does not know.
             OSError: the file cannot be read.
         """

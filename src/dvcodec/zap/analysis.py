@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from dvcodec.core.errors import UsageError
-from dvcodec.zap.documents import Field, FieldOptions, Location, Term
+from dvcodec.zap.documents import Field, FieldOptions, Location, Term, utf8
 
 __all__ = ["composite_field", "keyword_field", "number_field", "number_value", "text_field"]
 
@@ -29,10 +29,13 @@ _SHIFT_MARK = 0x20
 def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_positions: Sequence[int] = ()) -> Field:
     """Make a field of words: runs of letters, digits and underscores, in lower case, with their places.
 
+    Raises:
+        UsageError: the text has a character that UTF-8 does not.
+
     >>> [(term.term, term.frequency) for term in text_field("title", "To be or not to be").terms]
     [(b'to', 2), (b'be', 2), (b'or', 1), (b'not', 1)]
     """
-    arrays = tuple(array_positions)
+    value, arrays = utf8(text), tuple(array_positions)
     places: dict[bytes, list[Location]] = {}
     done, offset, length = 0, 0, 0
     for word in _WORD.finditer(text):
@@ -47,14 +50,18 @@ def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_
     terms = tuple(
         Term(term, len(found) if counted else 0, tuple(found) if located else ()) for term, found in places.items()
     )
-    return Field(name, text.encode(), "t", options, terms, length if counted else 0, arrays)
+    return Field(name, value, "t", options, terms, length if counted else 0, arrays)
 
 
 def keyword_field(
     name: str, value: str | bytes, *, options: FieldOptions = _INDEXED, array_positions: Sequence[int] = ()
 ) -> Field:
-    """Make a field of one term, the value itself."""
-    data = value.encode() if isinstance(value, str) else value
+    """Make a field of one term, the value itself.
+
+    Raises:
+        UsageError: a text with a character that UTF-8 does not have.
+    """
+    data = utf8(value) if isinstance(value, str) else value
     arrays = tuple(array_positions)
     located = options & FieldOptions.TERM_VECTORS
     locations = (Location(1, 0, len(data), array_positions=arrays),) if located else ()
@@ -64,8 +71,15 @@ def keyword_field(
 def number_field(
     name: str, value: float, *, options: FieldOptions = _INDEXED, array_positions: Sequence[int] = ()
 ) -> Field:
-    """Make a field of a number, as a 64-bit float: 16 terms; bleve's range queries use the coarsest that fit."""
-    (bits,) = struct.unpack(">q", struct.pack(">d", value))
+    """Make a field of a number, as a 64-bit float: 16 terms; bleve's range queries use the coarsest that fit.
+
+    Raises:
+        UsageError: not a number, or an integer beyond all floats.
+    """
+    try:
+        (bits,) = struct.unpack(">q", struct.pack(">d", value))
+    except struct.error:
+        raise UsageError(f"field {name!r}: its value is no number that 64 bits of floating point hold") from None
     sortable = bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
     terms = tuple(Term(_prefix_coded(sortable, shift)) for shift in range(0, _BITS, _PRECISION_STEP))
     return Field(name, terms[0].term, "n", options, terms, len(terms), tuple(array_positions))

@@ -28,7 +28,8 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.io.sink import Sink
 from dvcodec.zap import chunks
 from dvcodec.zap.dictionary import encode_dictionary
-from dvcodec.zap.doc_values import SKIPS, DocValues, encode_doc_values
+from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
+from dvcodec.zap.doc_values import encode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import (
     MAX_FIELDS,
@@ -43,8 +44,10 @@ from dvcodec.zap.fields import (
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
 from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.nested import Edges, encode_edges
-from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, POSTINGS_AT_ONCE, encode_one_hits, encode_postings
-from dvcodec.zap.stored import StoredColumns, encode_stored, encode_stored_index
+from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
+from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
+from dvcodec.zap.stored import encode_stored_index
+from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
 from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 
 __all__ = ["FieldContent", "check_version", "write_content"]
@@ -78,7 +81,11 @@ class FieldContent:
 
 
 def check_version(version: int, chunk_mode: int | None) -> int:
-    """Return the chunk mode to write, refusing a version or a mode that is none."""
+    """Return the chunk mode to write: the one that is given, or what zapx of the version writes.
+
+    Raises:
+        UsageError: no version 11 to 17, or a mode that readers of it do not know.
+    """
     if version not in VERSIONS:
         raise UsageError(f"zap versions are {VERSIONS[0]} to {VERSIONS[-1]}, not {version}")
     mode = DEFAULT_CHUNK_MODE[version] if chunk_mode is None else chunk_mode
@@ -133,7 +140,9 @@ def write_content(
         progress: called with the name of each field when it has been written.
 
     Raises:
-        UsageError: more than 65,534 fields, or contents that zapx's readers of that version fail on.
+        UsageError: more than 65,534 fields; stored values, terms, doc values or synonyms that their encoders refuse; or
+            contents that zapx's readers of that version fail on.
+        OSError: the sink cannot be written.
     """
     out = _Out(sink)
     footer = Footer(version, num_docs, 0, 0, None, chunk_mode)
@@ -169,7 +178,7 @@ def _write_stored(out: _Out, footer: Footer, stored: Iterable[StoredColumns], ed
     done = 0
     for columns in stored:
         count = int(columns.docs[-1]) + 1 - done if len(columns) else 0
-        records, places = encode_stored(columns, count, first=done, base=out.position)
+        records, places = encode_stored_records(columns, count, first=done, base=out.position)
         out.write(records)
         addresses.append(places)
         done += count

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.doc_values import decode_doc_values, split_terms
+from dvcodec.zap.doc_value_chunks import split_terms
+from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings import decode_records
+from dvcodec.zap.postings_records import decode_records
 from dvcodec.zap.stored import iter_stored
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ __all__ = ["SCHEMAS", "batches"]
 
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
+_LETTERS = pa.array([chr(code) for code in range(256)])
+"""A field's type by its number."""
 _ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
 
 SCHEMAS = {
@@ -117,13 +120,14 @@ def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
 
 
 def _terms(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(segment)
     for info in chosen:
         for block in term_blocks(segment.data, info.dictionary, segment.limits):
             records = decode_records(segment.data, segment.footer, block.values)
             offsets = pa.array((block.values & np.uint64(2**62 - 1)).astype(np.int64), mask=records.one_hit)
             yield _batch(
                 "terms",
-                _constant(segment, info, len(block)),
+                _constant(names, info, len(block)),
                 _binary(block.keys),
                 pa.array(records.counts),
                 pa.array(records.one_hit),
@@ -140,10 +144,11 @@ def _lists(
 
 
 def _postings(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(segment)
     for info, terms, found in _lists(segment, chosen, locations=False):
         yield _batch(
             "postings",
-            _constant(segment, info, len(found)),
+            _constant(names, info, len(found)),
             _indexed(found.owner, _binary(terms)),
             pa.array(found.docs),
             pa.array(found.freqs),
@@ -152,15 +157,16 @@ def _postings(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBa
 
 
 def _locations(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(segment)
     for info, terms, found in _lists(segment, chosen, locations=True):
         posting = np.repeat(np.arange(len(found)), found.location_counts)
         at = found.locations
         yield _batch(
             "locations",
-            _constant(segment, info, len(at)),
+            _constant(names, info, len(at)),
             _indexed(found.owner[posting], _binary(terms)),
             pa.array(found.docs[posting]),
-            _indexed(at.fields, _names(segment)),
+            _indexed(at.fields, names),
             pa.array(at.positions),
             pa.array(at.starts),
             pa.array(at.ends),
@@ -171,15 +177,15 @@ def _locations(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordB
 def _stored(segment: Segment, chosen: list[FieldInfo], docs: range | None = None) -> Iterator[pa.RecordBatch]:
     wanted = np.zeros(len(segment.fields), np.bool_)
     wanted[[info.id for info in chosen]] = True
-    letters = pa.array([chr(code) for code in range(256)])
+    names = _names(segment)
     start, stop = (0, None) if docs is None else (docs.start, docs.stop)
     number = len(segment.fields)
     for columns in iter_stored(segment.data, segment.footer, number, start=start, stop=stop, limits=segment.limits):
         batch = _batch(
             "stored",
             pa.array(columns.docs),
-            _indexed(columns.fields, _names(segment)),
-            letters.take(pa.array(columns.types)),
+            _indexed(columns.fields, names),
+            _LETTERS.take(pa.array(columns.types)),
             _binary(columns.values),
             _numbers(columns.array_counts, columns.array_positions),
         )
@@ -187,6 +193,7 @@ def _stored(segment: Segment, chosen: list[FieldInfo], docs: range | None = None
 
 
 def _doc_values(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(segment)
     for info in chosen:
         if info.doc_values is None:
             continue
@@ -194,7 +201,7 @@ def _doc_values(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.Record
             segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
         ):
             docs, values = split_terms(chunk)
-            yield _batch("doc_values", _constant(segment, info, len(docs)), pa.array(docs), _binary(values))
+            yield _batch("doc_values", _constant(names, info, len(docs)), pa.array(docs), _binary(values))
 
 
 def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
@@ -240,8 +247,8 @@ def _names(segment: Segment) -> pa.Array:
     return pa.array([info.name for info in segment.fields], pa.string())
 
 
-def _constant(segment: Segment, info: FieldInfo, rows: int) -> pa.Array:
-    return _indexed(np.full(rows, info.id, np.int32), _names(segment))
+def _constant(names: pa.Array, info: FieldInfo, rows: int) -> pa.Array:
+    return _indexed(np.full(rows, info.id, np.int32), names)
 
 
 def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:

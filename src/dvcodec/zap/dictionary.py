@@ -37,12 +37,20 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
 
 
 def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:
-    """Encode a dictionary; terms ascend strictly."""
+    """Encode a dictionary, from terms in byte order and uint64 values.
+
+    Raises:
+        UsageError: terms that do not ascend strictly, or another number of values.
+    """
     fst = build(terms, values)
     return varints.uvarints(len(fst)) + fst
 
 
 def term_blocks(data: SegmentData, address: int | None, limits: Limits = DEFAULT_LIMITS) -> Iterator[KeyBlock]:
-    """Read all terms of a field and their values, many at once; nothing if the field has no dictionary."""
+    """Read all terms of a field and their values, many at once; nothing if the field has no dictionary.
+
+    Raises:
+        DecodeError: as `decode_dictionary` at first, and as `Fst.blocks` with each block.
+    """
     if address is not None:
         yield from decode_dictionary(data, address, limits).blocks()

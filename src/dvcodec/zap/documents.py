@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntFlag
 
-__all__ = ["Document", "Field", "FieldOptions", "Location", "Synonyms", "Term"]
+from dvcodec.core.errors import UsageError
+
+__all__ = ["Document", "Field", "FieldOptions", "Location", "Synonyms", "Term", "utf8"]
 
 
 class FieldOptions(IntFlag):
@@ -116,3 +118,15 @@ class Document:
     composites: tuple[Field, ...] = ()
     children: tuple[Document, ...] = ()
     synonyms: tuple[Synonyms, ...] = ()
+
+
+def utf8(text: str) -> bytes:
+    """Spell a text in UTF-8.
+
+    Raises:
+        UsageError: it has half of a surrogate pair, which UTF-8 does not.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as err:
+        raise UsageError(f"{text[err.start]!r} is no character that UTF-8 has") from None

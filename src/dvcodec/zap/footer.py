@@ -136,6 +136,9 @@ def encode_footer(footer: Footer, crc: int) -> bytes:
     Args:
         footer: what it says; its `crc` is not used.
         crc: CRC-32 of everything in front of the footer, from which that of the file is made.
+
+    Raises:
+        UsageError: no version 11 to 17.
     """
     if footer.version not in VERSIONS:
         raise UsageError(f"zap versions are 11 to 17, not {footer.version}")

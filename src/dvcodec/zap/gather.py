@@ -19,14 +19,14 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
-from dvcodec.zap.doc_values import TERM_END, DocValues
+from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norms_from_lengths
-from dvcodec.zap.stored import ID_TYPE, StoredColumns
+from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["FieldColumns", "gather_fields", "id_content", "stored_columns", "with_synonyms"]
@@ -56,7 +56,12 @@ class FieldColumns:
     composites: list[Field] = field(default_factory=list)
 
     def content(self, version: int, ids: dict[str, int]) -> FieldContent:
-        """Turn the field into lists by term."""
+        """Turn the field into lists by term; `ids` are those of all fields by name.
+
+        Raises:
+            UsageError: a location is in a field that no document has.
+            OverflowError: a number is negative, or it or a sum above 2**64 - 1.
+        """
         options, of_composites = _options(self.instances), _options(self.composites)
         docs, instances = np.array(self.composite_docs + self.docs, np.int64), self.composites + self.instances
         if self.composites:
@@ -227,7 +232,12 @@ def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Loc
 
 
 def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns]:
-    """Gather the stored values, some documents at a time."""
+    """Gather the stored values, some documents at a time.
+
+    Raises:
+        UsageError: with each part: a field whose type is not one ASCII letter.
+        OverflowError: with each part: an array position is negative or above 2**64 - 1.
+    """
     for start in range(0, len(flat), _DOCS_AT_ONCE):
         part = flat[start : start + _DOCS_AT_ONCE]
         numbers = np.arange(start, start + len(part))

@@ -20,7 +20,8 @@ from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.sink import SinkTarget, open_sink
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
-from dvcodec.zap.doc_values import SKIPS, DocValues, decode_doc_values
+from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
+from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
@@ -28,7 +29,8 @@ from dvcodec.zap.lists import Postings
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import StoredColumns, iter_stored
+from dvcodec.zap.stored import iter_stored
+from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 

@@ -1,71 +1,31 @@
 """Stored documents: the values that a segment gives back as they were.
 
-Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFields``), ``write.go``. One record a
-document, back to back from the first byte of the file on; then the stored index::
+Source: zapx ``new.go`` (``writeStoredFields``), ``write.go``. The records of all documents (see
+`dvcodec.zap.stored_records`), back to back from the first byte of the file on; then the stored index::
 
-    record    uv metadata bytes | uv data bytes | metadata | id | snappy block of the values, joined
-                                                             ^ data
-    metadata  uv id bytes | of each value: uv field | uv type | uv start | uv length | uv n | n * uv array position
     index     u64 BE address of each record
-
-The id is neither compressed nor named in the metadata: it is field 0, of type ``t``. `start` and `length` count in the
-decompressed block. Writers put the values in the order of their fields, one behind the other.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
-from dvcodec.zap import chains, snappy
-from dvcodec.zap.chunks import interleave
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
+from dvcodec.zap.stored_records import StoredColumns, decode_stored_records
 
-__all__ = ["ID_TYPE", "StoredColumns", "decode_stored", "encode_stored", "encode_stored_index", "iter_stored"]
+__all__ = ["decode_stored", "encode_stored_index", "iter_stored"]
 
 Index = NDArray[np.int64]
 
-ID_TYPE = ord("t")
-"""Type of a document's id."""
-HEAD = 5
-"""Numbers of a value in the metadata, without its array positions."""
-_TYPES = 256
 _BATCH_DOCS = 1 << 16
 _BATCH_BYTES = 1 << 24
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredColumns:
-    """Stored values, in document order; the id is the first of every document.
-
-    Attributes:
-        docs: int64[n], document of each value; ascending, and none is left out.
-        fields: int64[n], field of each value: an id of the segment's fields, 0 for a document's own id.
-        types: uint8[n], the letter of the field's type (`dvcodec.zap.documents.Field`); ``t`` for the id.
-        values: the n values.
-        array_counts: int64[n], array positions of each value.
-        array_positions: uint64, the array positions of all, one value behind the other.
-    """
-
-    docs: Index
-    fields: Index
-    types: NDArray[np.uint8]
-    values: ByteStrings
-    array_counts: Index
-    array_positions: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.docs)
 
 
 def decode_stored(
@@ -73,7 +33,7 @@ def decode_stored(
 ) -> StoredColumns:
     """Read the stored values of a range of documents.
 
-    Not checked: the order of the fields in a document, and that every byte of a block belongs to a value.
+    Not checked: what `decode_stored_records` does not check.
 
     Args:
         data: the segment.
@@ -86,15 +46,12 @@ def decode_stored(
 
     Raises:
         UsageError: the segment does not have these documents.
-        Truncated: a record ends inside of its lengths or its metadata.
-        NotCanonical: records that do not stand one behind the other up to the stored index, lengths that do not fill a
-            record, metadata that values do not fill, a field that the segment does not have, a type above 255, a
-            value outside of its block, or a damaged block.
-        LimitExceeded: see `limits`.
+        NotCanonical: records that do not stand one behind the other up to the stored index.
+        DecodeError: a record that is not sound; see `decode_stored_records`.
     """
     if not 0 <= start <= stop <= footer.num_docs:
         raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
-    return _decode(data, num_fields, start, _bounds(data, footer, start, stop), limits)
+    return _read(data, num_fields, start, _bounds(data, footer, start, stop), limits)
 
 
 def iter_stored(
@@ -122,8 +79,8 @@ def iter_stored(
             unless it is one document.
 
     Raises:
-        UsageError: the segment does not have these documents.
-        DecodeError: see `decode_stored`.
+        UsageError: the segment does not have these documents, or a batch would hold nothing.
+        DecodeError: with each batch; see `decode_stored`.
     """
     if docs_per_batch < 1 or batch_bytes < 1:
         raise UsageError("a batch holds at least one document and one byte")
@@ -134,8 +91,13 @@ def iter_stored(
     while start < stop:
         bounds = _bounds(data, footer, start, min(start + docs_per_batch, stop))
         count = max(int(np.searchsorted(bounds, bounds[0] + room, side="right")) - 1, 1)
-        yield _decode(data, num_fields, start, bounds[: count + 1], limits)
+        yield _read(data, num_fields, start, bounds[: count + 1], limits)
         start += count
+
+
+def _read(data: SegmentData, num_fields: int, first: int, bounds: Index, limits: Limits) -> StoredColumns:
+    window = data.window(int(bounds[0]), int(bounds[-1]), "stored documents")
+    return decode_stored_records(window, bounds - window.base, first, num_fields, limits)
 
 
 def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
@@ -171,180 +133,6 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
     return bounds
 
 
-def _decode(data: SegmentData, num_fields: int, first_doc: int, bounds: Index, limits: Limits) -> StoredColumns:
-    window = data.window(int(bounds[0]), int(bounds[-1]), "stored documents")
-    ends = bounds[1:] - window.base
-    metas, ids = _read_lengths(window, bounds[:-1] - window.base, ends)
-    numbers, firsts, behind = chains.spans(window, metas, ids, "metadata of a stored document")
-    id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
-    begins, owner, bad = chains.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
-    if bad >= 0:
-        at = int(metas[bad])
-        raise window.error(
-            NotCanonical,
-            "metadata of a stored document",
-            at=at,
-            expected=f"whole values in {int(ids[bad]) - at} bytes",
-        )
-    blocks = ids + id_sizes
-    sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
-    room = sizes[owner].astype(np.uint64)
-
-    def check(sound: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
-        wrong = np.flatnonzero(~sound)
-        if len(wrong):
-            i = int(begins[wrong[0]]) + column
-            raise window.error(NotCanonical, what, at=int(behind[i - 1]), expected=expected, actual=int(numbers[i]))
-
-    fields, types, starts, lengths, counts = (numbers[begins + column] for column in range(HEAD))
-    check((fields > 0) & (fields < num_fields), 0, "field of a stored value", f"1 to {num_fields - 1}")
-    check(types < _TYPES, 1, "type of a stored value", f"below {_TYPES}")
-    check(starts <= room, 2, "start of a stored value", "at most the bytes of the decompressed block")
-    check(lengths <= room - starts, 3, "length of a stored value", "an end inside of the decompressed block")
-
-    place = offsets_of(id_sizes + sizes)
-    with enough_memory("the stored values", window.source):
-        out = np.empty(int(place[-1]), np.uint8)
-    out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
-    snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
-    per_doc = np.bincount(owner, minlength=len(ids)) + 1
-    heads = offsets_of(per_doc)[:-1]
-    rest = np.ones(len(ids) + len(begins), np.bool_)
-    rest[heads] = False
-
-    def column(of_ids: Index | int, of_rest: Index) -> Index:
-        found = np.empty(len(rest), np.int64)
-        found[heads] = of_ids
-        found[rest] = of_rest
-        return found
-
-    value_starts = column(place[:-1], (place[:-1] + id_sizes)[owner] + starts.astype(np.int64))
-    value_sizes = column(id_sizes, lengths.astype(np.int64))
-    return StoredColumns(
-        np.repeat(np.arange(first_doc, first_doc + len(ids), dtype=np.int64), per_doc),
-        column(0, fields.astype(np.int64)),
-        column(ID_TYPE, types.astype(np.int64)).astype(np.uint8),
-        _cut(window, out, value_starts, value_sizes, limits),
-        column(0, counts.astype(np.int64)),
-        gather(numbers, begins + HEAD, counts.astype(np.int64)),
-    )
-
-
-def _read_lengths(window: Cursor, starts: Index, ends: Index) -> tuple[Index, Index]:
-    """Read the two lengths of each record; return where its metadata and its id begin."""
-    meta_sizes, behind = varints.read_at(window, starts, "metadata bytes of a stored document")
-    data_sizes, metas = varints.read_at(window, behind, "data bytes of a stored document")
-    cut = np.flatnonzero(metas > ends)
-    if len(cut):
-        i = int(cut[0])
-        raise window.error(
-            Truncated,
-            "stored document",
-            at=int(starts[i]),
-            expected="two lengths",
-            actual=f"{int(ends[i] - starts[i])} bytes",
-        )
-    room = (ends - metas).astype(np.uint64)
-    wrong = np.flatnonzero((meta_sizes > room) | (data_sizes != room - meta_sizes) | (meta_sizes == 0))
-    if len(wrong):
-        i = int(wrong[0])
-        raise window.error(
-            NotCanonical,
-            "lengths of a stored document",
-            at=int(starts[i]),
-            expected=f"metadata and data of {int(room[i])} bytes",
-            actual=f"{int(meta_sizes[i])} and {int(data_sizes[i])}",
-        )
-    return metas, metas + meta_sizes.astype(np.int64)
-
-
-def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room: Index) -> Index:
-    """Check the lengths of the ids against the data that begins with them."""
-    wrong = np.flatnonzero(sizes >= room.astype(np.uint64))
-    if len(wrong):
-        i = int(wrong[0])
-        raise window.error(
-            NotCanonical,
-            "length of an id",
-            at=int(metas[i]),
-            expected=f"below the {int(room[i])} bytes of data",
-            actual=int(sizes[i]),
-        )
-    return sizes.astype(np.int64)
-
-
-def _cut(window: Cursor, out: NDArray[np.uint8], starts: Index, sizes: Index, limits: Limits) -> ByteStrings:
-    offsets = offsets_of(sizes)
-    if int(offsets[-1]) == len(out) and bool((starts == offsets[:-1]).all()):  # as every writer has them
-        return ByteStrings(offsets, out)
-    limits.check("max_blob_bytes", int(offsets[-1]), window, 0)
-    return ByteStrings.cut(out, starts, sizes)
-
-
-def encode_stored(columns: StoredColumns, num_docs: int, *, first: int = 0, base: int = 0) -> tuple[bytes, Index]:
-    """Encode the records of documents ``first .. first + num_docs - 1``.
-
-    Args:
-        columns: their values, in the order in which they are written: zapx has them by ascending field.
-        num_docs: documents.
-        first: number of the first document.
-        base: address of its record.
-
-    Returns:
-        The records, and int64[num_docs] their addresses.
-
-    Raises:
-        UsageError: values that are not in document order, or a document that does not begin with its id.
-    """
-    docs = columns.docs
-    per_doc, heads = _split(columns, num_docs, first)
-    rest = np.ones(len(docs), np.bool_)
-    rest[heads] = False
-    sizes, offsets = columns.values.lengths, columns.values.offsets
-    id_ends = offsets[heads + 1]
-    # Metadata: one number for the id, at least five for any other value.
-    counts = np.where(rest, columns.array_counts + HEAD, 1)
-    place = offsets_of(counts)
-    numbers = np.empty(int(place[-1]), np.uint64)
-    numbers[place[:-1][heads]] = sizes[heads]
-    at = place[:-1][rest]
-    starts = (offsets[:-1] - np.repeat(id_ends, per_doc))[rest]
-    for k, values in enumerate((columns.fields, columns.types, None, sizes, columns.array_counts)):
-        numbers[at + k] = starts if values is None else values[rest]
-    numbers[spread(at + HEAD, columns.array_counts[rest])] = columns.array_positions
-    encoded, number_sizes = varints.encode(numbers)
-    metas = ByteStrings(offsets_of(number_sizes)[place[np.append(heads, len(docs))]], encoded)
-    # Data: the id as it is, then the other values of the document, compressed.
-    stops = offsets[heads + per_doc]
-    blocks = snappy.compress(columns.values.data, id_ends, stops)
-    block_sizes = np.fromiter(map(len, blocks), np.int64, num_docs)
-    lengths, length_sizes = varints.encode(np.stack([metas.lengths, sizes[heads] + block_sizes], axis=1).ravel())
-    front = interleave(
-        [
-            ByteStrings(offsets_of(length_sizes)[::2], lengths),
-            metas,
-            ByteStrings.cut(columns.values.data, offsets[heads], sizes[heads]),
-        ]
-    )
-    records = b"".join(itertools.chain.from_iterable(zip(front.to_list(), blocks, strict=True)))
-    return records, base + offsets_of(front.lengths + block_sizes)[:-1]
-
-
-def _split(columns: StoredColumns, num_docs: int, first: int) -> tuple[Index, Index]:
-    """Return the number of values of each document, and the index of its first."""
-    docs = columns.docs - first
-    if len(docs) and (int(docs.min()) < 0 or int(docs.max()) >= num_docs or bool((docs[1:] < docs[:-1]).any())):
-        raise UsageError(f"stored values: documents have to ascend from {first} to {first + num_docs - 1}")
-    per_doc = np.bincount(docs, minlength=num_docs)
-    heads = offsets_of(per_doc)[:-1]
-    ids = columns.fields == 0
-    if not (per_doc > 0).all() or np.count_nonzero(ids) != num_docs or not ids[heads].all():
-        raise UsageError("stored values: every document has to begin with its id, which is field 0, and have no other")
-    if columns.array_counts[heads].any() or (columns.types[heads] != ID_TYPE).any():
-        raise UsageError("stored values: an id is of type t and has no array positions")
-    return per_doc, heads
-
-
 def encode_stored_index(addresses: NDArray[np.int64]) -> bytes:
-    """Encode the stored index; it stands directly behind the last record."""
+    """Encode the stored index, from int64[num_docs] addresses; it stands directly behind the last record."""
     return addresses.astype(">u8").tobytes()

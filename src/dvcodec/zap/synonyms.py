@@ -2,14 +2,14 @@
 
 Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. What one thesaurus is written as, in this order::
 
-    lists    of each term, ascending: uv bytes | roaring64 of its members, each synonym id << 32 | document
+    lists    of each term, ascending: see `dvcodec.zap.synonym_lists`
     terms    uv bytes | vellum: term -> address of its list                the thesaurus is known by this address
     names    v16: uv n |          n * (uv synonym id | uv bytes | synonym)           nothing at all if n = 0
              v17: uv n | uv bytes | the same
     section  uv NOT | uv NOT | uv address of the terms
 
-A member says that a document defines the synonym for the term. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes of the
-names, though they follow.
+A member of a list says that a document defines the synonym for the term. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes
+of the names, though they follow.
 """
 
 from __future__ import annotations
@@ -19,20 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core import bitmaps, varints
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
-from dvcodec.core.build import COOKIE_NO_RUNS
-from dvcodec.core.cursor import Cursor
+from dvcodec.core import varints
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
-from dvcodec.core.roaring import walk
+from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.varints import uvarints
 from dvcodec.zap import chains
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import NOT, Footer
+from dvcodec.zap.synonym_lists import decode_synonym_lists, encode_synonym_lists
 from dvcodec.zap.vellum import Fst, build
 
 __all__ = ["Thesaurus", "decode_thesaurus", "encode_thesaurus"]
@@ -42,15 +39,9 @@ _NAMED_SIZE_FROM = 17
 """First version that says how many bytes the names have."""
 _MAX_ID = 2**32 - 1
 _ROOM = 3 * varints.MAX_BYTES
-_COUNT = 8
-"""Bytes in front of a roaring64's bitmaps."""
-_KEY = 4
-_MIN_BITMAP = 8
 _NAME_BYTES = 64
 """Bytes that a synonym is thought to have, as long as nobody knows."""
 _PIECE = 1 << 20
-_MEMBER_BYTES = 16
-"""Bytes that a member takes when read."""
 
 Index = NDArray[np.int64]
 
@@ -93,9 +84,9 @@ def decode_thesaurus(
     Raises:
         UsageError: the field has no synonyms.
         Truncated: an address or a length leaves the bytes in front of the footer.
-        NotCanonical: lists that overlap or do not have the bytes they announce, a document that the segment does not
-            have, a synonym without a name, two of one id, or names that do not have the bytes they announce.
-        DecodeError: what `Fst.open` and `roaring.walk` raise.
+        NotCanonical: a section of another kind, a synonym without a name, two of one id, or names that do not have the
+            bytes they announce.
+        DecodeError: what `Fst.open`, `Fst.to_block` and `decode_synonym_lists` raise.
         LimitExceeded: see `limits`.
     """
     if info.synonyms is None:
@@ -116,7 +107,7 @@ def decode_thesaurus(
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:
         ids, synonyms = _read_names(data, footer, at + size)
-    counts, synonym_ids, docs = _read_lists(data, footer, block.values, limits)
+    counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits)
     if len(synonym_ids):
         place_of = np.minimum(np.searchsorted(ids, synonym_ids), max(len(ids) - 1, 0))
         unknown = np.flatnonzero(ids[place_of] != synonym_ids) if len(ids) else np.zeros(1, np.int64)
@@ -125,166 +116,6 @@ def decode_thesaurus(
                 "synonym of a term", address, expected="the id of a name", actual=int(synonym_ids[unknown[0]])
             )
     return Thesaurus(block.keys, counts, synonym_ids, docs, ids, synonyms)
-
-
-def _read_lists(
-    data: SegmentData, footer: Footer, addresses: NDArray[np.uint64], limits: Limits
-) -> tuple[Index, Index, Index]:
-    """Read the members of every term: how many there are, their synonyms and their documents."""
-    wrong = np.flatnonzero(addresses >= data.end)
-    if len(wrong):
-        raise data.error(
-            "address of a synonym list", data.end, expected="an address in front", actual=int(addresses[wrong[0]])
-        )
-    places = addresses.astype(np.int64)
-    heads = data.around(places, varints.MAX_BYTES, "synonym list")
-    raw_sizes, behind = varints.read_at(heads, places - heads.base, "bytes of a synonym list")
-    starts = behind + heads.base
-    wrong = np.flatnonzero(raw_sizes > (data.end - starts).astype(np.uint64))
-    if len(wrong):
-        i = int(wrong[0])
-        raise data.outside("synonym list", int(starts[i]), int(raw_sizes[i]))
-    sizes = raw_sizes.astype(np.int64)
-    # Lists that share bytes would make much of little.
-    order = np.argsort(places, kind="stable")
-    shared = np.flatnonzero(places[order][1:] < (starts + sizes)[order][:-1])
-    if len(shared):
-        raise data.error(
-            "synonym list",
-            int(places[order][shared[0] + 1]),
-            expected=f"at or behind byte {int((starts + sizes)[order][shared[0]])}, where another one ends",
-        )
-    window = data.around(places, starts - places + sizes, "synonym list")
-    owner, keys, begins, lengths = _find_bitmaps(window, starts - window.base, sizes)
-    cards = bitmaps.cardinalities(window, begins, lengths)
-    empty = np.flatnonzero(cards == 0)
-    if len(empty):
-        raise window.error(NotCanonical, "documents of a synonym", at=int(begins[empty[0]]), expected="one at least")
-    limits.check("max_blob_bytes", _MEMBER_BYTES * int(cards.sum()), window, 0)
-    docs, cards = bitmaps.expand(window, begins, lengths)
-    wrong = np.flatnonzero(docs >= footer.num_docs)
-    if len(wrong):
-        i = int(np.searchsorted(np.cumsum(cards), wrong[0], side="right"))
-        raise window.error(
-            NotCanonical,
-            "document of a synonym",
-            at=int(begins[i]),
-            expected=f"below {footer.num_docs}",
-            actual=int(docs[wrong[0]]),
-        )
-    bounds = np.searchsorted(owner, np.arange(len(places) + 1))
-    counts = np.diff(offsets_of(cards)[bounds])
-    return counts, np.repeat(keys, cards), docs.astype(np.int64)
-
-
-def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, Index, Index, Index]:
-    """Find the bitmaps of many roaring64.
-
-    Returns:
-        int64[m] each: which of the roaring64, the high half of the members, where the bitmap begins, and its bytes;
-        one roaring64 behind the other.
-    """
-    data = varints.bytes_of(window)
-    short = np.flatnonzero(sizes < _COUNT)
-    if len(short):
-        i = int(short[0])
-        raise window.error(Truncated, "synonym list", at=int(starts[i]), expected="8 bytes", actual=int(sizes[i]))
-    counts = _u32(data, starts)
-    most = (sizes - _COUNT) // (_KEY + _MIN_BITMAP)
-    wrong = np.flatnonzero((counts > most) | (_u32(data, starts + 4) != 0))
-    if len(wrong):
-        i = int(wrong[0])
-        raise window.error(
-            NotCanonical,
-            "number of synonyms of a term",
-            at=int(starts[i]),
-            expected=f"at most {int(most[i])} in {int(sizes[i])} bytes",
-            actual=int(counts[i]) | int(_u32(data, starts[i : i + 1] + 4)[0]) << 32,
-        )
-    ends = starts + sizes
-    owner = np.repeat(np.arange(len(starts)), counts)
-    firsts = offsets_of(counts)[:-1]
-    begins, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
-    order = np.argsort(starts, kind="stable")
-    found, found_sizes, found_owner = _find_plain(data, starts[order], ends[order])
-    found_counts = np.bincount(found_owner, minlength=len(starts))
-    plain = found_counts == counts[order]
-    keep = plain[found_owner]
-    ranks = np.arange(len(found), dtype=np.int64) - offsets_of(found_counts)[found_owner]
-    place = (firsts[order][found_owner] + ranks)[keep]
-    begins[place], lengths[place] = found[keep], found_sizes[keep]
-    for i in order[~plain | ((counts[order] == 0) & (sizes[order] > _COUNT))].tolist():
-        one = Cursor(window.view[: ends[i]], source=window.source, base=window.base)
-        one.pos = int(starts[i]) + _COUNT
-        for k in range(int(firsts[i]), int(firsts[i] + counts[i])):
-            one.u32le("synonym of a term")
-            begins[k] = one.pos
-            walk(one)
-            lengths[k] = one.pos - begins[k]
-        one.expect_end("a synonym list")
-    keys = _u32(data, begins - _KEY)
-    wrong = np.flatnonzero((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])) + 1
-    if len(wrong):
-        i = int(wrong[0])
-        raise window.error(
-            NotCanonical,
-            "synonym of a term",
-            at=int(begins[i]) - _KEY,
-            expected=f"an id above {int(keys[i - 1])}",
-            actual=int(keys[i]),
-        )
-    return owner, keys, begins, lengths
-
-
-def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[Index, Index, Index]:
-    """Find the bitmaps of those roaring64 in which none has runs, and offset tables are right.
-
-    Args:
-        data: the window.
-        starts: int64[n], position of each roaring64, ascending.
-        ends: int64[n], position behind each; none overlaps the next.
-
-    Returns:
-        int64[m] each: where a bitmap begins, its bytes, and its roaring64. They fill it exactly, or there are none of
-        it. Nothing more is sure about them.
-    """
-    # A place is a cookie; the key of the next bitmap stands where this one's last container ends.
-    cookie = COOKIE_NO_RUNS.to_bytes(4, "little")
-    room = max(len(data) - 16, 0)
-    places = np.flatnonzero(data[:room] == cookie[0])
-    for k in range(1, 4):
-        places = places[data[places + k] == cookie[k]]
-    low = np.searchsorted(places, starts + _COUNT + _KEY)
-    high = np.maximum(np.searchsorted(places, ends), low)
-    bounds = offsets_of(high - low)
-    places = places[spread(low, high - low)]
-    owner = np.repeat(np.arange(len(starts)), high - low)
-    left = ends[owner] - places
-    counts = _u32(data, places + 4)
-    fits = np.flatnonzero((counts > 0) & (8 + 8 * counts <= left))
-    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset stands behind as many again
-    cards = (_u32(data, last) >> 16) + 1
-    sizes = np.zeros(len(places), np.int64)
-    sizes[fits] = _u32(data, last + 4 * counts[fits]) + np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
-    follows = np.searchsorted(places, places + sizes + _KEY)
-    behind = places[np.minimum(follows, len(places) - 1)] if len(places) else places
-    step = np.where((sizes < left) & (behind == places + sizes + _KEY), follows - np.arange(len(places)), 0)
-    step = np.where(sizes == left, bounds[owner + 1] - np.arange(len(places)), step)
-    some = high > low
-    step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
-    step[sizes == 0] = 0
-    found, _ = chains.follow(step, bounds)
-    broken = np.zeros(len(starts), np.bool_)
-    broken[owner[found[step[found] == 0]]] = True
-    found = found[~broken[owner[found]]]
-    return places[found], sizes[found], owner[found]
-
-
-def _u32(data: NDArray[np.uint8], at: Index) -> Index:
-    found = np.zeros(len(at), np.int64)
-    for k in range(4):
-        found |= data[at + k].astype(np.int64) << 8 * k
-    return found
 
 
 def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, ByteStrings]:
@@ -364,7 +195,7 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
     if version < SYNONYMS_FROM:
         raise UsageError(f"zap version {version} has no synonyms")
     _check(thesaurus)
-    lists = _encode_lists(thesaurus)
+    lists = encode_synonym_lists(thesaurus.counts, thesaurus.synonym_ids, thesaurus.docs)
     addresses = base + lists.offsets[:-1]
     terms = build(thesaurus.terms, addresses.astype(np.uint64))
     address = base + len(lists.data)
@@ -389,26 +220,6 @@ def _check(thesaurus: Thesaurus) -> None:
     same = (owner[1:] == owner[:-1]) & (members[1:] <= members[:-1])
     if (same & ((members[1:] < members[:-1]) | (docs[1:] <= docs[:-1]))).any():
         raise UsageError("members of a term have to ascend, by synonym and document")
-
-
-def _encode_lists(thesaurus: Thesaurus) -> ByteStrings:
-    counts, members = thesaurus.counts, thesaurus.synonym_ids
-    owner = np.repeat(np.arange(len(counts)), counts)
-    heads = np.flatnonzero(np.diff(owner, prepend=-1) | np.diff(members, prepend=-1))
-    sets = bitmaps.serialize(thesaurus.docs, np.diff(heads, append=len(members)))
-    keys = members[heads].astype("<u4").view(np.uint8)
-    joined = interleave([ByteStrings(_KEY * np.arange(len(heads) + 1), keys), sets])
-    bounds = np.searchsorted(owner[heads], np.arange(len(counts) + 1))
-    buckets = ByteStrings(joined.offsets[bounds], joined.data)
-    numbers = np.diff(bounds).astype("<u8").view(np.uint8)
-    sizes, size_bytes = varints.encode(buckets.lengths + _COUNT)
-    return interleave(
-        [
-            ByteStrings(offsets_of(size_bytes), sizes),
-            ByteStrings(_COUNT * np.arange(len(counts) + 1), numbers),
-            buckets,
-        ]
-    )
 
 
 def _encode_names(version: int, ids: Index, synonyms: ByteStrings) -> bytes:

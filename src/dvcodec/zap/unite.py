@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap.lists import Postings
-from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS
+from dvcodec.zap.postings_records import ONE_HIT_DOCS, ONE_HIT_NORMS
 from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["DROPPED", "SegmentLists", "unite_lists", "unite_thesauri"]

@@ -6,6 +6,7 @@ Go's readers compare no checksum and few counts: a damaged segment gives wrong h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -13,13 +14,16 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.io.source import SourceTarget
+from dvcodec.zap.data import open_mapped
 from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.doc_values import SKIPS, decode_doc_values
+from dvcodec.zap.doc_value_chunks import SKIPS
+from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
-from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id, verify_checksum
-from dvcodec.zap.postings import decode_postings, decode_records
-from dvcodec.zap.segment import Segment, open_mapped
+from dvcodec.zap.footer import decode_footer, verify_checksum
+from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_records import decode_records
+from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import iter_stored
 
 __all__ = ["FIELD_CHECKS", "SEGMENT_CHECKS", "verify_segment"]
@@ -56,24 +60,23 @@ def verify_segment(
     """
     with open_mapped(target) as source:
         checks: list[Check] = []
-        footer: Footer | None = None
-        segment: Segment | None = None
+        kind: str | None = None
         try:
             footer = decode_footer(source)
+            kind = _KIND.format(footer.version)
             checks.append(Check.passed("footer", "file", source.size - footer.size))
-            checks.append(_run("crc", "file", lambda: verify_checksum(source, decode_footer(source))))
-            refuse_writer_id(source, footer)
-            segment = Segment.open(source, verify_checksum=False, limits=limits)
+            checks.append(_run("crc", "file", lambda: verify_checksum(source, footer)))
+            segment = Segment(source, footer, limits, ExitStack())
             checks.append(Check.passed("fields", "file", footer.fields_index))
             checks += _whole(segment)
             for info in segment.fields:
                 checks += _field(segment, info)
                 progress(info.name)
         except DecodeError as error:
-            checks.append(Check.from_error("footer" if footer is None else "fields", "file", error))
+            checks.append(Check.from_error("footer" if kind is None else "fields", "file", error))
         made = {check.name for check in checks}
         checks += [Check.not_applicable(name, "file") for name in SEGMENT_CHECKS if name not in made]
-        return Report(source.name, None if footer is None else _KIND.format(footer.version), tuple(checks))
+        return Report(source.name, kind, tuple(checks))
 
 
 def _run(name: str, subject: str, check: Callable[[], object], offset: int | None = None) -> Check:

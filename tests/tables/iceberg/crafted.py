@@ -386,3 +386,8 @@ class _Crafter:
             entry[f"{word}_files_count"] = len(counts[status])
             entry[f"{word}_rows_count"] = sum(one["data_file"]["record_count"] for one in counts[status])
         return entry
+
+
+def moved(path: str) -> str:
+    """Tell where a path of a table at s3://t is now."""
+    return path.replace("s3://t", "/here")

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests: generations of their fields, what is inherited, what is left out."""
+"""Manifests: generations of their fields, what is inherited, what is left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables import DataFile, DeletionVector
-from dvcodec.tables.iceberg.manifests import DATA, DELETES, Entry, Manifest, read_list, read_manifest
-from tables.iceberg.crafted import entry_schema, list_schema, write_avro
+from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest
+from dvcodec.tables.iceberg.manifests import Entry, read_manifest
+from tables.iceberg.crafted import entry_schema, moved, write_avro
 
 FILE = {
     "content": 0,
@@ -21,10 +22,6 @@ FILE = {
     "record_count": 5,
     "file_size_in_bytes": 100,
 }
-
-
-def moved(path: str) -> str:
-    return path.replace("s3://t", "/here")
 
 
 def read(
@@ -108,41 +105,3 @@ def test_encrypted_manifests(tmp_path: Path) -> None:
         read_manifest(manifest, (), moved)
     with pytest.raises(FileNotFoundError):
         read_manifest(replace(manifest, encrypted=False), (), moved)
-
-
-LISTED = {
-    "manifest_path": "s3://t/m.avro",
-    "manifest_length": 7,
-    "partition_spec_id": 2,
-    "content": 1,
-    "sequence_number": 4,
-    "min_sequence_number": 1,
-    "added_snapshot_id": 6,
-    **{f"{word}_{what}_count": 0 for word in ("added", "existing", "deleted") for what in ("files", "rows")},
-}
-
-
-def listed(folder: Path, version: int, *records: dict[str, Any]) -> list[Manifest]:
-    write_avro(folder / "l.avro", list_schema(version), records, "null")
-    return read_list(str(folder / "l.avro"), moved)
-
-
-def test_manifest_lists(tmp_path: Path) -> None:
-    wanted = Manifest("s3://t/m.avro", "/here/m.avro", 2, DELETES, 4, 6, encrypted=False)
-    assert listed(tmp_path, 2, LISTED) == [wanted]
-    assert listed(tmp_path, 1, LISTED) == [replace(wanted, content=DATA, sequence_number=0)]
-    assert listed(tmp_path, 2, LISTED | {"key_metadata": b""}) == [replace(wanted, encrypted=True)]
-    assert listed(tmp_path, 2) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"content": 2}, Unsupported, r"content of manifest 0: expected 0 \(data\), 1 \(deletes\), found 2"),
-        ({"manifest_path": ""}, NotCanonical, "manifest_path of manifest 0: expected a path"),
-        ({"manifest_path": "\0"}, NotCanonical, "manifest_path of manifest 0: expected a path"),
-    ],
-)
-def test_wrong_lists(tmp_path: Path, change: dict[str, Any], error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=rf"l.avro at byte 0: {match}"):
-        listed(tmp_path, 2, LISTED | change)

@@ -9,7 +9,8 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo
-from dvcodec.tables.iceberg.manifests import DATA, EQUALITY_DELETES, POSITION_DELETES, Entry
+from dvcodec.tables.iceberg.manifest_list import DATA
+from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, Entry
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.iceberg.plan import Plan

@@ -50,6 +50,9 @@ def inspect_segment(
         source: the segment.
         turn: tells an error instead of raising it.
         as_json: see above.
+
+    Raises:
+        DecodeError: no footer, or no sound list of fields. What else is wrong goes to `turn`.
     """
     footer = decode_footer(source)
     crc_ok = False

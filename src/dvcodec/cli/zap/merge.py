@@ -7,20 +7,21 @@ import sys
 from collections.abc import Iterable
 from contextlib import ExitStack, redirect_stdout
 from io import BytesIO
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_json, progress
 from dvcodec.cli.shared import Json, Output, opened
+from dvcodec.cli.targets import Target
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Sink, open_sink, open_source
+from dvcodec.io.target import local_path
 from dvcodec.zap import VERSIONS, merge_segments
 
-_STDOUT = "-"
+_STDIN = _STDOUT = "-"
 
 
 @zap.command()
@@ -57,8 +58,7 @@ def merge(
     """
     with ExitStack() as stack:
         targets = find_segments(segments)
-        if any(target.found and Path(target.path).resolve() == Path(output).resolve() for target in targets):
-            raise UsageError(f"{output} would be read and written: name the segments, or write elsewhere")
+        _refuse_overwriting(targets, output, numbers)
         inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
@@ -81,6 +81,29 @@ def merge(
             size = written.size
     with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
         _show_merged(output, highest if version is None else version, size, counts, as_json)
+
+
+def _refuse_overwriting(targets: list[Target], output: str, numbers: str | None) -> None:
+    """Refuse to lose a file by mistake. A segment that was named itself may be replaced by what is merged.
+
+    Raises:
+        UsageError: the segment would replace one that was found in a folder; or the numbers would replace the new
+            segment, or one that is read.
+    """
+    if any(target.found and _place(target.path) == _place(output) for target in targets):
+        raise UsageError(f"{output} would be read and written: name the segments, or write elsewhere")
+    if numbers is None:
+        return
+    if output != _STDOUT and _place(numbers) == _place(output):
+        raise UsageError(f"--numbers {numbers} is where the segment is written: write them elsewhere")
+    if any(target.path != _STDIN and _place(numbers) == _place(target.path) for target in targets):
+        raise UsageError(f"--numbers {numbers} is a segment that is merged: write them elsewhere")
+
+
+def _place(name: str) -> str:
+    """Return what is the same for all spellings of a path, links followed; a URL as it is."""
+    local = local_path(name)
+    return name if local is None else str(local.resolve())
 
 
 def _show_merged(output: str, version: int, size: int, counts: list[tuple[str, int, int, int]], as_json: bool) -> None:

@@ -15,8 +15,8 @@ from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncat
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
 from dvcodec.zap import Segment
+from dvcodec.zap.data import open_mapped
 from dvcodec.zap.footer import decode_footer
-from dvcodec.zap.segment import open_mapped
 
 __all__ = [
     "FieldName",
@@ -78,7 +78,12 @@ def _root(context: typer.Context) -> None:
 
 @contextmanager
 def open_bytes(target: Target) -> Iterator[Source]:
-    """Open the bytes of a target; a whole local file is mapped into memory."""
+    """Open the bytes of a target; a whole local file is mapped into memory.
+
+    Raises:
+        OSError: it cannot be opened.
+        DecodeError: a part that was named is not in it.
+    """
     if target.path == "-" or target.offset is not None:
         with open_source_of(target) as source:
             yield source
@@ -89,7 +94,13 @@ def open_bytes(target: Target) -> Iterator[Source]:
 
 @contextmanager
 def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[Segment]:
-    """Open a segment; unless `unchecked` its CRC is compared."""
+    """Open a segment; unless `unchecked` its CRC is compared.
+
+    Raises:
+        UsageError: a name that stands for several files.
+        DecodeError: no footer, or no sound list of fields; see `Segment.open`.
+        OSError: it cannot be opened.
+    """
     with open_bytes(only(target) if isinstance(target, str) else target) as source:
         try:
             segment = Segment.open(source, verify_checksum=not unchecked)
@@ -117,7 +128,11 @@ def find_segments(names: list[str]) -> list[Target]:
 
 
 def is_segment(target: Target) -> bool:
-    """Whether a file ends like a segment, be it a sound one or not."""
+    """Whether a file ends like a segment, be it a sound one or not.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with open_bytes(target) as source:
         try:
             decode_footer(source)

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import vector
-from dvcodec.core.batch.containers import ContainerTable, u32, walk_many
+from dvcodec.core.batch.containers import ContainerTable
+from dvcodec.core.batch.walk import walk_many
 from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded
 from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import offsets_of, spread
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
+from dvcodec.core.scattered import u32
 from dvcodec.core.vector import Vector
 
 __all__ = ["Plain", "Survey", "checksums", "expand", "plain", "read_one", "survey"]
@@ -124,12 +126,10 @@ def survey(
     cardinalities: Index | None = None,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
-    source: str | None = None,
-    base: int = 0,
 ) -> Survey:
     """Check every framed vector of a buffer, whole: length, CRC, magic, structure, values, stated cardinality.
 
-    Nothing is raised for a vector that is not sound, and none is expanded.
+    Nothing is raised for a vector that is not sound, and none is expanded. Errors count bytes from the buffer's first.
 
     Args:
         data: holds them all.
@@ -139,13 +139,14 @@ def survey(
         cardinalities: int64[n], what metadata says; negative where it says nothing.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRCs; `crc_ok` is True then.
-        source: name of the file, for errors.
-        base: offset of `data` in that file, for errors.
+
+    Raises:
+        UsageError: `data` is no contiguous buffer.
     """
-    view = as_view(data)
+    window = Cursor(data)
     n = len(starts)
-    crc_ok = checksums(view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
-    found = plain(np.frombuffer(view, np.uint8), starts, sizes, allowed, crc_ok)
+    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
+    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
     table = found.table
     rows = table.cardinalities()
     others = np.zeros(n, np.bool_)
@@ -158,11 +159,10 @@ def survey(
     low, high = np.where(low >= 0, low | base_row, -1), np.where(high >= 0, high | base_row, -1)
     mix, errors = table.mix(), {}
     for i in np.flatnonzero(others).tolist():
-        promised = None if cardinalities is None or cardinalities[i] < 0 else int(cardinalities[i])
-        a, b = int(starts[i]), int(starts[i] + sizes[i])
+        promised = -1 if cardinalities is None else int(cardinalities[i])
         rows[i], low[i], high[i], mix[i] = 0, -1, -1, 0
         try:
-            one = read_one(view, a, b, allowed, promised, limits, verify_checksum, source, base)
+            one = read_one(window, int(starts[i]), int(sizes[i]), allowed, promised, limits, verify_checksum)
             one.check()
         except DecodeError as err:
             errors[i] = err
@@ -175,21 +175,32 @@ def survey(
 
 
 def read_one(
-    view: memoryview,
+    window: Cursor,
     start: int,
-    stop: int,
+    size: int,
     allowed: tuple[Magic, ...],
-    cardinality: int | None,
+    promised: int,
     limits: Limits,
     verify_checksum: bool,
-    source: str | None,
-    base: int,
 ) -> Vector:
-    """Read one by itself, and raise what is wrong with it. Arguments are those of `survey`."""
-    cursor = Cursor(view[start:stop], source=source, base=base + start)
-    return vector.read(
-        cursor, allowed=allowed, exact=True, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum
-    )
+    """Read one frame of a window by itself, and raise what is wrong with it.
+
+    Args:
+        window: holds it.
+        start: where it begins in the window.
+        size: bytes.
+        allowed: magics the container knows.
+        promised: rows that metadata says it has; negative where it says nothing.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+
+    Raises:
+        DecodeError: see `core.vector.read_whole`.
+    """
+    frame = window.view[start : start + size]
+    cardinality = promised if promised >= 0 else None
+    base = window.base + start
+    return vector.read_whole(frame, allowed, cardinality, limits, verify_checksum, window.source, base)
 
 
 def expand(
@@ -217,16 +228,17 @@ def expand(
     Raises:
         DecodeError: the first vector that is not sound.
         LimitExceeded: more than `max_rows` rows.
+        UsageError: `data` is no contiguous buffer.
     """
-    view = as_view(data)
-    crc_ok = checksums(view, starts, sizes) if verify_checksum else None
-    found = plain(np.frombuffer(view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
+    window = Cursor(data)
+    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
+    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
     rows = found.table.cardinalities()
     large = np.flatnonzero((rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)).tolist()
     others = {}
     for i in sorted({*found.others, *large}):
-        a, b = int(starts[i]), int(starts[i] + sizes[i])
-        others[i] = read_one(view, a, b, tuple(Magic), None, limits, verify_checksum, None, 0).load()
+        one = read_one(window, int(starts[i]), int(sizes[i]), tuple(Magic), -1, limits, verify_checksum)
+        others[i] = one.load()
         rows[i] = others[i].cardinality
     total = int(rows.sum())
     if max_rows is not None and total > max_rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +12,7 @@ from dvcodec.core.checksum import crc32
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.scattered import put, put_words
 
 __all__ = ["encode"]
 
@@ -69,13 +68,6 @@ def _encode_one(positions: Index) -> bytes:
     return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
 
 
-def _put(out: NDArray[np.uint8], at: Index, values: Any, width: int) -> None:
-    """Write little-endian values at many places."""
-    column = np.broadcast_to(np.asarray(values, np.int64), at.shape)
-    for k in range(width):
-        out[at + k] = (column >> 8 * k) & 0xFF
-
-
 def _encode_small(positions: Index, counts: Index) -> ByteStrings:
     """Encode row sets that are not empty and below 2**32, container by container of all of them at once.
 
@@ -114,23 +106,23 @@ def _encode_small(positions: Index, counts: Index) -> ByteStrings:
 
     nth = np.arange(len(owner)) - first[owner]
     bitmap = begin + _HEAD
-    _put(out, begin, (sizes - 8).astype(">u4").view("<u4"), 4)
-    _put(out, begin + 4, int.from_bytes(Magic.PORTABLE64.value, "little"), 4)
+    put(out, begin, (sizes - 8).astype(">u4").view("<u4"), 4)
+    put(out, begin + 4, int.from_bytes(Magic.PORTABLE64.value, "little"), 4)
     out[begin + 8] = 1  # one bitmap, of key 0
-    _put(out, bitmap, np.where(with_runs, COOKIE_RUNS | (containers - 1) << 16, COOKIE_NO_RUNS), 4)
-    _put(out, bitmap[~with_runs] + 4, containers[~with_runs], 4)
+    put(out, bitmap, np.where(with_runs, COOKIE_RUNS | (containers - 1) << 16, COOKIE_NO_RUNS), 4)
+    put(out, bitmap[~with_runs] + 4, containers[~with_runs], 4)
     run_containers = np.flatnonzero(kinds == ContainerKind.RUN)
     flag_at = bitmap[owner[run_containers]] + 4 + (nth[run_containers] >> 3)
     np.bitwise_or.at(out, flag_at, np.left_shift(1, nth[run_containers] & 7).astype(np.uint8))
     at = (bitmap + flags)[owner] + 4 * nth
-    _put(out, at, block[heads] & 0xFFFF | (cards - 1) << 16, 4)
+    put(out, at, block[heads] & 0xFFFF | (cards - 1) << 16, 4)
     in_table = np.flatnonzero(tabled[owner])
-    _put(out, at[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
+    put(out, at[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
     _put_payloads(out, bitmap[owner] + place, low, heads, cards, kinds, run_heads, runs)
 
     view = out.data
     crcs = [crc32(view[a + 4 : b - 4]) for a, b in zip(begin.tolist(), bounds[1:].tolist(), strict=True)]
-    _put(out, bounds[1:] - 4, np.array(crcs, ">u4").view("<u4"), 4)
+    put(out, bounds[1:] - 4, np.array(crcs, ">u4").view("<u4"), 4)
     return ByteStrings(bounds, out)
 
 
@@ -147,14 +139,14 @@ def _put_payloads(
     """Write the containers' payloads from byte `starts` on."""
     arrays = np.flatnonzero(kinds == ContainerKind.ARRAY)
     values = low if len(arrays) == len(kinds) else low[spread(heads[arrays], cards[arrays])]
-    _put_words(out, starts[arrays], cards[arrays], values.astype("<u2"))
+    put_words(out, starts[arrays], cards[arrays], values.astype("<u2"))
     chosen = np.flatnonzero(kinds == ContainerKind.RUN)
     if len(chosen):
-        _put(out, starts[chosen], runs[chosen], 2)
+        put(out, starts[chosen], runs[chosen], 2)
         which = spread(offsets_of(runs)[:-1][chosen], runs[chosen])
         stops = np.append(run_heads[1:], len(low))
         pairs = np.stack([low[run_heads[which]] & 0xFFFF, stops[which] - run_heads[which] - 1], axis=1)
-        _put_words(out, starts[chosen] + 2, 2 * runs[chosen], pairs.ravel().astype("<u2"))
+        put_words(out, starts[chosen] + 2, 2 * runs[chosen], pairs.ravel().astype("<u2"))
     bitsets = np.flatnonzero(kinds == ContainerKind.BITSET)
     for some in np.split(bitsets, range(_BITSETS_AT_ONCE, len(bitsets), _BITSETS_AT_ONCE)):
         bits = np.zeros((len(some), 1 << 16), np.bool_)
@@ -162,14 +154,3 @@ def _put_payloads(
         bits[np.repeat(np.arange(len(some)), cards[some]), low[which] & 0xFFFF] = True
         packed = np.packbits(bits, axis=1, bitorder="little")
         out[spread(starts[some], np.full(len(some), BITSET_BYTES))] = packed.ravel()
-
-
-def _put_words(out: NDArray[np.uint8], starts: Index, counts: Index, words: NDArray[np.uint16]) -> None:
-    """Write runs of little-endian 16-bit words, `counts[i]` of them from byte `starts[i]`."""
-    odd = starts & 1
-    if not odd.any():  # as long as no vector has run flags of an odd length: one aligned scatter
-        out[: len(out) & ~1].view("<u2")[spread(starts >> 1, counts)] = words
-        return
-    at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
-    out[at] = words & 0xFF
-    out[at + 1] = words >> 8

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.batch.decode import checksums, plain, read_one
-from dvcodec.core.cursor import BytesLike, as_view
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
@@ -19,63 +19,58 @@ _AT_ONCE = 512
 
 
 def load(
-    data: BytesLike,
+    window: Cursor,
     starts: Index,
     sizes: Index,
     *,
-    allowed: tuple[Magic, ...] = tuple(Magic),
+    allowed: tuple[Magic, ...],
     cardinalities: Index | None = None,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
-    source: str | None = None,
-    base: int = 0,
 ) -> list[RowSet]:
-    """Read every framed vector of a buffer; all of each is checked now, and its bitmap built when it is first used.
+    """Read every framed vector of a window; all of each is checked now, and its bitmap built when it is first used.
 
-    Arguments are those of `survey`.
+    Args:
+        window: holds them all. Where its bytes may change later, they are copied once.
+        starts: int64[n], where each frame begins in the window.
+        sizes: int64[n], bytes of each; they lie inside.
+        allowed: magics the container knows.
+        cardinalities: int64[n], what metadata says; negative where it says nothing.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRCs.
 
     Raises:
         DecodeError: the first vector that is not sound, as `core.vector` tells it.
     """
-    view = as_view(data)
-    if not isinstance(view.obj, bytes):  # row sets stay with what was checked, whatever becomes of the buffer
-        view = memoryview(bytes(view))
+    if not isinstance(window.view.obj, bytes):  # row sets stay with what was checked, whatever becomes of the buffer
+        window = Cursor(bytes(window.view), source=window.source, base=window.base)
     rows: list[RowSet] = []
     for first in range(0, len(starts), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
         promised = None if cardinalities is None else cardinalities[some]
-        rows += _load(view, starts[some], sizes[some], allowed, promised, limits, verify_checksum, source, base)
+        rows += _load(window, starts[some], sizes[some], allowed, promised, limits, verify_checksum)
     return rows
 
 
 def _load(
-    view: memoryview,
+    window: Cursor,
     starts: Index,
     sizes: Index,
     allowed: tuple[Magic, ...],
     cardinalities: Index | None,
     limits: Limits,
     verify_checksum: bool,
-    source: str | None,
-    base: int,
 ) -> list[RowSet]:
-    found = plain(
-        np.frombuffer(view, np.uint8),
-        starts,
-        sizes,
-        allowed,
-        checksums(view, starts, sizes) if verify_checksum else None,
-    )
+    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
+    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
     counts = found.table.cardinalities()
     alone = ~found.table.sound | (counts > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
     if cardinalities is not None:
         alone |= (cardinalities >= 0) & (cardinalities != counts)
     stops = found.begins + found.sizes
-    rows = RowSet._stored(view, found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    rows = RowSet._stored(window.view, found.keys.tolist(), found.begins.tolist(), stops.tolist())
     for i in np.flatnonzero(alone | (counts == 0)).tolist():
-        promised = None if cardinalities is None or cardinalities[i] < 0 else int(cardinalities[i])
-        one = read_one(
-            view, int(starts[i]), int(starts[i] + sizes[i]), allowed, promised, limits, verify_checksum, source, base
-        )
+        promised = -1 if cardinalities is None else int(cardinalities[i])
+        one = read_one(window, int(starts[i]), int(sizes[i]), allowed, promised, limits, verify_checksum)
         rows[i] = one.load()
     return rows

@@ -65,7 +65,11 @@ class Vectors:
         return self.column.sizes[self.rows]
 
     def refuse(self, i: int, error: DecodeError) -> NoReturn:
-        """Raise an error that says which vector it is about: there is no file and no offset to name."""
+        """Raise an error that says which vector it is about: there is no file and no offset to name.
+
+        Raises:
+            DecodeError: always.
+        """
         size = int(self.sizes[i])
         head = bytes(self.column.view(int(self.rows[i]))[:SHOWN]).hex(" ")
         source = f"deletion vector of {size} bytes ({head}{' ..' if size > SHOWN else ''})"

@@ -22,11 +22,12 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer, VectorGatherer
+from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer
 from dvcodec.spark.paths import data_file_column
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
+from dvcodec.spark.unite import VectorGatherer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,7 +108,11 @@ def positions(df: DataFrame) -> DataFrame:
 
 
 def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file."""
+    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file.
+
+    Raises:
+        UsageError: less than one partition.
+    """
     return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
 
 

@@ -62,8 +62,11 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each maximal range ``[start, stop)`` of deleted rows: ``data_file, start long, stop long``.
 
-    Runs are not expanded: a billion rows in a row are one range. Arguments and errors as in `explode`; `max_rows` is
+    Runs are not expanded: a billion rows in a row are one range. Arguments as in `explode`; `max_rows` is
     the most ranges in one array.
+
+    Raises:
+        UsageError, DecodeError: as `explode`.
     """
     arrays = vector_columns(dvs).mapInArrow(_Arrays(_ranges, _checked(max_rows)), _RANGES)
     return arrays.select("data_file", sf.inline("ranges"))

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.gather import VectorGatherer
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
+from dvcodec.spark.unite import VectorGatherer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

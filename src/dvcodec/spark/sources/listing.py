@@ -25,7 +25,7 @@ from dvcodec.io import Source, open_source
 from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.paths import join, split
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
+from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import Committed, committed_in
 from dvcodec.spark.sources.options import ReadOptions

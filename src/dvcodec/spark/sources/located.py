@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dvcodec.core.batch.containers import u32
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.scattered import u32
 from dvcodec.io import Source, open_source
 from dvcodec.io.stretches import stretches
 from dvcodec.ops.sniff import ContainerKind

@@ -161,7 +161,11 @@ class Options:
         return self._values.get(name)
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        """Take one of some words, in lower case."""
+        """Take one of some words, in lower case.
+
+        Raises:
+            UsageError: it is another word.
+        """
         value = self.text(name)
         if value is None:
             return default
@@ -170,23 +174,39 @@ class Options:
         return value.lower()
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Take ``true`` or ``false``."""
+        """Take ``true`` or ``false``.
+
+        Raises:
+            UsageError: it is neither.
+        """
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
     def size(self, name: str, default: int) -> int:
-        """Take a size; see `parse_bytes`."""
+        """Take a size; see `parse_bytes`.
+
+        Raises:
+            UsageError: it is none.
+        """
         value = self.text(name)
         return default if value is None else parse_bytes(value, name)
 
     def names(self, name: str) -> frozenset[str] | None:
-        """Take one name, or several as a JSON array."""
+        """Take one name, or several as a JSON array.
+
+        Raises:
+            UsageError: what begins like a JSON array is not one of strings.
+        """
         text = self.text(name)
         if text is None:
             return None
         return frozenset(_strings(text, name) if text.startswith("[") else [text])
 
     def paths(self) -> tuple[str, ...]:
-        """Take ``path``, and ``paths``: what Spark makes of ``load([..])``, a JSON array."""
+        """Take ``path``, and ``paths``: what Spark makes of ``load([..])``, a JSON array.
+
+        Raises:
+            UsageError: a path is empty, or `paths` no JSON array of strings.
+        """
         one, several = self.text("path"), self.text("paths")
         found = [] if one is None else [one]
         if several is not None:
@@ -196,7 +216,11 @@ class Options:
         return tuple(found)
 
     def expect_all_known(self) -> None:
-        """Refuse what nobody asked for, apart from names that platforms add (with dots, or leading underscores)."""
+        """Refuse what nobody asked for, apart from names that platforms add (with dots, or leading underscores).
+
+        Raises:
+            UsageError: there is such an option.
+        """
         strangers = [name for name in self._values if name not in self._known]
         strangers = [name for name in strangers if "." not in name and not name.startswith("_")]
         if strangers:

@@ -60,7 +60,11 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> bytes:
-    """Return a container's part of the manifest: what `merge_parts` takes."""
+    """Return a container's part of the manifest: what `merge_parts` takes.
+
+    Raises:
+        UsageError: see `entries`.
+    """
     columns = {name: [getattr(location, name) for location in locations] for name in SCHEMA.names[:-1]}
     columns["entry"] = entries(locations, table_root)
     if form == "jsonl":

@@ -80,7 +80,11 @@ class PositionDeleteSource(DataSource):
         return VECTORS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the reading. Another schema than `VECTORS` is refused."""
+        """Plan the reading. Another schema than `VECTORS` is refused.
+
+        Raises:
+            UsageError: another schema, an unknown option, or a value that cannot be.
+        """
         if schema != VECTORS:
             raise UsageError(f"{NAME} reads {VECTORS.simpleString()}, not {schema.simpleString()}")
         given = Options(self.options)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dvcodec.core.batch import survey
 from dvcodec.core.ragged import offsets_of
-from dvcodec.ops.sniff import ALLOWED, ContainerKind
+from dvcodec.ops.read import ALLOWED
+from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.sources.windows import Outcome, Window
 
 __all__ = ["Surveyed", "pools", "surveyed"]

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.iceberg.vectors import CARDINALITY
+from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, open_source
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.frames import VERSION
 from dvcodec.io.paths import split
 from dvcodec.io.stretches import WINDOW_BYTES, stretches
 from dvcodec.ops.convert import portable_frame
-from dvcodec.ops.sniff import ALLOWED, Container, ContainerKind, VectorRef, read_vector, refuse_segment, sniff_source
-from dvcodec.puffin.footer import MAGIC as PUFFIN_MAGIC
+from dvcodec.ops.read import ALLOWED, read_vector
+from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
+from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources.listing import Unit, hop
 from dvcodec.spark.sources.manifest import stored_in
 

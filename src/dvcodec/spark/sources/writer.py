@@ -118,7 +118,13 @@ class VectorWriter(DataSourceArrowWriter):
     # ------------------------------------------------------------------ tasks
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write one task's vectors, each container whole; the folder must be there."""
+        """Write one task's vectors, each container whole; the folder must be there.
+
+        Raises:
+            UsageError: a null, or rows that the target cannot hold.
+            DecodeError: a vector is not sound.
+            OSError: a container cannot be written.
+        """
         context = TaskContext.get()
         partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         task = f"{partition:05d}-{attempt}"

@@ -112,7 +112,13 @@ class SegmentReader(DataSourceReader):
         return plan(self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, in batches of bounded size."""
+        """Read one part, in batches of bounded size.
+
+        Raises:
+            DecodeError: the segment is not sound, and there is no column `error` for that.
+            OSError: it cannot be read.
+            TypeError: a partition of another reader.
+        """
         if not isinstance(partition, SegmentPart):
             raise TypeError(f"not a part of a segment: {partition!r}")
         try:

@@ -14,13 +14,14 @@ from dvcodec import delta, iceberg, paimon
 from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
-from dvcodec.io import list_names, open_sink, remove
+from dvcodec.io import list_names, open_sink
 from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
 from dvcodec.tables.model import SnapshotInfo, Table
+from dvcodec.tables.new_files import new_files
 from dvcodec.tables.reading import Progress
 
 __all__ = ["ENTRIES", "Conversion", "convert_table"]
@@ -106,7 +107,8 @@ def convert_table(
     Args:
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
         to: the target; of Paimon with the width of its vectors.
-        folder: path or URL; made if it is not there. Nothing in it is replaced; one conversion at a time.
+        folder: path or URL; made if it is not there. Nothing in it is replaced. Of several conversions at once into one
+            local folder, one succeeds, and the others leave nothing; at a URL that is not checked.
         snapshot_id: which state; None = the current one.
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
             asks for. Java engines read them there by offset and size. Readers that open the container first do not:
@@ -116,7 +118,8 @@ def convert_table(
         progress: called with the number of vectors read and of all, after each.
 
     Raises:
-        UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold.
+        UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold;
+            or a folder with a conversion in it, maybe one that has just ended.
         DecodeError: the metadata or a vector is not sound; two vectors hold for one data file, or one for a data file
             that is gone.
         Unsupported: rows are deleted by something else than positions, such as equality deletes.
@@ -143,11 +146,13 @@ def convert_table(
         for group in _groups(planned, speller):
             _write(reader, group, target, written)
         files = tuple(written)
-        written.append(join(target, ENTRIES))
-        with open_sink(written[-1]) as out:
+        entries = join(target, ENTRIES)
+        if local_path(target) is None:  # half an object may be there
+            written.append(entries)
+        with _unless_taken(target), open_sink(entries, exclusive=True) as out:
             for converted in reader.converted:
                 out.write(json.dumps(converted.to_dict()).encode() + b"\n")
-    return Conversion(to, snapshot.info, tuple(reader.converted), files, join(target, ENTRIES), reader.empty)
+    return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
 
 
 def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
@@ -169,17 +174,28 @@ def _folder(folder: str) -> Iterator[list[str]]:
         local.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         if ENTRIES in list_names(folder):
-            raise UsageError(f"{folder}: there is a conversion in this folder ({ENTRIES}): name another")
-    written: list[str] = []
+            raise _taken(folder)
     try:
-        yield written
+        with new_files() as written:
+            yield written
     except BaseException:
-        for path in written:
-            remove(path)
         if local is not None and made:
             with suppress(OSError):
                 local.rmdir()
         raise
+
+
+@contextmanager
+def _unless_taken(folder: str) -> Iterator[None]:
+    """Let the file of entries, which is written last, be there because of a conversion that was faster."""
+    try:
+        yield
+    except FileExistsError:
+        raise _taken(folder) from None
+
+
+def _taken(folder: str) -> UsageError:
+    return UsageError(f"{folder}: there is a conversion in this folder ({ENTRIES}): name another")
 
 
 def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]:

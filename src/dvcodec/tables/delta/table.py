@@ -201,6 +201,12 @@ class DeltaTable(Table):
 
         Partition columns are read from the log, columns that the file lacks are null, and narrower types are widened.
         Dates and times before 1582 are taken as they are, however the writer's calendar counted them.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the schema or a partition value is not sound.
+            Unsupported: another format than Parquet, or a change of schema that is not known.
+            OSError: the file cannot be read.
         """
         schema, metadata = self._schema(snapshot)
         names = schema.names if columns is None else list(columns)

@@ -20,8 +20,10 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source, read_window
 
-__all__ = ["Column", "Found", "Logical", "open_avro", "partition_names", "select"]
+__all__ = ["INTEGERS", "Column", "Found", "Logical", "open_avro", "partition_names", "select"]
 
+INTEGERS = ("int", "long")
+"""Types of a `Column` of whole numbers."""
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Bytes that a value of each primitive type takes at least."""
 _MAX_DEPTH = 16
@@ -110,7 +112,11 @@ def select(schema: Any, columns: tuple[Column, ...], what: str, cursor: Cursor) 
 
 
 def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical]]:
-    """Return the fields of a partition struct: field id -> name in the file, logical type."""
+    """Return the fields of a partition struct: field id -> name in the file, logical type.
+
+    Raises:
+        NotCanonical: a field without an id, or of no primitive type.
+    """
     found = {}
     for field in _fields(schema, "partition", cursor):
         if not isinstance(field.get("field-id"), int):

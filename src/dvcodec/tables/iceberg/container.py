@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
+from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
 from dvcodec.iceberg.lint import lint
-from dvcodec.iceberg.vectors import BLOB_TYPE, blob_cardinality
 from dvcodec.io import open_source
 from dvcodec.io.paths import same_key
 from dvcodec.ops.sniff import sniff_source

@@ -1,8 +1,8 @@
-"""Manifest lists and manifests: which data files and delete files a snapshot has.
+"""Manifests: which data files and delete files a snapshot has.
 
-Specification: Iceberg table spec, "Manifests" and "Snapshots" (manifest lists), of versions 1 to 3. Sequence numbers
-and snapshot ids that a commit could not know yet are null, and are those of the manifest ("Sequence Number
-Inheritance"). Column statistics are not kept.
+Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that a commit
+could not know yet are null, and are those of the manifest ("Sequence Number Inheritance"). Column statistics are not
+kept.
 """
 
 from __future__ import annotations
@@ -13,55 +13,46 @@ from typing import Any, NoReturn
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.iceberg.avro_fields import Column, Found, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, partition_names, select
+from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.members import is_path
 from dvcodec.tables.model import DataFile, DeletionVector
 
-__all__ = ["DATA", "DELETES", "EQUALITY_DELETES", "POSITION_DELETES", "Entry", "Manifest", "read_list", "read_manifest"]
+__all__ = ["EQUALITY_DELETES", "POSITION_DELETES", "Entry", "read_manifest"]
 
-DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
-"""Content of a file; a manifest holds `DATA` or `DELETES`."""
-DELETES = 1
+POSITION_DELETES, EQUALITY_DELETES = 1, 2
+"""Content of a delete file; that of others is `DATA`."""
 ADDED, DELETED = 1, 2
 """Status of an entry; 0 is existing."""
 PUFFIN = "puffin"
 FILE_PATH_ID = 2147483546
 """Field id of the column of position deletes that names the data file."""
 
-_INT = ("int", "long")
-_LIST = (
-    Column("manifest_path", 500, ("string",), required=True),
-    Column("partition_spec_id", 502, _INT, required=True),
-    Column("content", 517, _INT),
-    Column("sequence_number", 515, _INT),
-    Column("added_snapshot_id", 503, _INT),
-    Column("key_metadata", 519, ("bytes",)),
-)
 _ENTRY = (
-    Column("status", 0, _INT, required=True),
-    Column("snapshot_id", 1, _INT),
-    Column("sequence_number", 3, _INT),
-    Column("file_sequence_number", 4, _INT),
+    Column("status", 0, INTEGERS, required=True),
+    Column("snapshot_id", 1, INTEGERS),
+    Column("sequence_number", 3, INTEGERS),
+    Column("file_sequence_number", 4, INTEGERS),
     Column("data_file", 2, ("record",), required=True),
 )
 _FILE = (
-    Column("content", 134, _INT),
+    Column("content", 134, INTEGERS),
     Column("file_path", 100, ("string",), required=True),
     Column("file_format", 101, ("string",), required=True),
     Column("partition", 102, ("record",), required=True),
-    Column("record_count", 103, _INT, required=True),
-    Column("file_size_in_bytes", 104, _INT, required=True),
+    Column("record_count", 103, INTEGERS, required=True),
+    Column("file_size_in_bytes", 104, INTEGERS, required=True),
     Column("lower_bounds", 125, ("array",)),
     Column("upper_bounds", 128, ("array",)),
     Column("key_metadata", 131, ("bytes",)),
     Column("equality_ids", 135, ("array",)),
-    Column("sort_order_id", 140, _INT),
-    Column("first_row_id", 142, _INT),
+    Column("sort_order_id", 140, INTEGERS),
+    Column("first_row_id", 142, INTEGERS),
     Column("referenced_data_file", 143, ("string",)),
-    Column("content_offset", 144, _INT),
-    Column("content_size_in_bytes", 145, _INT),
+    Column("content_offset", 144, INTEGERS),
+    Column("content_size_in_bytes", 145, INTEGERS),
 )
 _RECORDED = (
     "file_format",
@@ -75,29 +66,6 @@ _RECORDED = (
     "content_size_in_bytes",
 )
 """Fields of a file that are handed on as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a manifest list says of a manifest.
-
-    Attributes:
-        path: as recorded.
-        location: where it can be opened.
-        spec_id: partition spec of its files.
-        content: `DATA` or `DELETES`.
-        sequence_number: what its added entries inherit; 0 in version 1.
-        snapshot_id: what its entries inherit; None if the list does not say.
-        encrypted: whether a key is needed.
-    """
-
-    path: str
-    location: str
-    spec_id: int
-    content: int
-    sequence_number: int
-    snapshot_id: int | None
-    encrypted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,51 +94,6 @@ class Entry:
     def is_vector(self) -> bool:
         """Whether this is a deletion vector of version 3."""
         return self.content == POSITION_DELETES and self.format == PUFFIN
-
-
-def read_list(location: str, locate: Callable[[str], str]) -> list[Manifest]:
-    """Read a manifest list.
-
-    Args:
-        location: where it can be opened.
-        locate: tells where a recorded path can be opened.
-
-    Raises:
-        DecodeError: the file is not sound, or names a manifest twice.
-        OSError: it cannot be read.
-    """
-    manifests: dict[str, Manifest] = {}
-    with open_avro(location) as (file, cursor):
-        names = _names(select(file.schema, _LIST, "manifest list", cursor))
-        for i, record in enumerate(file.records()):
-            manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
-            if manifest.path in manifests:
-                _fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
-            manifests[manifest.path] = manifest
-    return list(manifests.values())
-
-
-def _manifest(
-    record: Mapping[Any, Any], names: Mapping[str, str], where: str, locate: Callable[[str], str], cursor: Cursor
-) -> Manifest:
-    found = {name: record[spelled] for name, spelled in names.items()}
-    path = found["manifest_path"]
-    if path is None or not is_path(path):
-        _fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
-    if found["partition_spec_id"] is None:
-        _fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
-    content = found.get("content") or DATA
-    if content not in (DATA, DELETES):
-        raise cursor.error(Unsupported, f"content of {where}", at=0, expected="0 (data), 1 (deletes)", actual=content)
-    return Manifest(
-        path,
-        locate(path),
-        found["partition_spec_id"],
-        content,
-        found.get("sequence_number") or 0,
-        found.get("added_snapshot_id"),
-        found.get("key_metadata") is not None,
-    )
 
 
 def read_manifest(
@@ -212,8 +135,8 @@ class _EntryReader:
         self._locate = locate
         entry = select(schema, _ENTRY, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _FILE, "data_file", cursor)
-        self._entry = _names(entry)
-        self._columns = _names(columns)
+        self._entry = {name: field.name for name, field in entry.items()}
+        self._columns = {name: field.name for name, field in columns.items()}
         self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
 
     def read(self, record: Mapping[Any, Any], number: int) -> Entry | None:
@@ -300,11 +223,7 @@ class _EntryReader:
         return DataFile(path, location, rows, size, partition.label, recorded)
 
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
-        _fail(self._cursor, f"{name} of {where}", expected, actual)
-
-
-def _names(found: Mapping[str, Found]) -> dict[str, str]:
-    return {name: field.name for name, field in found.items()}
+        raise self._cursor.error(NotCanonical, f"{name} of {where}", at=0, expected=expected, actual=actual)
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:
@@ -326,7 +245,3 @@ def _bound(bounds: Any) -> bytes | None:
         if isinstance(pair, dict) and pair.get("key") == FILE_PATH_ID and isinstance(pair.get("value"), bytes):
             return bytes(pair["value"])
     return None
-
-
-def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
-    raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)

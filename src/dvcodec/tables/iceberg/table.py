@@ -7,24 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core import vector as vectors_
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
-from dvcodec.io import open_source, read_window
 from dvcodec.io.paths import split
 from dvcodec.io.reach import check_reach
-from dvcodec.ops.stats import describe
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata
-from dvcodec.tables.iceberg.manifests import Entry, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
+from dvcodec.tables.iceberg.manifests import Entry, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import Field, read_fields
+from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
@@ -102,6 +100,12 @@ class IcebergTable(Table):
 
         Vectors are deletion vectors and files of position deletes. Equality deletes are none: they are met when rows
         of a data file are read for which they hold.
+
+        Raises:
+            UsageError: there is no such snapshot, or none yet.
+            DecodeError: its manifests are not sound.
+            Unsupported: they are encrypted, or have something that is not known.
+            OSError: they cannot be read.
         """
         if id is None:
             if self.metadata.current is None:
@@ -122,9 +126,9 @@ class IcebergTable(Table):
             OSError: the file cannot be read.
         """
         plan = self._plan(snapshot.info.id)
-        _refuse_encrypted(vector.record, vector.where)
+        refuse_encrypted(vector.record, vector.where)
         if vector.format == "iceberg":
-            return (_read_vector(vector, plan),)
+            return (read_vector(vector, plan),)
         if vector.data_file is None and vector.path not in plan.by_partition:
             raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
         deletes = self._position_deletes(vector)
@@ -176,7 +180,12 @@ class IcebergTable(Table):
         return frozenset(found)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of the snapshot's schema."""
+        """Return the columns of the snapshot's schema.
+
+        Raises:
+            NotCanonical: the metadata does not have it, or it is not sound.
+            Unsupported: a type that is not known.
+        """
         fields = self._fields(snapshot)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
@@ -207,7 +216,7 @@ class IcebergTable(Table):
             if missing:
                 raise UsageError(f"{self.location}: no column {missing[0]!r}, but {', '.join(fields)}")
             fields = {name: fields[name] for name in columns}
-        _refuse_encrypted(data_file.record, entry.path)
+        refuse_encrypted(data_file.record, entry.path)
         deletes = plan.equality_deletes(entry)
         if deletes is not None:
             raise Unsupported(
@@ -289,44 +298,3 @@ class IcebergTable(Table):
             for field, value in zip(spec, entry.partition.values, strict=True)
             if field.transform == "identity" and field.source_id is not None
         }
-
-
-def _read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
-    """Read a deletion vector by its byte range, whatever file it lies in.
-
-    Raises:
-        NotCanonical: the manifest does not say where it is or for what, or its data file is newer than it is.
-    """
-    if vector.data_file is None or vector.offset is None or vector.size is None:
-        missing = [
-            name
-            for name in ("referenced_data_file", "content_offset", "content_size_in_bytes")
-            if name not in vector.record
-        ]
-        raise NotCanonical(
-            "manifest entry of a vector", source=vector.path, expected="range and data file", actual=f"no {missing[0]}"
-        )
-    data = plan.data.get(vector.data_file)
-    written = vector.record["sequence_number"]
-    if data is not None and written < data.sequence_number:
-        raise NotCanonical(
-            f"sequence_number of the vector of {vector.data_file}",
-            source=vector.path,
-            offset=vector.offset,
-            expected=f"at least {data.sequence_number}, that of the data file",
-            actual=written,
-        )
-    with open_source(vector.location) as source:
-        found = vectors_.read(
-            read_window(source, vector.offset, vector.size),
-            allowed=(Magic.PORTABLE64,),
-            exact=True,
-            cardinality=vector.cardinality,
-        )
-    physical = data.file.physical_rows if data is not None and isinstance(data.file, DataFile) else None
-    return DeletedRows(vector.data_file, found.load(), describe(found, row_count=physical))
-
-
-def _refuse_encrypted(record: Mapping[str, Any], path: str) -> None:
-    if "key_metadata" in record:
-        raise Unsupported("file", source=path, expected="no encryption", actual="key_metadata")

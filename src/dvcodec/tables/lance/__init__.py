@@ -21,7 +21,8 @@ from dvcodec.io import open_source
 from dvcodec.io.paths import split
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_deletion_file, read_manifest, read_operation
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
-from dvcodec.ops.sniff import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import describe
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance import rows
@@ -85,7 +86,13 @@ class LanceTable(Table):
         return dict(sorted(found.items()))
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the versions, oldest first. The parent is the version before, if it is still there."""
+        """Return the versions, oldest first. The parent is the version before, if it is still there.
+
+        Raises:
+            UsageError: there is none.
+            DecodeError: a manifest is not sound.
+            OSError: it cannot be read.
+        """
         manifests = self.manifests()
         return tuple(
             self._info(_read(location, version), location, manifests) for version, location in manifests.items()
@@ -96,6 +103,12 @@ class LanceTable(Table):
 
         A data file's ``record`` holds the fragment's id and the paths of all its files; a vector's holds the fields of
         the deletion file, the version and the rows of the fragment.
+
+        Raises:
+            UsageError: there is no such version.
+            DecodeError: its manifest is not sound.
+            Unsupported: it has something that is not known, or names a file that metadata may not name.
+            OSError: it cannot be read.
         """
         manifests = self.manifests()
         version = max(manifests) if id is None else id
@@ -114,7 +127,13 @@ class LanceTable(Table):
         return Snapshot(info, tuple(data_files), tuple(vector for vector in vectors if vector is not None))
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
-        """Read a deletion file and hold it against the manifest: deleted rows, and rows of the fragment."""
+        """Read a deletion file and hold it against the manifest: deleted rows, and rows of the fragment.
+
+        Raises:
+            DecodeError: it is not sound, or not as the manifest says.
+            MissingExtra: a file of the Arrow kind, without pyarrow.
+            OSError: it cannot be read.
+        """
         physical_rows = vector.record["physical_rows"]
         with open_source(vector.location) as source:
             found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)

@@ -48,7 +48,11 @@ def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: 
 
 
 def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> Place:
-    """Return where a deletion file lies; errors as in `data_file_place`."""
+    """Return where a deletion file lies.
+
+    Raises:
+        NotCanonical, Unsupported: as `data_file_place`; or a base path that is no folder of a dataset.
+    """
     base = _base(folder, file.base_id, manifest, source)
     if base is None:
         path = file.path("").lstrip("/")

@@ -42,7 +42,13 @@ def open_version(location: str, version: int) -> LanceDataset:
 def physical_rows(
     dataset: LanceDataset, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
-    """Read a fragment, deleted rows included; see `LanceTable.physical_rows`."""
+    """Read a fragment, deleted rows included; see `LanceTable.physical_rows`.
+
+    Raises:
+        UsageError: no such column or fragment.
+        NotCanonical: Lance's library refuses the data, or its rows do not come in order.
+        OSError: a data file cannot be read.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     known: list[str] = dataset.schema.names

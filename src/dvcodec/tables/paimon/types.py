@@ -158,7 +158,11 @@ def _atomic(text: str, source: str, what: str) -> DataType:
 
 
 def arrow_field(field: Field) -> pa.Field:
-    """Return the Arrow field of a column or an inner field."""
+    """Return the Arrow field of a column or an inner field.
+
+    Raises:
+        MissingExtra: no pyarrow.
+    """
     pa = _pyarrow()
     return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
 
@@ -168,6 +172,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
     Times of up to 3 digits of a second's fraction are in milliseconds, of up to 6 in microseconds, else in
     nanoseconds; those with a local time zone are instants, in UTC. A multiset is a map to counts.
+
+    Raises:
+        MissingExtra: no pyarrow.
     """
     pa = _pyarrow()
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):

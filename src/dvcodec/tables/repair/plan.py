@@ -94,12 +94,21 @@ class _Planner:
         self.actions.append(action)
 
     def _merge(self, finding: Finding) -> RepairAction | None:
+        several = f"the {len(finding.vectors)} of {finding.data_file}"
+        return self._unite(finding, "merge-vectors", lambda rows: f"commit one vector of {rows} rows for {several}")
+
+    def _write_again(self, finding: Finding) -> RepairAction | None:
+        told = f"commit the vector of {finding.data_file} from a new file, which describes it as it is"
+        return self._unite(finding, "write-again", lambda _: told)
+
+    def _unite(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
+        """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
         rows = _union(self._table, self._snapshot, finding.vectors)
         if rows is None:
             return None
         return RepairAction(
-            "merge-vectors",
-            f"commit one vector of {rows.cardinality} rows for the {len(finding.vectors)} of {finding.data_file}",
+            action,
+            describe(rows.cardinality),
             (finding.check,),
             finding.data_file,
             finding.vectors,
@@ -143,21 +152,6 @@ class _Planner:
             snapshot.info.id,
             rows.cardinality,
             details={"recorded_cardinality": vector.cardinality, "lossless": False},
-        )
-
-    def _write_again(self, finding: Finding) -> RepairAction | None:
-        rows = _union(self._table, self._snapshot, finding.vectors)
-        if rows is None:
-            return None
-        return RepairAction(
-            "write-again",
-            f"commit the vector of {finding.data_file} from a new file, which describes it as it is",
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            finding.vectors,
-            self._snapshot.info.id,
-            rows.cardinality,
         )
 
     def _correct_cardinality(self, finding: Finding) -> RepairAction | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from dataclasses import replace
 
 from dvcodec.core.errors import UsageError
@@ -19,6 +18,7 @@ from dvcodec.ops.convert import Target
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables.model import DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.new_files import new_files
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 
 __all__ = ["write"]
@@ -54,7 +54,7 @@ def write(plan: RepairPlan, table: Table, folder: str) -> tuple[DvLocation, ...]
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
-    with _or_none() as written:
+    with new_files() as written:
         found: dict[int, list[DvLocation]] = {}
         rows = _Rows(table)
         for group in groups.values():
@@ -80,18 +80,6 @@ def _check_outside(folder: str, table: str) -> None:
 def _key(folder: str) -> str:
     local = local_path(folder)
     return same_key(folder if local is None else str(local.resolve())).rstrip("/")
-
-
-@contextmanager
-def _or_none() -> Iterator[list[str]]:
-    """Collect paths of new files; they are removed where something fails."""
-    written: list[str] = []
-    try:
-        yield written
-    except BaseException:
-        for path in written:
-            remove(path)
-        raise
 
 
 def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import describe
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
@@ -74,7 +75,12 @@ class ScorchTable(Table):
         self._store = store
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time."""
+        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time.
+
+        Raises:
+            DecodeError: the file of epochs is not sound.
+            OSError: it cannot be read.
+        """
         return tuple(map(_info, self._root().epochs))
 
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002

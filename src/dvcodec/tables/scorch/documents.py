@@ -28,6 +28,9 @@ def schema() -> pa.Schema:
 
     ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
     ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
+
+    Raises:
+        MissingExtra: no pyarrow.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")

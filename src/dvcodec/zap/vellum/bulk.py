@@ -68,7 +68,12 @@ def miscounted(states: States, num_keys: int, actual: object) -> CardinalityMism
 
 
 def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
-    """Yield all keys from the state `root` on, as `Fst.blocks` does. `num_keys` is above 0 unless there is no key."""
+    """Yield all keys from the state `root` on, as `Fst.blocks` does. `num_keys` is above 0 unless there is no key.
+
+    Raises:
+        NotCanonical: a state is wrong.
+        CardinalityMismatch: there are more or fewer keys. Blocks may have been yielded before.
+    """
     if not num_keys:
         return
     start = _Items(ByteStrings.from_list([b""]), np.array([root], np.int64), np.zeros(1, np.uint64))

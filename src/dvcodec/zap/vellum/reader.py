@@ -81,7 +81,11 @@ class Fst:
         return not final and not inputs
 
     def get(self, key: bytes) -> int | None:
-        """Return the value of `key`, None if it is not there."""
+        """Return the value of `key`, None if it is not there.
+
+        Raises:
+            NotCanonical: a state on the way is wrong.
+        """
         addr, value = self.root, 0
         for byte in key:
             found = self.states.find(addr, byte) if addr else None
@@ -95,6 +99,7 @@ class Fst:
         """Yield keys and values one by one, ascending, from `start` on to before `stop` (None: to the end).
 
         Raises:
+            NotCanonical: a state is wrong.
             CardinalityMismatch: more keys than the footer states, or, having met them all, fewer.
         """
         if not self.num_keys:
@@ -108,7 +113,11 @@ class Fst:
             raise bulk.miscounted(self.states, self.num_keys, found)
 
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys that begin with `prefix`, and their values, ascending."""
+        """Yield the keys that begin with `prefix`, and their values, ascending.
+
+        Raises:
+            DecodeError: as `range`.
+        """
         # The first byte string behind them all: the prefix with its last byte raised, without those that cannot be.
         stem = prefix.rstrip(b"\xff")
         return self.range(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
@@ -126,6 +135,7 @@ class Fst:
         """Return all keys and values in one block.
 
         Raises:
+            NotCanonical, CardinalityMismatch: as `blocks`.
             LimitExceeded: the keys have more bytes than ``limits.max_blob_bytes``.
         """
         blocks, size = [], 0

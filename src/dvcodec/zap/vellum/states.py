@@ -102,7 +102,11 @@ class States:
     # ---------------------------------------------------------------------- one
 
     def frame(self, addr: int) -> _Frame:
-        """Read what surrounds the transitions of the state at `addr`, and check its extent and its input bytes."""
+        """Read what surrounds the transitions of the state at `addr`, and check its extent and its input bytes.
+
+        Raises:
+            NotCanonical: it leaves the room of the states, a size is above 8, or its input bytes do not ascend.
+        """
         view = self.view
         head = view[addr]
         low = head & _LOW
@@ -140,7 +144,11 @@ class States:
         return target
 
     def find(self, addr: int, key: int) -> tuple[int, int] | None:
-        """Return target and output of the transition of the state at `addr` (not 0) with the input byte `key`."""
+        """Return target and output of the transition of the state at `addr` (not 0) with the input byte `key`.
+
+        Raises:
+            NotCanonical: as `frame`, or that target is outside.
+        """
         _, inputs, size, output_size, top, bottom = self.frame(addr)
         i = inputs.find(key)
         if i < 0:
@@ -154,7 +162,11 @@ class States:
         return self._target(addr, bottom, delta), output
 
     def final(self, addr: int) -> int | None:
-        """Return the final output of the state at `addr`, None if it is not final."""
+        """Return the final output of the state at `addr`, None if it is not final.
+
+        Raises:
+            NotCanonical: as `frame`.
+        """
         if not addr:
             return 0
         final, _, _, output_size, _, bottom = self.frame(addr)
@@ -191,6 +203,9 @@ class States:
 
         Returns:
             Their input bytes, the state that they lead to, and the sum of their outputs.
+
+        Raises:
+            NotCanonical: as `parse`.
         """
         view, inputs, value = self.view, bytearray(), 0
         border = addr & -_STRETCH
@@ -210,7 +225,11 @@ class States:
     # ---------------------------------------------------------------------- many
 
     def heads(self, addrs: Longs) -> Heads:
-        """Do what `parse` does for many states, none of them at address 0, but leave their transitions."""
+        """Do what `parse` does for many states, none of them at address 0, but leave their transitions.
+
+        Raises:
+            NotCanonical: as `parse`, but for what is wrong with transitions.
+        """
         data = self._bytes
         head = data[addrs]
         low = head & np.uint8(_LOW)
@@ -236,7 +255,11 @@ class States:
         return Heads(final, output, counts, first, top, bottom, size, output_size, here)
 
     def transitions(self, addrs: Longs, heads: Heads) -> Transitions:
-        """Read the transitions of the states whose `heads` these are."""
+        """Read the transitions of the states whose `heads` these are.
+
+        Raises:
+            NotCanonical: as `parse`.
+        """
         offsets = offsets_of(heads.counts)
         owner = np.repeat(np.arange(len(addrs)), heads.counts)
         rank = np.arange(int(offsets[-1]), dtype=np.int64) - offsets[owner]

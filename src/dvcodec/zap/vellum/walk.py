@@ -33,7 +33,11 @@ class Walker:
         self._chains: dict[int, tuple[bytes, int, int]] = {}
 
     def seek(self, root: int, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, int]]:
-        """Return the keys from `start` to before `stop` below `root`, without a visit to those before."""
+        """Return the keys from `start` to before `stop` below `root`, without a visit to those before.
+
+        Raises:
+            NotCanonical: a state is wrong; also while they are read.
+        """
         turns: list[_Turn] = []
         path, addr, value = bytearray(), root, 0
         for key in start:
@@ -57,6 +61,9 @@ class Walker:
         """Yield the keys from the state `addr` on, which `path` leads to, then those of the `turns`, last one first.
 
         Turns are kept only where a way is left, so a chain of states takes no more room than its key.
+
+        Raises:
+            NotCanonical: a state is wrong.
         """
         turns = [] if turns is None else turns
         while True:
@@ -111,6 +118,9 @@ def count_keys(states: States, root: int, enough: int) -> int:
         states: where they are.
         root: address of a state.
         enough: a count above this one need not be exact.
+
+    Raises:
+        NotCanonical: a state is wrong.
     """
     total = 0
     waiting = bytearray(root + 1)

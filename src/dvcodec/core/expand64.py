@@ -1,0 +1,111 @@
+"""From bitmaps by key to positions, ranges, masks and counts: what `expand` does for one, for a whole row set.
+
+A key is the high half of the positions in its bitmap; keys ascend, and no bitmap is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from dvcodec.core import build, expand, roaring
+from dvcodec.core.cursor import Cursor
+
+__all__ = ["chunks", "count", "histogram", "packed_mask", "positions", "ranges"]
+
+Bitmaps: TypeAlias = Mapping[int, BitMap]
+_KEY_ROWS = 1 << 32
+_PIECE = 1 << 20
+"""Values that are expanded together."""
+
+
+def positions(bitmaps: Bitmaps, size: int, dtype: type[Any]) -> NDArray[Any]:
+    """Return all positions, ascending: `size` of them (the caller has bound it), all of which fit the dtype."""
+    out = np.empty(size, dtype)
+    at = 0
+    for key, bitmap in bitmaps.items():
+        for low in _pieces(bitmap, _PIECE):
+            piece = out[at : at + len(low)]
+            piece[:] = low
+            if key:
+                piece += dtype(key << 32)
+            at += len(low)
+    return out
+
+
+def chunks(bitmaps: Bitmaps, rows: int) -> Iterator[NDArray[np.int64]]:
+    """Yield all positions, ascending, at most `rows` of them at a time; all fit int64."""
+    for key, bitmap in bitmaps.items():
+        for low in _pieces(bitmap, rows):
+            yield low + np.int64(key << 32)
+
+
+def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the values of a bitmap, so many at a time: what is small enough for a cache costs no fresh memory."""
+    if len(bitmap) <= rows:
+        yield np.frombuffer(bitmap.to_array(), np.uint32)
+        return
+    starts = [bitmap[i] for i in range(0, len(bitmap), rows)]
+    for start, stop in pairwise([*starts, bitmap.max() + 1]):
+        yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
+
+
+def ranges(bitmaps: Bitmaps) -> NDArray[np.int64]:
+    """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2]; all fit int64."""
+    parts = [
+        expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32) for key, bitmap in bitmaps.items()
+    ]
+    return build.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
+
+
+def packed_mask(bitmaps: Bitmaps, start: int, stop: int) -> NDArray[np.uint8]:
+    """Return bits, least significant first, from position ``start & ~7`` on; those of ``[start, stop)`` alone are set.
+
+    There are as many bytes as hold `stop`, filled up with zeros to a multiple of 8.
+    """
+    first = start >> 3
+    size = ((stop + 7) >> 3) - first
+    out = np.zeros((size + 7) & ~7, np.uint8)
+    for key, bitmap in _within(bitmaps, start, stop):
+        view = roaring.walk(Cursor(bitmap.serialize()))
+        expand.pack_into(view, out, first - (key << 29))
+    return out
+
+
+def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, BitMap]]:
+    """Yield the bitmaps that touch ``[start, stop)``, cut to it where they reach beyond."""
+    for key, bitmap in bitmaps.items():
+        base = key << 32
+        lo, hi = max(start - base, 0), min(stop - base, _KEY_ROWS)
+        if lo >= hi:
+            continue
+        if lo <= bitmap.min() and bitmap.max() < hi:
+            yield key, bitmap
+        else:
+            cut = bitmap & BitMap(range(lo, hi))
+            if cut:
+                yield key, cut
+
+
+def count(bitmaps: Bitmaps, start: int, stop: int) -> int:
+    """Return how many positions lie in ``[start, stop)``."""
+    total = 0
+    for key, bitmap in bitmaps.items():
+        lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)
+        total += bitmap.range_cardinality(lo, hi) if lo < hi else 0
+    return total
+
+
+def histogram(bitmaps: Bitmaps, stop: int, bins: int) -> NDArray[np.int64]:
+    """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]."""
+    edges = [stop * i // bins for i in range(bins + 1)]
+    below = np.zeros(bins + 1, np.int64)
+    for key, bitmap in bitmaps.items():
+        base = key << 32
+        below += [bitmap.rank(min(edge - base, _KEY_ROWS) - 1) if edge > base else 0 for edge in edges]
+    return np.diff(below)

@@ -1,0 +1,88 @@
+"""What a Puffin footer says of a deletion vector, as far as reading depends on it.
+
+Specification: Apache Iceberg, "Puffin file format", blob type deletion-vector-v1. `lint` has all of its rules.
+"""
+
+from __future__ import annotations
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.puffin import BlobMetadata, Footer
+
+__all__ = [
+    "BLOB_TYPE",
+    "CARDINALITY",
+    "DRAFT_BLOB_TYPE",
+    "NO_ID",
+    "ROW_POSITION_FIELD",
+    "blob_cardinality",
+    "check_blob",
+    "vector_blobs",
+]
+
+BLOB_TYPE = "deletion-vector-v1"
+"""Type of a vector's blob in a Puffin footer."""
+DRAFT_BLOB_TYPE = "delete-vector-v1"
+"""What drafts of the specification called it; no released writer used the name."""
+ROW_POSITION_FIELD = 2147483645
+"""Field id of the metadata column _pos: what Java puts into `fields`. Trino and DuckDB leave `fields` empty."""
+CARDINALITY = "cardinality"
+"""Blob property: number of rows, as a decimal string."""
+NO_ID = -1
+"""snapshot-id and sequence-number of a deletion vector: the manifest gives them at commit."""
+
+
+def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata]:
+    """Return the deletion vectors among the blobs of a footer.
+
+    Raises:
+        NotCanonical: together they are longer than the file: many names for the same bytes would make reading all
+            of them endless. (A single damaged length is left to the reader of that blob.)
+    """
+    blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
+    lengths = sorted(max(blob.length, 0) for blob in blobs)
+    if sum(lengths[:-1]) > footer.offset:
+        raise NotCanonical(
+            "lengths of all vectors",
+            source=source,
+            offset=footer.offset,
+            expected=f"at most the {footer.offset} bytes before the footer",
+            actual=sum(lengths),
+        )
+    return blobs
+
+
+def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | None:
+    """Return the blob's `cardinality` property (rows), None if it has none.
+
+    Raises:
+        NotCanonical: the property is not a decimal number.
+    """
+    text = blob.properties.get(CARDINALITY)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise NotCanonical(
+            "blob property cardinality",
+            source=source,
+            offset=blob.offset,
+            expected="a decimal number",
+            actual=repr(text[:40]),
+        )
+    return int(text)
+
+
+def check_blob(blob: BlobMetadata, source: str | None = None) -> int | None:
+    """Check what the footer says of a vector, as far as reading depends on it; return its `cardinality`.
+
+    Raises:
+        NotCanonical: the blob is compressed, or its cardinality is no number.
+    """
+    if blob.compression_codec is not None:
+        raise NotCanonical(
+            "compression-codec of a deletion vector",
+            source=source,
+            offset=blob.offset,
+            expected="none: deletion vectors are not compressed",
+            actual=repr(blob.compression_codec),
+        )
+    return blob_cardinality(blob, source)

@@ -1,0 +1,208 @@
+"""Puffin files of deletion vectors: one for each data file, the footer saying which is whose.
+
+Specification: Apache Iceberg, "Puffin file format"; the bytes that are written are those of Iceberg Java's
+``BaseDVFileWriter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Literal
+
+from dvcodec._version import __version__
+from dvcodec.core import batch, vector
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.frame import StoredFrame
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Vector
+from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
+from dvcodec.iceberg.manifest import java_blob_order
+from dvcodec.iceberg.vectors import MAGICS, encode
+from dvcodec.io import SinkTarget, SourceTarget, read_window, target_name
+from dvcodec.io.stretches import stretches
+from dvcodec.puffin import (
+    CREATED_BY,
+    MAGIC,
+    REFERENCED_DATA_FILE,
+    BlobMetadata,
+    PuffinReader,
+    PuffinWriter,
+    open_puffin,
+)
+from dvcodec.puffin.alike import BlobsAlike
+from dvcodec.puffin.payload import encodable
+
+__all__ = ["DEFAULT_CREATED_BY", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
+
+DEFAULT_CREATED_BY = f"dvcodec {__version__}"
+
+
+def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
+    """Read and walk one vector of a Puffin file, held against its `cardinality` property.
+
+    Raises:
+        DecodeError: the blob's metadata or its bytes are not sound.
+        OSError: the file cannot be read.
+    """
+    return vector.read(
+        reader.read_stored(blob),
+        allowed=MAGICS,
+        exact=True,
+        cardinality=check_blob(blob, reader.source.name),
+        limits=reader.limits,
+        verify_checksum=verify_checksum,
+    )
+
+
+def read_deletion_vectors(
+    source: SourceTarget,
+    *,
+    duplicates: Literal["error", "union", "last"] = "error",
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> dict[str, RowSet]:
+    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are left alone.
+
+    Args:
+        source: bytes, path, URL or open file.
+        duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
+            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRCs.
+
+    Raises:
+        DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
+        OSError: the file cannot be opened or read.
+    """
+    rows: dict[str, RowSet] = {}
+    with open_puffin(source, limits=limits) as reader:
+        at_once = _read_alike(reader, verify_checksum)
+        if at_once is not None:
+            return at_once
+        for blob in vector_blobs(reader.footer, reader.source.name):
+            path = blob.properties.get(REFERENCED_DATA_FILE)
+            if path is None:
+                raise _blob_error(reader, blob, "blob property referenced-data-file", "a path", "nothing")
+            if path in rows and duplicates == "error":
+                raise _blob_error(
+                    reader, blob, "referenced-data-file", "one vector for each data file", f"{path} twice"
+                )
+            found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
+            rows[path] = rows[path] | found if path in rows and duplicates == "union" else found
+    return rows
+
+
+def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet] | None:
+    """Read the vectors of a file that holds thousands, described alike by the footer and soundly; None for others.
+
+    They are read in a few passes over all of them, where one at a time costs a hundred microseconds each.
+    """
+    blobs = reader.footer.blobs
+    if not isinstance(blobs, BlobsAlike) or blobs.first.type != BLOB_TYPE:
+        return None
+    paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
+    if paths is None or cardinalities is None or len(set(paths)) < len(paths):
+        return None
+    offsets, lengths = blobs.offsets, blobs.lengths
+    ends = offsets + lengths
+    if int(offsets[0]) < len(MAGIC) or (ends[:-1] > offsets[1:]).any() or int(ends[-1]) > reader.footer.offset:
+        return None
+    rows: list[RowSet] = []
+    for first, last, start, stop in stretches(offsets, lengths):
+        rows += batch.load(
+            read_window(reader.source, start, stop - start),
+            offsets[first:last] - start,
+            lengths[first:last],
+            allowed=MAGICS,
+            cardinalities=cardinalities[first:last],
+            limits=reader.limits,
+            verify_checksum=verify_checksum,
+        )
+    return dict(zip(paths, rows, strict=True))
+
+
+def _blob_error(reader: PuffinReader, blob: BlobMetadata, what: str, expected: str, actual: str) -> DecodeError:
+    return NotCanonical(what, source=reader.source.name, offset=blob.offset, expected=expected, actual=actual)
+
+
+def write_deletion_vectors(
+    sink: SinkTarget,
+    vectors: Mapping[str, RowSet],
+    *,
+    created_by: str = DEFAULT_CREATED_BY,
+    order: Literal["java", "given"] = "java",
+    run_optimize: bool = True,
+    gap_keys: bool = True,
+) -> list[DvLocation]:
+    """Write one Puffin file with a vector for each data file.
+
+    For the same vectors, `created_by` and order of first delete, the file equals that of Iceberg Java's
+    ``BaseDVFileWriter``. No vectors: no file, like there.
+
+    Args:
+        sink: path, URL or writable file.
+        vectors: data file -> deleted rows (an empty set is written as an empty vector).
+        created_by: file property ``created-by``.
+        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
+            the mapping.
+        run_optimize: see `encode`.
+        gap_keys: see `encode`.
+
+    Returns:
+        Where each vector is, in file order; `manifest_entry` makes manifest values of it.
+
+    Raises:
+        UsageError: a row set that does not fit (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
+    """
+    counts = {path: rows.cardinality for path, rows in vectors.items()}
+    paths = java_blob_order(counts) if order == "java" else list(vectors)
+    frames = (
+        StoredFrame(path, counts[path], encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys))
+        for path in paths
+    )
+    return write_stored_vectors(sink, frames, created_by=created_by)
+
+
+def write_stored_vectors(
+    sink: SinkTarget,
+    vectors: Iterable[StoredFrame],
+    *,
+    created_by: str = DEFAULT_CREATED_BY,
+) -> list[DvLocation]:
+    """Write frames as they are, in file order: conversion without re-encoding.
+
+    Args:
+        sink: path, URL or writable file.
+        vectors: the frames; what is in them is not looked at. None of them: no file.
+        created_by: file property ``created-by``.
+
+    Raises:
+        UsageError: a frame without a data file, or two of one data file (nothing is written then).
+        OSError: the file cannot be written (an old one stays then).
+    """
+    items = iter(vectors)
+    seen: set[str] = set()
+    first = next(items, None)
+    if first is None:
+        return []
+    blobs = []
+    with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
+        for path, cardinality, blob in chain([first], items):
+            if path is None:
+                raise UsageError("a Puffin file names the data file of every vector")
+            stored = encodable(path)
+            if stored in seen:
+                raise UsageError(f"two vectors for the data file {path!r}: unite them first")
+            seen.add(stored)
+            properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
+            metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
+            blobs.append((path, cardinality, writer.add_stored(metadata, blob)))
+    name = target_name(sink)
+    return [
+        DvLocation("iceberg", name, blob.offset, blob.length, cardinality, path, writer.file_size)
+        for path, cardinality, blob in blobs
+    ]

@@ -1,0 +1,168 @@
+"""Vectors of a container, read: by what `sniff` says of them, or by a byte range alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dvcodec.core import batch, frame, roaring, roaring64, vector
+from dvcodec.core.cursor import Cursor, as_view
+from dvcodec.core.errors import DecodeError
+from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.roaring64 import VectorView
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Vector
+from dvcodec.iceberg.blobs import check_blob
+from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.io.stretches import stretches
+from dvcodec.lance.deletions import read_deletion_file
+from dvcodec.ops.sniff import ContainerKind, VectorRef
+
+__all__ = ["ALLOWED", "SoundFrame", "decode_at", "read_vector", "survey_vectors"]
+
+ALLOWED = {
+    ContainerKind.PUFFIN: (Magic.PORTABLE64,),
+    ContainerKind.DELTA: (Magic.PORTABLE64, Magic.NATIVE64),
+    ContainerKind.PAIMON: (Magic.PAIMON32, Magic.PORTABLE64),
+    ContainerKind.BLOB: tuple(Magic),
+}
+"""The layouts that framed vectors may have in each container."""
+
+
+def read_vector(
+    source: Source, ref: VectorRef, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
+) -> Vector:
+    """Read one vector of a container and walk it; it is held against what the container's metadata says.
+
+    Raises:
+        DecodeError: the vector is not sound, or of a layout that its container does not allow.
+        MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
+        OSError: the file cannot be read.
+    """
+    if ref.blob is not None:
+        check_blob(ref.blob, source.name)
+    if ref.kind is ContainerKind.LANCE_ARROW:
+        rows = read_deletion_file(source, limits=limits)
+        return _walk_bare(
+            Cursor(roaring.serialize(rows._bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
+        )
+    cursor = read_window(source, ref.offset, ref.size)
+    if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
+        return _walk_bare(cursor, ref.kind, limits)
+    return vector.read(
+        cursor,
+        allowed=ALLOWED[ref.kind],
+        exact=True,
+        cardinality=ref.cardinality,
+        limits=limits,
+        verify_checksum=verify_checksum,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SoundFrame:
+    """A framed vector that is sound, all of it checked; what metadata promises of it is not.
+
+    Attributes:
+        data: the whole frame.
+        cardinality: rows.
+        max: highest position, None without rows.
+    """
+
+    data: memoryview
+    cardinality: int
+    max: int | None
+
+    @property
+    def magic(self) -> Magic | None:
+        """The layout."""
+        return Magic.find(bytes(self.data[4:8]))
+
+
+def survey_vectors(
+    source: Source, refs: Sequence[VectorRef], *, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[VectorRef, SoundFrame | None]]:
+    """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
+
+    Yields each with its frame, in order; with None what is no sound frame in its place, for `read_vector` to say why.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    kind = refs[0].kind if refs else None
+    there = all(ref.offset >= 0 and 0 < ref.size <= source.size - ref.offset for ref in refs)
+    if kind not in ALLOWED or not there or any(one.offset > other.offset for one, other in pairwise(refs)):
+        yield from ((ref, None) for ref in refs)
+        return
+    offsets = np.array([ref.offset for ref in refs], np.int64)
+    sizes = np.array([ref.size for ref in refs], np.int64)
+    for first, last, start, stop in stretches(offsets, sizes):
+        near = refs[first:last]
+        try:
+            data = as_view(source.read(start, stop - start))
+        except DecodeError:  # the file is shorter than it was
+            yield from ((ref, None) for ref in near)
+            continue
+        found = batch.survey(data, offsets[first:last] - start, sizes[first:last], allowed=ALLOWED[kind], limits=limits)
+        numbers = zip(near, found.cardinality.tolist(), found.max.tolist(), strict=True)
+        for i, (ref, cardinality, highest) in enumerate(numbers):
+            at = ref.offset - start
+            sound = SoundFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
+            yield ref, None if i in found.errors else sound
+
+
+def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
+    limits.check("max_vector_bytes", cursor.remaining, cursor)
+    if kind is ContainerKind.ROARING64:
+        view = roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
+        magic = Magic.PORTABLE64
+    else:
+        bitmap = roaring.walk(cursor)
+        limits.check("max_cardinality", bitmap.cardinality, cursor, 0)
+        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
+        magic = Magic.PAIMON32
+    cursor.expect_end("the bitmap")
+    return Vector(magic, view)
+
+
+def decode_at(
+    target: SourceTarget,
+    offset: int = 0,
+    size: int | None = None,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> RowSet:
+    """Decode the framed vector at a byte offset, whatever file it lies in.
+
+    Args:
+        target: bytes, path, URL or open file.
+        offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
+        size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
+            bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
+        cardinality: rows that the metadata promises.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRC.
+
+    Raises:
+        DecodeError: no sound vector there.
+        OSError: the file cannot be read.
+    """
+    with open_source(target) as source:
+        left = max(source.size - offset, 0)
+        claimed = frame.peek_size(read_window(source, offset, min(4, left)))
+        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
+            size = min(claimed, left)
+        found = vector.read(
+            read_window(source, offset, size),
+            exact=True,
+            cardinality=cardinality,
+            limits=limits,
+            verify_checksum=verify_checksum,
+        )
+        return found.load()

@@ -1,0 +1,186 @@
+"""Several vectors of the same data file to one.
+
+They are worked off in chunks of bounded size: small ones are expanded, sorted and encoded together, large ones are
+united as bitmaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from dvcodec.core import batch, frame, vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.rowset import RowSet
+from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
+from dvcodec.spark.gather import BATCH_BYTES, SCHEMA, group, vector_batches
+from dvcodec.spark.vectors import NamedVectors
+
+__all__ = ["VectorGatherer"]
+
+Index = NDArray[np.int64]
+FOLD_BYTES = 192 << 20
+"""Bytes of vectors after which those of one data file are united, and the rest is copied together."""
+_DENSE = 256
+"""Rows a partial vector has on the average from which uniting bitmaps beats sorting positions."""
+_ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
+"""What stands in a frame between its length and its bitmap, where that is the only one and of key 0."""
+
+
+@dataclass(slots=True)
+class VectorGatherer:
+    """Gathers vectors, and unites those of one data file.
+
+    Args:
+        trusted: the frames are what `RowGatherer` has just made: one that is alone for its data file is not parsed
+            at all, and CRCs are not compared. Otherwise every vector is checked whole.
+    """
+
+    trusted: bool = False
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _bytes: int = 0
+    _folded: int = 0
+
+    def add(self, files: pa.Array, frames: pa.Array, cardinality: pa.Array | None = None) -> None:
+        """Take vectors.
+
+        Args:
+            files: strings, the data file of each.
+            frames: binary, whole frames.
+            cardinality: int64, rows of each where known; needed if they are `trusted`.
+
+        Raises:
+            UsageError: a null (if they are not `trusted`).
+            DecodeError: a vector is not sound; the message names its data file.
+        """
+        if not len(files):
+            return
+        if not self.trusted:
+            cardinality = pa.array(NamedVectors.of(files, frames).found.cardinality)
+        columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary())]
+        self._batches.append(pa.record_batch(columns, schema=SCHEMA))
+        self._bytes += frames.nbytes
+        if self._bytes - self._folded >= FOLD_BYTES:
+            self._batches = list(self.flush())
+            self._bytes = self._folded = sum(part.nbytes for part in self._batches)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield one vector a data file, as record batches of schema `VECTORS`.
+
+        Raises:
+            DecodeError: of `trusted` vectors, one of several for a data file is not sound.
+        """
+        batches, self._batches = self._batches, []
+        if not batches:
+            return
+        table = pa.Table.from_batches(batches)
+        files = table["data_file"].dictionary_encode().unify_dictionaries()
+        codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
+        names = files.chunk(0).dictionary
+        often = np.bincount(codes, minlength=len(names))
+        alone = often[codes] == 1
+        if alone.any():
+            for part in table.filter(pa.array(alone)).to_batches():
+                yield from vector_batches(
+                    part["data_file"], part["cardinality"].to_numpy(), _strings(binary_column(part["dv"]))
+                )
+        if alone.all():
+            return
+        shared = np.flatnonzero(~alone)
+        shared = shared[np.argsort(codes[shared], kind="stable")]
+        codes = codes[shared]
+        # Stretches of files whose vectors are at hand together; their bytes are copied once.
+        heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        sizes = np.concatenate([np.diff(_lengths(chunk)) for chunk in table["dv"].chunks])[shared]
+        rows = table["cardinality"].to_numpy()[shared]
+        weights = np.add.reduceat(sizes + 2 * rows, heads)
+        bounds = np.append(heads, len(codes))
+        for part in pieces(weights, 2 * BATCH_BYTES):
+            lo, hi = int(bounds[part.start]), int(bounds[part.stop])
+            chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
+            counts = np.diff(bounds[part.start : part.stop + 1])
+            united = _unite(_whole(chosen), counts, rows[lo:hi])
+            yield from vector_batches(names.take(pa.array(codes[heads[part]])), *united)
+
+
+def _whole(array: Any) -> BinaryColumn:
+    """Take apart what `combine_chunks` gives: an array, or a chunked one if it was too large for one."""
+    if isinstance(array, pa.ChunkedArray):
+        return binary_column(
+            array.chunk(0) if array.num_chunks == 1 else array.cast(pa.large_binary()).combine_chunks()
+        )
+    return binary_column(array)
+
+
+def _lengths(chunk: pa.Array) -> Index:
+    column = binary_column(chunk)
+    return offsets_of(column.sizes)
+
+
+def _strings(column: BinaryColumn) -> ByteStrings:
+    return ByteStrings.cut(column.data, column.starts, column.sizes)
+
+
+def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
+    """Unite runs of vectors, `counts[i]` of them each: cardinalities, and frames.
+
+    Small vectors are expanded, sorted and encoded together; large ones are united one data file at a time.
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    dense = np.bincount(owner, weights=rows, minlength=len(counts)) >= _DENSE * counts
+    cards, lengths = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
+    sparse = np.flatnonzero(~dense[owner])
+    small = None
+    if len(sparse):
+        positions, each = batch.expand(column.data, column.starts[sparse], column.sizes[sparse], verify_checksum=False)
+        which, cards_small, positions = _group_keeping_empty(np.repeat(owner[sparse], each), positions, ~dense)
+        small = batch.encode(positions, cards_small)
+        cards[which], lengths[which] = cards_small, small.lengths
+    large = {}
+    bounds = offsets_of(counts)
+    for i in np.flatnonzero(dense).tolist():
+        cards[i], large[i] = _unite_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
+        lengths[i] = len(large[i])
+    if not large and small is not None:
+        return cards, small
+    places = offsets_of(lengths)
+    out = np.empty(int(places[-1]), np.uint8)
+    if small is not None:
+        out[spread(places[:-1][~dense], lengths[~dense])] = small.data
+    for i, data in large.items():
+        out[places[i] : places[i + 1]] = np.frombuffer(data, np.uint8)
+    return cards, ByteStrings(places, out)
+
+
+def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool_]) -> tuple[Index, Index, Index]:
+    """Sort positions by owner and drop duplicates; a wanted owner without any has none."""
+    which = np.flatnonzero(wanted)
+    if not len(positions):
+        return which, np.zeros(len(which), np.int64), positions
+    owners, counts, positions = group(owner, positions)
+    all_counts = np.zeros(len(wanted), np.int64)
+    all_counts[owners] = counts
+    return which, all_counts[which], positions
+
+
+def _unite_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
+    """Unite vectors of one data file that were checked before: cardinality and frame."""
+    bitmaps, others = [], []
+    for data in frames:
+        # One bitmap of key 0, as nearly all are, is handed to pyroaring as it lies there.
+        if bytes(data[4:20]) == _ONE_BITMAP:
+            bitmaps.append(BitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
+        else:
+            others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
+    united = RowSet._wrap({0: BitMap.union(*bitmaps)} if bitmaps else {})
+    if others:
+        united = RowSet.union(united, *others)
+    return united.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(united, Magic.PORTABLE64))

@@ -1,0 +1,100 @@
+"""Manifest lists: which manifests a snapshot has.
+
+Specification: Iceberg table spec, "Snapshots" (manifest lists), of versions 1 to 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, select
+from dvcodec.tables.members import is_path
+
+__all__ = ["DATA", "DELETES", "Manifest", "read_list"]
+
+DATA, DELETES = 0, 1
+"""Content of a manifest."""
+_COLUMNS = (
+    Column("manifest_path", 500, ("string",), required=True),
+    Column("partition_spec_id", 502, INTEGERS, required=True),
+    Column("content", 517, INTEGERS),
+    Column("sequence_number", 515, INTEGERS),
+    Column("added_snapshot_id", 503, INTEGERS),
+    Column("key_metadata", 519, ("bytes",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a manifest list says of a manifest.
+
+    Attributes:
+        path: as recorded.
+        location: where it can be opened.
+        spec_id: partition spec of its files.
+        content: `DATA` or `DELETES`.
+        sequence_number: what its added entries inherit; 0 in version 1.
+        snapshot_id: what its entries inherit; None if the list does not say.
+        encrypted: whether a key is needed.
+    """
+
+    path: str
+    location: str
+    spec_id: int
+    content: int
+    sequence_number: int
+    snapshot_id: int | None
+    encrypted: bool
+
+
+def read_list(location: str, locate: Callable[[str], str]) -> list[Manifest]:
+    """Read a manifest list.
+
+    Args:
+        location: where it can be opened.
+        locate: tells where a recorded path can be opened.
+
+    Raises:
+        DecodeError: the file is not sound, or names a manifest twice.
+        OSError: it cannot be read.
+    """
+    manifests: dict[str, Manifest] = {}
+    with open_avro(location) as (file, cursor):
+        names = {name: field.name for name, field in select(file.schema, _COLUMNS, "manifest list", cursor).items()}
+        for i, record in enumerate(file.records()):
+            manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
+            if manifest.path in manifests:
+                _fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
+            manifests[manifest.path] = manifest
+    return list(manifests.values())
+
+
+def _manifest(
+    record: Mapping[Any, Any], names: Mapping[str, str], where: str, locate: Callable[[str], str], cursor: Cursor
+) -> Manifest:
+    found = {name: record[spelled] for name, spelled in names.items()}
+    path = found["manifest_path"]
+    if path is None or not is_path(path):
+        _fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
+    if found["partition_spec_id"] is None:
+        _fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
+    content = found.get("content") or DATA
+    if content not in (DATA, DELETES):
+        raise cursor.error(Unsupported, f"content of {where}", at=0, expected="0 (data), 1 (deletes)", actual=content)
+    return Manifest(
+        path,
+        locate(path),
+        found["partition_spec_id"],
+        content,
+        found.get("sequence_number") or 0,
+        found.get("added_snapshot_id"),
+        found.get("key_metadata") is not None,
+    )
+
+
+def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
+    raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)

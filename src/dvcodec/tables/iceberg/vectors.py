@@ -1,0 +1,64 @@
+"""Deletion vectors of version 3, read by the byte range that a manifest records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dvcodec.core import vector as vector_
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.frame import Magic
+from dvcodec.io import open_source, read_window
+from dvcodec.ops.stats import describe
+from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
+
+__all__ = ["read_vector", "refuse_encrypted"]
+
+
+def read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
+    """Read a deletion vector by its byte range, whatever file it lies in.
+
+    Raises:
+        NotCanonical: the manifest does not say where it is or for what, or its data file is newer than it is.
+        DecodeError: it is not sound, or has another cardinality than is recorded.
+        OSError: its file cannot be read.
+    """
+    if vector.data_file is None or vector.offset is None or vector.size is None:
+        missing = [
+            name
+            for name in ("referenced_data_file", "content_offset", "content_size_in_bytes")
+            if name not in vector.record
+        ]
+        raise NotCanonical(
+            "manifest entry of a vector", source=vector.path, expected="range and data file", actual=f"no {missing[0]}"
+        )
+    data = plan.data.get(vector.data_file)
+    written = vector.record["sequence_number"]
+    if data is not None and written < data.sequence_number:
+        raise NotCanonical(
+            f"sequence_number of the vector of {vector.data_file}",
+            source=vector.path,
+            offset=vector.offset,
+            expected=f"at least {data.sequence_number}, that of the data file",
+            actual=written,
+        )
+    with open_source(vector.location) as source:
+        found = vector_.read(
+            read_window(source, vector.offset, vector.size),
+            allowed=(Magic.PORTABLE64,),
+            exact=True,
+            cardinality=vector.cardinality,
+        )
+    physical = data.file.physical_rows if data is not None and isinstance(data.file, DataFile) else None
+    return DeletedRows(vector.data_file, found.load(), describe(found, row_count=physical))
+
+
+def refuse_encrypted(record: Mapping[str, Any], path: str) -> None:
+    """Check that a file takes no key.
+
+    Raises:
+        Unsupported: it does.
+    """
+    if "key_metadata" in record:
+        raise Unsupported("file", source=path, expected="no encryption", actual="key_metadata")

@@ -1,0 +1,283 @@
+"""Chunks of doc values: the terms of each of a thousand documents, or of one.
+
+Source: zapx ``contentcoder.go``, ``docvalues.go``::
+
+    chunk    uv n | n * (uv document, uv end in the content) | content of n documents, a snappy block
+
+The content of a document is its distinct terms, ascending, each followed by 0xff (terms are not escaped); behind them
+may stand the shape of a geo field, followed by 0xff too. A document without any is not listed, and most chunks without
+documents have no bytes at all.
+
+From zapx v17.0.2 on two options of a field change that: `FieldOptions.SKIP_DOC_VALUE_COMPRESSION` leaves the content
+as it is, `FieldOptions.SKIP_DOC_VALUE_CHUNKING` makes a chunk of every document, content alone. zapx reads its own
+files wrongly where only one of them is set: that is decoded here and not written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.limits import Limits, enough_memory
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.zap import snappy
+from dvcodec.zap.documents import FieldOptions
+
+__all__ = ["SKIPS", "TERM_END", "ChunkLayout", "DocValues", "decode_chunks", "encode_chunks", "split_terms"]
+
+TERM_END = 0xFF
+"""The byte behind each term."""
+CHUNK_DOCS = 1024
+"""Documents of a chunk, but in version 11."""
+_FACTOR_VERSION = 11
+"""The version whose footer holds the size of chunks itself."""
+_OPTIONS_FROM = 17
+_EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
+SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+"""Options that go together: zapx misreads its own files with one of them."""
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocValues:
+    """The doc values of some documents.
+
+    Attributes:
+        docs: int64[k], strictly ascending; documents without a value are left out.
+        values: the bytes of each: its terms, 0xff behind each. `split_terms` takes them apart.
+    """
+
+    docs: Index
+    values: ByteStrings
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLayout:
+    """What the chunks of a field are like.
+
+    Attributes:
+        num_docs: documents of the segment.
+        chunk_docs: documents of a chunk; 0 where a footer of version 11 says so.
+        compressed: whether contents are snappy blocks.
+        listed: whether a chunk says which documents it holds; otherwise there is one, with the chunk's number.
+    """
+
+    num_docs: int
+    chunk_docs: int
+    compressed: bool
+    listed: bool
+
+    @classmethod
+    def of(cls, version: int, num_docs: int, chunk_mode: int, options: FieldOptions | None) -> ChunkLayout:
+        """Say what they are like in a segment of that version, for a field with these options (version 17)."""
+        chosen = (options or FieldOptions(0)) if version >= _OPTIONS_FROM else FieldOptions(0)
+        compressed = not chosen & FieldOptions.SKIP_DOC_VALUE_COMPRESSION
+        if chosen & FieldOptions.SKIP_DOC_VALUE_CHUNKING:
+            return cls(num_docs, 1, compressed, listed=False)
+        return cls(num_docs, chunk_mode if version == _FACTOR_VERSION else CHUNK_DOCS, compressed, listed=True)
+
+    @property
+    def num_chunks(self) -> int:
+        """Chunks that the documents make; there is at least one document a chunk."""
+        return -(-self.num_docs // self.chunk_docs)
+
+
+def decode_chunks(
+    cursor: Cursor, layout: ChunkLayout, numbers: Index, starts: Index, stops: Index, limits: Limits
+) -> DocValues:
+    """Read chunks, none of them without a byte.
+
+    Not checked: that the terms of a document ascend and are distinct.
+
+    Args:
+        cursor: the window.
+        layout: what they are like.
+        numbers: int64[n], number of each chunk, ascending.
+        starts: int64[n], position of each.
+        stops: int64[n], position behind each; inside the window.
+        limits: `Limits.max_blob_bytes` bounds what is decompressed of all of them together.
+
+    Raises:
+        Truncated: a chunk ends in its list of documents, or in front of its content.
+        NotCanonical: documents that are not in the chunk or do not ascend, ends that do not fill its content, a damaged
+            snappy block, or a document whose values do not end in 0xff.
+        LimitExceeded: see `limits`.
+    """
+    read = _decode_listed if layout.listed else _decode_single
+    docs, values, at = read(cursor, layout, numbers, starts, stops, limits)
+    empty = np.diff(values.offsets) == 0
+    wrong = empty if empty.any() else values.data[values.offsets[1:] - 1] != TERM_END
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
+        what = f"doc values of document {int(docs[i])}"
+        raise cursor.error(NotCanonical, what, at=int(at[i]), expected="0xff at the end", actual=last)
+    return DocValues(docs, values)
+
+
+def _decode_listed(
+    cursor: Cursor, layout: ChunkLayout, chunks: Index, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, ByteStrings, Index]:
+    """Read chunks that name their documents; the last result is where the chunk of each document begins."""
+    lows = chunks * layout.chunk_docs
+    highs = np.minimum(lows + layout.chunk_docs, layout.num_docs)
+    what = "documents of a doc value chunk"
+    found, pairs = varints.read_at(cursor, starts, what)
+    _refuse_cut(cursor, what, starts, stops, pairs)
+    most = np.minimum(highs - lows, (stops - pairs) // 2)
+    wrong = np.flatnonzero(found > most.astype(np.uint64))
+    if len(wrong):
+        i = int(wrong[0])
+        expected = f"at most {int(most[i])}"
+        raise cursor.error(NotCanonical, what, at=int(starts[i]), expected=expected, actual=int(found[i]))
+    counts = found.astype(np.int64)
+    numbers, begins = varints.read_runs(cursor, pairs, 2 * counts, what)
+    _refuse_cut(cursor, what, starts, stops, begins)
+    docs, ends = numbers[::2], numbers[1::2]
+    owner = np.repeat(np.arange(len(chunks)), counts)
+    bad = (docs < lows.astype(np.uint64)[owner]) | (docs >= highs.astype(np.uint64)[owner])
+    bad[1:] |= docs[1:] <= docs[:-1]
+    if bad.any():
+        i = int(np.argmax(bad))
+        expected = f"{int(lows[owner[i]])} to {int(highs[owner[i]]) - 1}, ascending"
+        at = int(starts[owner[i]])
+        raise cursor.error(NotCanonical, "document of a doc value chunk", at=at, expected=expected, actual=int(docs[i]))
+    sizes, content = _contents(cursor, layout, begins, stops, limits)
+    bad = ends > sizes.astype(np.uint64)[owner]
+    bad[1:] |= (ends[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    if bad.any():
+        i = int(np.argmax(bad))
+        expected = f"ascending, at most {int(sizes[owner[i]])}"
+        at = int(starts[owner[i]])
+        raise cursor.error(NotCanonical, "end of a document's values", at=at, expected=expected, actual=int(ends[i]))
+    lasts = np.append(ends.astype(np.int64), 0)[np.where(counts > 0, np.cumsum(counts) - 1, -1)]
+    wrong = np.flatnonzero(lasts != sizes)
+    if len(wrong):
+        i = int(wrong[0])
+        raise cursor.error(
+            NotCanonical,
+            "end of the last document's values",
+            at=int(starts[i]),
+            expected=int(sizes[i]),
+            actual=int(lasts[i]),
+        )
+    offsets = np.zeros(len(docs) + 1, np.int64)
+    offsets[1:] = ends.astype(np.int64) + (np.cumsum(sizes) - sizes)[owner]
+    return docs.astype(np.int64), ByteStrings(offsets, content), starts[owner]
+
+
+def _decode_single(
+    cursor: Cursor, layout: ChunkLayout, chunks: Index, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, ByteStrings, Index]:
+    """Read chunks of one document each; the results are as in `_decode_listed`."""
+    sizes, content = _contents(cursor, layout, starts, stops, limits)
+    if len(chunks) and not chunks[0] and not sizes[0]:  # chunk 0 is there even if the document has nothing
+        chunks, starts, sizes = chunks[1:], starts[1:], sizes[1:]
+    return chunks, ByteStrings(offsets_of(sizes), content), starts
+
+
+def _refuse_cut(cursor: Cursor, what: str, starts: Index, stops: Index, behind: Index) -> None:
+    """Raise `Truncated` where what begins a chunk reaches into the next one."""
+    cut = np.flatnonzero(behind > stops)
+    if len(cut):
+        i = int(cut[0])
+        actual = f"{int(stops[i] - starts[i])} bytes left"
+        raise cursor.error(Truncated, what, at=int(starts[i]), expected="a varint", actual=actual)
+
+
+def _contents(
+    cursor: Cursor, layout: ChunkLayout, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, NDArray[np.uint8]]:
+    """Read contents, one behind the other; the first result is the bytes of each."""
+    if not layout.compressed:
+        return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
+    sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=limits)
+    places = offsets_of(sizes)
+    with enough_memory("the doc values", cursor.source):
+        out = np.empty(int(places[-1]), np.uint8)
+    snappy.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
+    return sizes, out
+
+
+def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStrings) -> tuple[bytes, Index]:
+    """Encode chunks. The first one is written even if it is empty, later ones are not: so does zapx.
+
+    Args:
+        layout: what they are like.
+        docs: int64[k], strictly ascending.
+        values: the bytes of each: its distinct terms, ascending, 0xff behind each.
+
+    Returns:
+        The bytes of all, and int64[chunks] bytes of each.
+
+    Raises:
+        UsageError: a layout without a document in the segment or in a chunk, or with only one of the two options that
+            change it; documents that do not ascend or that the segment does not have; values that do not end in 0xff.
+    """
+    num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
+    if layout.compressed != layout.listed:
+        raise UsageError(f"doc values: {SKIPS!r} go together, or readers go wrong")
+    if num_docs < 1 or chunk_docs < 1:
+        raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
+    if len(docs) != len(values):
+        raise UsageError(f"doc values: {len(docs)} documents, {len(values)} values")
+    if len(docs) and (int(docs[0]) < 0 or int(docs[-1]) >= num_docs or bool((docs[1:] <= docs[:-1]).any())):
+        raise UsageError(f"doc values: documents have to ascend, from 0 to {num_docs - 1}")
+    sizes = values.lengths
+    if (sizes == 0).any() or (values.data[values.offsets[1:] - 1] != TERM_END).any():
+        raise UsageError("doc values: the bytes of every document have to end in 0xff")
+    if layout.listed:
+        return _encode_listed(layout, docs, values)
+    chunk_sizes = np.zeros(num_docs, np.int64)
+    chunk_sizes[docs] = sizes
+    return gather(values.data, values.offsets[:-1], sizes).tobytes(), chunk_sizes
+
+
+def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tuple[bytes, Index]:
+    """Encode chunks that name their documents; see `encode_chunks`."""
+    numbers = docs // layout.chunk_docs
+    heads = np.flatnonzero(np.diff(numbers, prepend=-1))
+    counts = np.diff(heads, append=len(docs))
+    low, high = values.offsets[:-1][heads], values.offsets[heads + counts]
+    # A count in front of the pairs of each chunk, all as one row of varints.
+    table = np.empty(len(heads) + 2 * len(docs), np.uint64)
+    place = 2 * heads + np.arange(len(heads))
+    table[place] = counts
+    pairs = 2 * np.arange(len(docs)) + 1 + np.repeat(np.arange(len(heads)), counts)
+    table[pairs] = docs
+    table[pairs + 1] = values.offsets[1:] - np.repeat(low, counts)
+    encoded, number_sizes = varints.encode(table)
+    headers = ByteStrings(offsets_of(number_sizes)[np.append(place, len(table))], encoded).to_list()
+    written = [head + block for head, block in zip(headers, snappy.compress(values.data, low, high), strict=True)]
+    sizes = np.zeros(layout.num_chunks, np.int64)
+    sizes[numbers[heads]] = np.fromiter(map(len, written), np.int64, len(written))
+    if not sizes[0]:
+        written.insert(0, _EMPTY_CHUNK)
+        sizes[0] = len(_EMPTY_CHUNK)
+    return b"".join(written), sizes
+
+
+def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
+    """Take the bytes of documents apart where a term ends.
+
+    A term that holds 0xff itself comes out as several: the bytes do not tell.
+
+    Returns:
+        int64[m] document of each term, and the m terms.
+    """
+    data = values.values.data
+    is_end = data == TERM_END
+    ends = np.flatnonzero(is_end)
+    counts = np.diff(np.searchsorted(ends, values.values.offsets))
+    offsets = np.zeros(len(ends) + 1, np.int64)
+    np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
+    return np.repeat(values.docs, counts), ByteStrings(offsets, data[~is_end])

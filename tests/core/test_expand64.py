@@ -1,0 +1,242 @@
+"""Row sets as positions, ranges, masks and counts."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from core.test_rowset import as_ranges, near_borders, sets, spans, with_runs
+from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
+from dvcodec.core.rowset import RowSet
+
+# ------------------------------------------------------------------ expanding
+
+
+@given(sets)
+def test_to_numpy_gives_all_positions_ascending(values: frozenset[int]) -> None:
+    rows = RowSet(values)
+    wide = rows.to_numpy(np.uint64)
+    assert (wide.dtype, wide.tolist()) == (np.dtype(np.uint64), sorted(values))
+    if max(values, default=0) < 2**63:
+        narrow = rows.to_numpy()
+        assert (narrow.dtype, narrow.tolist()) == (np.dtype(np.int64), sorted(values))
+        assert rows.to_arrow().equals(pa.array(sorted(values), pa.int64()))
+    else:
+        for expand in (rows.to_numpy, rows.to_arrow):
+            with pytest.raises(UsageError, match=f"position {max(values)} does not fit int64: ask for np.uint64"):
+                expand()
+
+
+def test_more_rows_than_the_limit_are_not_expanded() -> None:
+    rows = RowSet(range(1000))
+    assert len(rows.to_numpy(max_rows=1000)) == len(rows.to_numpy(max_rows=None)) == 1000
+    with pytest.raises(LimitExceeded) as caught:
+        rows.to_numpy(max_rows=999)
+    assert (caught.value.expected, caught.value.actual) == ("at most 999", 1000)
+    with pytest.raises(LimitExceeded, match=f"at most {2**30}, found {2**30 + 1}"):
+        RowSet(range(2**30 + 1)).to_numpy()
+
+
+@pytest.mark.parametrize("rows", [1, 65_536, 70_000, 131_072, 200_000, 10**9])
+def test_chunks_are_all_positions_in_order_and_of_the_size_asked_for(rows: int) -> None:
+    whole = (
+        RowSet(range(300_000)) | RowSet(range(2**32 - 5, 2**32 + 100_000)) | RowSet(range(2**40, 2**40 + 300_000, 3))
+    )
+    chunks = list(whole.chunks(rows))
+    assert all(0 < len(chunk) <= max(rows, 65_536) for chunk in chunks)
+    assert all(chunk.dtype == np.int64 for chunk in chunks)
+    assert np.array_equal(np.concatenate(chunks), whole.to_numpy())
+    if rows == 70_000:
+        assert len(chunks) < 20
+
+
+def test_the_empty_set_has_no_chunks_and_no_ranges() -> None:
+    assert list(RowSet().chunks()) == []
+    assert RowSet().ranges().shape == (0, 2)
+    assert RowSet().ranges().dtype == np.int64
+
+
+@given(sets)
+def test_ranges_are_maximal_and_cross_borders(values: frozenset[int]) -> None:
+    below = {value for value in values if value < 2**63 - 1}
+    rows = RowSet(below)
+    for form in (rows, with_runs(rows)):
+        assert [tuple(pair) for pair in form.ranges().tolist()] == as_ranges(below)
+    assert RowSet.from_ranges(rows.ranges()) == rows
+
+
+@pytest.mark.parametrize("at", [2**63 - 1, 2**63, 2**64 - 1])
+def test_ranges_that_do_not_fit_int64_are_refused(at: int) -> None:
+    with pytest.raises(UsageError, match=f"position {at} "):
+        RowSet([5, at]).ranges()
+    assert RowSet([2**63 - 2]).ranges().tolist() == [[2**63 - 2, 2**63 - 1]]
+
+
+def test_one_range_over_many_borders_stays_one() -> None:
+    assert RowSet.from_ranges([(5, 2**34)]).ranges().tolist() == [[5, 2**34]]
+
+
+# ------------------------------------------------------------------ masks
+
+MASKED = {
+    "sparse": RowSet([0, 1, 7, 8, 9, 63, 64, 65_535, 65_536, 2**32 - 1, 2**32, 2**32 + 9, 2**33]),
+    "run": RowSet(range(3, 200_000)) | RowSet(range(2**32 - 77, 2**32 + 1000)),
+    "bitset": RowSet(range(0, 150_000, 2)) | RowSet(range(2**32 - 20_001, 2**32 + 20_000, 2)),
+    "all": RowSet(range(2**32 - 300_000, 2**32 + 300_000)) | RowSet(range(300_000)),
+    "none": RowSet(),
+    "high": RowSet([2**63 - 1, 2**63, 2**64 - 1]),
+}
+WINDOWS = [
+    (0, 0),
+    (5, 5),
+    (8, 8),
+    (0, 1),
+    (0, 8),
+    (1, 8),
+    (7, 9),
+    (3, 70),
+    (0, 65_536),
+    (65_535, 65_537),
+    (65_533, 131_079),
+    (13, 200_003),
+    (199_999, 200_001),
+    (2**32 - 1, 2**32),
+    (2**32 - 1, 2**32 + 1),
+    (2**32, 2**32 + 1),
+    (2**32 - 13, 2**32 + 21),
+    (2**32 - 100_003, 2**32 + 100_005),
+    (2**33 - 3, 2**33 + 3),
+    (2**63 - 3, 2**63 + 4),
+    (2**64 - 9, 2**64),
+]
+masked = pytest.mark.parametrize("rows", MASKED.values(), ids=MASKED)
+windows = pytest.mark.parametrize(("start", "stop"), WINDOWS)
+
+
+def mask_one_by_one(rows: RowSet, start: int, stop: int) -> NDArray[np.bool_]:
+    out = np.zeros(stop - start, np.bool_)
+    inside = (rows & RowSet(range(start, stop))).to_numpy(np.uint64)
+    out[(inside - np.uint64(start)).astype(np.int64)] = True
+    return out
+
+
+@masked
+@windows
+def test_masks_are_true_where_a_row_is_in_the_set(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    found = rows.mask(start, stop)
+    assert found.dtype == np.bool_
+    assert np.array_equal(found, expected)
+    assert rows.count(start, stop) == expected.sum()
+
+
+@masked
+@windows
+def test_packed_masks_begin_with_the_byte_of_the_start(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    for keep in (False, True):
+        packed = rows.packed_mask(start, stop, keep=keep)
+        assert packed.dtype == np.uint8
+        assert len(packed) == (stop + 7) // 8 - start // 8
+        bits = np.unpackbits(packed, bitorder="little")[start & 7 :][: stop - start].astype(bool)
+        assert np.array_equal(bits, ~expected if keep else expected)
+        if not keep:
+            assert np.unpackbits(packed).sum() == expected.sum(), "bits outside of the window are zero"
+
+
+@masked
+@windows
+def test_arrow_masks_are_packed_booleans(rows: RowSet, start: int, stop: int) -> None:
+    expected = mask_one_by_one(rows, start, stop)
+    for keep in (False, True):
+        found = rows.arrow_mask(start, stop, keep=keep)
+        found.validate(full=True)
+        assert (found.type, len(found), found.null_count) == (pa.bool_(), stop - start, 0)
+        assert np.array_equal(found.to_numpy(zero_copy_only=False), ~expected if keep else expected)
+        assert len(found.buffers()[1]) == (stop + 7) // 8 - start // 8
+
+
+@settings(max_examples=200)
+@given(sets, st.lists(spans, max_size=4), near_borders, st.integers(0, 100_000))
+def test_any_window_of_any_set(values: frozenset[int], ranges: list[tuple[int, int]], start: int, size: int) -> None:
+    rows = RowSet(values) | RowSet.from_ranges(ranges)
+    stop = min(start + size, 2**64)
+    expected = mask_one_by_one(rows, start, stop)
+    assert np.array_equal(rows.mask(start, stop), expected)
+    assert rows.count(start, stop) == int(expected.sum())
+
+
+def test_masks_side_by_side_are_one_mask() -> None:
+    rows = MASKED["bitset"]
+    cuts = [2**32 - 20_005, 2**32 - 19_999, 2**32 - 3, 2**32, 2**32 + 1, 2**32 + 20_003]
+    parts = [rows.mask(start, stop) for start, stop in itertools.pairwise(cuts)]
+    assert np.array_equal(np.concatenate(parts), rows.mask(cuts[0], cuts[-1]))
+
+
+def test_a_mask_of_all_rows_makes_the_same_set_again() -> None:
+    for rows in (MASKED["run"] & RowSet(range(2**31)), MASKED["bitset"] & RowSet(range(2**31))):
+        assert RowSet.from_mask(rows.mask(0, 200_001)) == rows
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.uint32, np.int64, np.uint64])
+def test_bounds_may_be_numpy_integers(kind: type[np.integer[Any]]) -> None:
+    rows = RowSet([5, 9, 2**32 + 1, 2**63])
+    start, stop = kind(3), kind(10)
+    assert rows.count(start, stop) == 2
+    assert np.flatnonzero(rows.mask(start, stop)).tolist() == [2, 6]
+    assert rows.packed_mask(start, stop).tolist() == [0b0010_0000, 0b0000_0010]
+    assert rows.arrow_mask(start, stop).true_count == 2
+    assert rows.histogram(kind(10), kind(2)).tolist() == [0, 2]
+    if np.iinfo(kind).max > 2**40:
+        assert rows.count(kind(3), kind(2**33)) == 3
+        assert rows.count(np.int64(3), np.uint64(2**33)) == 3
+        assert rows.mask(kind(2**32), kind(2**32 + 2)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (-3, -1)])
+@pytest.mark.parametrize("method", ["count", "mask", "packed_mask", "arrow_mask"])
+def test_a_window_that_is_none_is_refused(method: str, start: int, stop: int) -> None:
+    with pytest.raises(UsageError, match=f"0 <= start <= stop, got {start} and {stop}"):
+        getattr(RowSet([1]), method)(start, stop)
+
+
+@pytest.mark.parametrize("method", ["to_arrow", "arrow_mask"])
+def test_without_pyarrow_the_extra_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+        getattr(RowSet([1]), method)(*((0, 8) if method == "arrow_mask" else ()))
+
+
+# ------------------------------------------------------------------ counting
+
+
+@given(sets, st.integers(1, 2**64), st.integers(1, 40))
+def test_a_histogram_counts_every_position_below_its_end_once(values: frozenset[int], stop: int, bins: int) -> None:
+    found = RowSet(values).histogram(stop, bins)
+    assert (found.dtype, len(found)) == (np.dtype(np.int64), bins)
+    expected = [0] * bins
+    edges = [stop * i // bins for i in range(bins + 1)]
+    for value in values:
+        for i, (low, high) in enumerate(itertools.pairwise(edges)):
+            expected[i] += low <= value < high
+    assert found.tolist() == expected
+
+
+def test_a_histogram_of_nothing() -> None:
+    assert RowSet([1, 2]).histogram(0, 3).tolist() == [0, 0, 0]
+    assert RowSet().histogram(100, 2).tolist() == [0, 0]
+    assert RowSet(range(10)).histogram(3, 5).tolist() == [0, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("stop", "bins"), [(10, 0), (10, -1), (-1, 5)])
+def test_a_histogram_needs_bins_and_an_end(stop: int, bins: int) -> None:
+    with pytest.raises(UsageError, match="histogram"):
+        RowSet([1]).histogram(stop, bins)

@@ -1,0 +1,46 @@
+"""What the footer says of vectors."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from dvcodec import (
+    NotCanonical,
+    RowSet,
+    iceberg,
+    read_rows,
+    sniff,
+    verify,
+)
+from dvcodec.iceberg.blobs import blob_cardinality
+from dvcodec.puffin import Footer, encode_footer, open_puffin
+from iceberg.craft import GOOD, file_of, vector_for
+
+
+def test_cardinality_is_unchecked_where_it_is_missing() -> None:
+    data = file_of(vector_for("a", [1, 3]))
+    assert iceberg.read_deletion_vectors(data) == {"a": RowSet([1, 3])}
+    with open_puffin(data) as reader:
+        assert blob_cardinality(reader.blobs[0]) is None
+
+
+@pytest.mark.parametrize("kind", ["apache-datasketches-theta-v1", "delete-vector-v1", "DELETION-VECTOR-V1", ""])
+def test_other_blobs_are_left_alone(kind: str) -> None:
+    other = (b"anything", {"type": kind, "compression_codec": "brotli"})
+    assert iceberg.read_deletion_vectors(file_of(other, GOOD, other)) == {"a": RowSet([1, 3])}
+
+
+def test_many_names_for_the_same_bytes_are_refused() -> None:
+    out = io.BytesIO()
+    iceberg.write_deletion_vectors(out, {"a": RowSet([1])})
+    with open_puffin(out.getvalue()) as reader:
+        (blob,) = reader.blobs
+    blobs = tuple(replace(blob, properties={**blob.properties, "referenced-data-file": str(i)}) for i in range(3))
+    data = out.getvalue()[: 4 + blob.length] + encode_footer(Footer(blobs))
+    for read in (iceberg.read_deletion_vectors, sniff, read_rows):
+        with pytest.raises(NotCanonical, match="lengths of all vectors"):
+            read(data)
+    assert "container" in {check.name for check in verify(data).findings}

@@ -1,0 +1,332 @@
+"""Puffin files of deletion vectors."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from battery import outcome
+from dvcodec import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    DvLocation,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Truncated,
+    UsageError,
+    __version__,
+    iceberg,
+)
+from dvcodec.core.frame import StoredFrame
+from dvcodec.puffin import PuffinWriter, open_puffin
+from iceberg.craft import GOOD, file_of, vector_for, with_changes
+
+MAX_POSITION = 0x7FFFFFFE80000000
+KEY = 1 << 32
+PUFFIN_FILES = {
+    "java-main/one-small.puffin": {"s3://b/t/data/f1.parquet": [1, 3, 5, 7, 9]},
+    "java-main/gap-keys.puffin": {"f": [5, 3 * KEY + 7]},
+    "java-main/three-files.puffin": {
+        "s3://b/t/data/f0.parquet": list(range(10)),
+        "s3://b/t/data/f1.parquet": list(range(0, 21, 2)),
+        "s3://b/t/data/f2.parquet": list(range(0, 34, 3)),
+    },
+    "iceberg-go/deletion-vector-v1.puffin": {"data/test.parquet": [1, 3, 5, 7, 9]},
+    "iceberg-go/single-blob-dv.puffin": {"s3://warehouse/db/table/data/00000-0-abc.parquet": [1, 3, 5, 7, 9]},
+    "iceberg-go/multi-blob-dv.puffin": {
+        "s3://warehouse/db/table/data/file-001.parquet": [0, 100, 200],
+        "s3://warehouse/db/table/data/file-002.parquet": [50, 150],
+    },
+    "puffin-v1/empty-puffin-uncompressed.bin": {},
+    "puffin-v1/sample-metric-data-uncompressed.bin": {},
+    "puffin-v1/sample-metric-data-compressed-zstd.bin": {},
+}
+JAVA_PUFFINS = ("one-small", "three-files", "gap-keys")
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", PUFFIN_FILES)
+def test_real_file_holds_its_vectors(vectors: Path, name: str) -> None:
+    path = vectors / "iceberg" / name
+    expected = {file: RowSet(rows) for file, rows in PUFFIN_FILES[name].items()}
+    assert iceberg.read_deletion_vectors(path) == expected
+    assert iceberg.read_deletion_vectors(path.read_bytes()) == expected
+    with path.open("rb") as file:
+        assert iceberg.read_deletion_vectors(file) == expected
+
+
+@pytest.mark.parametrize("name", JAVA_PUFFINS)
+def test_java_file_is_written_byte_for_byte(vectors: Path, name: str, tmp_path: Path) -> None:
+    source = vectors / f"iceberg/java-main/{name}.puffin"
+    with open_puffin(source) as reader:
+        created_by = reader.footer.properties["created-by"]
+    found = iceberg.read_deletion_vectors(source)
+    for order in permutations(found):
+        path = tmp_path / f"{name}.puffin"
+        locations = iceberg.write_deletion_vectors(path, {file: found[file] for file in order}, created_by=created_by)
+        assert path.read_bytes() == source.read_bytes()
+        assert [location.data_file for location in locations] == list(found)
+
+
+@pytest.mark.parametrize("name", JAVA_PUFFINS)
+def test_locations_are_what_java_put_into_its_manifest(vectors: Path, name: str, tmp_path: Path) -> None:
+    source = vectors / f"iceberg/java-main/{name}.puffin"
+    entries = json.loads(source.with_suffix(".json").read_text())
+    with open_puffin(source) as reader:
+        created_by = reader.footer.properties["created-by"]
+    path = tmp_path / "out.puffin"
+    written = iceberg.write_deletion_vectors(path, iceberg.read_deletion_vectors(source), created_by=created_by)
+    assert [iceberg.manifest_entry(location) for location in written] == [
+        {
+            "content": 1,
+            "file_path": str(path),
+            "file_format": entry["format"],
+            "record_count": entry["record_count"],
+            "file_size_in_bytes": entry["file_size"],
+            "referenced_data_file": entry["referenced"],
+            "content_offset": entry["offset"],
+            "content_size_in_bytes": entry["size"],
+        }
+        for entry in entries
+    ]
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "expected"),
+    [("union", {"a": RowSet([1, 2, 3]), "b": RowSet([9])}), ("last", {"a": RowSet([2, 3]), "b": RowSet([9])})],
+)
+def test_two_vectors_for_one_file(duplicates: Literal["union", "last"], expected: dict[str, RowSet]) -> None:
+    data = file_of(vector_for("a", [1, 2]), vector_for("b", [9]), vector_for("a", [2, 3]))
+    assert iceberg.read_deletion_vectors(data, duplicates=duplicates) == expected
+    with pytest.raises(NotCanonical) as caught:
+        iceberg.read_deletion_vectors(data)
+    assert (caught.value.what, caught.value.actual) == ("referenced-data-file", "a twice")
+    assert caught.value.offset == 4 + len(vector_for("a", [1, 2])[0]) + len(vector_for("b", [9])[0])
+
+
+@pytest.mark.parametrize(
+    ("blob", "kind", "what"),
+    [
+        (vector_for(None, [1, 3], "2"), NotCanonical, "blob property referenced-data-file"),
+        (vector_for("a", [1, 3], "3"), CardinalityMismatch, "cardinality"),
+        (vector_for("a", [], "1"), CardinalityMismatch, "cardinality"),
+        *(
+            (vector_for("a", [1, 3], text), NotCanonical, "blob property cardinality")
+            for text in ("", "two", "-2", "+2", " 2", "2.0", "2_0", "0x2", "\u0662", "\u00b2", "1" * 20)
+        ),
+        (with_changes(GOOD, compression_codec="zstd"), NotCanonical, "compression-codec of a deletion vector"),
+        (with_changes(GOOD, compression_codec="lz4"), NotCanonical, "compression-codec of a deletion vector"),
+        (with_changes(GOOD, compression_codec="none"), NotCanonical, "compression-codec of a deletion vector"),
+        (with_changes(GOOD, length=len(GOOD[0]) + 1), Truncated, "range of the deletion-vector-v1 blob"),
+        (with_changes(GOOD, length=len(GOOD[0]) - 1), Truncated, "length field"),
+        (with_changes(GOOD, offset=0), Truncated, "range of the deletion-vector-v1 blob"),
+        (with_changes(GOOD, offset=5, length=len(GOOD[0]) - 1), DecodeError, ""),
+    ],
+)
+def test_unsound_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[DecodeError], what: str) -> None:
+    with pytest.raises(kind) as caught:
+        iceberg.read_deletion_vectors(file_of(blob))
+    assert what in caught.value.what
+    assert "<bytes>" in str(caught.value)
+
+
+def test_java_fields_and_ids_are_not_required() -> None:
+    odd = with_changes(GOOD, fields=(480, 7), snapshot_id=5, sequence_number=6)
+    assert iceberg.read_deletion_vectors(file_of(odd)) == {"a": RowSet([1, 3])}
+
+
+def test_wrong_crc_is_read_on_demand() -> None:
+    blob = bytearray(GOOD[0])
+    blob[-1] ^= 1
+    data = file_of((bytes(blob), GOOD[1]))
+    with pytest.raises(ChecksumMismatch):
+        iceberg.read_deletion_vectors(data)
+    assert iceberg.read_deletion_vectors(data, verify_checksum=False) == {"a": RowSet([1, 3])}
+
+
+@pytest.mark.parametrize("limits", [Limits(max_cardinality=1), Limits(max_vector_bytes=8), Limits(max_blobs=0)])
+def test_limits_reach_the_blobs(limits: Limits) -> None:
+    with pytest.raises(LimitExceeded):
+        iceberg.read_deletion_vectors(file_of(GOOD), limits=limits)
+
+
+def test_every_byte_of_a_file_can_be_wrong() -> None:
+    data = file_of(GOOD, vector_for("b", [7], "1"))
+    for at in range(len(data)):
+        for wrong in (data[at] ^ 0x01, data[at] ^ 0x80, 0x00, 0xFF):
+            outcome(iceberg.read_deletion_vectors, data[:at] + bytes([wrong]) + data[at + 1 :])
+
+
+# ---------------------------------------------------------------------- writing files
+
+
+def test_no_vectors_make_no_file(tmp_path: Path) -> None:
+    assert iceberg.write_deletion_vectors(tmp_path / "x.puffin", {}) == []
+    assert iceberg.write_stored_vectors(tmp_path / "x.puffin", []) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_locations_say_where_the_blobs_are(tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    sets = {"b": RowSet([1, 2]), "a": RowSet(), "c": RowSet([KEY])}
+    written = iceberg.write_deletion_vectors(path, sets, order="given")
+    data = path.read_bytes()
+    assert [location.data_file for location in written] == ["b", "a", "c"]
+    for location in written:
+        assert location.data_file is not None
+        blob = data[location.offset : location.offset + location.size]
+        assert blob == iceberg.encode(sets[location.data_file])
+        assert location == DvLocation(
+            "iceberg",
+            str(path),
+            location.offset,
+            len(blob),
+            len(sets[location.data_file]),
+            location.data_file,
+            len(data),
+        )
+    assert iceberg.read_deletion_vectors(path) == sets
+    with open_puffin(path) as reader:
+        assert reader.footer.properties == {"created-by": f"dvcodec {__version__}"}
+        assert {blob.fields for blob in reader.blobs} == {(2147483645,)}
+        assert {(blob.snapshot_id, blob.sequence_number) for blob in reader.blobs} == {(-1, -1)}
+
+
+@pytest.mark.parametrize("order", ["java", "given"])
+def test_order_is_a_choice(order: Literal["java", "given"]) -> None:
+    sets = {"Aa": RowSet([1]), "BB": RowSet([2])}
+    written = iceberg.write_deletion_vectors(io.BytesIO(), sets, order=order)
+    assert [location.data_file for location in written] == (["BB", "Aa"] if order == "java" else ["Aa", "BB"])
+
+
+@pytest.mark.parametrize("options", [{"run_optimize": False}, {"gap_keys": False}])
+def test_encoding_options_reach_the_blobs(options: dict[str, bool]) -> None:
+    rows = RowSet(range(KEY, KEY + 100))
+    out = io.BytesIO()
+    written = iceberg.write_deletion_vectors(out, {"a": rows}, **options)  # type: ignore[arg-type]
+    expected = iceberg.encode(rows, **options)
+    assert out.getvalue()[4 : 4 + written[0].size] == expected != iceberg.encode(rows)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: iceberg.write_deletion_vectors(path, {"a": RowSet([1]), "b": RowSet([MAX_POSITION + 1])}),
+        lambda path: iceberg.write_deletion_vectors(path, {"b": RowSet([MAX_POSITION + 1])}),
+    ],
+)
+def test_rows_that_do_not_fit_leave_the_old_file(write: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    path.write_bytes(b"old")
+    with pytest.raises(UsageError):
+        write(path)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
+
+
+def test_stored_vectors_are_written_as_they_are() -> None:
+    frames = [StoredFrame("a", 7, b"not looked at"), StoredFrame("b", 8, b"")]
+    out = io.BytesIO()
+    written = iceberg.write_stored_vectors(out, frames, created_by="me")
+    assert [(location.offset, location.size, location.cardinality) for location in written] == [(4, 13, 7), (17, 0, 8)]
+    with open_puffin(out.getvalue()) as reader:
+        assert [bytes(reader.read_stored(blob).view) for blob in reader.blobs] == [b"not looked at", b""]
+        assert [blob.properties["cardinality"] for blob in reader.blobs] == ["7", "8"]
+        assert reader.footer.properties == {"created-by": "me"}
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "a"), ("x\ud800", "x\ud801")])
+def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, tmp_path: Path) -> None:
+    blob = iceberg.encode(RowSet([1]))
+    with pytest.raises(UsageError, match="two vectors for the data file"):
+        iceberg.write_stored_vectors(tmp_path / "x.puffin", [StoredFrame(first, 1, blob), StoredFrame(second, 1, blob)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_written_blob_by_blob_is_the_same() -> None:
+    rows = {"a": RowSet([1, 3]), "b": RowSet(range(1000))}
+    whole, parts = io.BytesIO(), io.BytesIO()
+    iceberg.write_deletion_vectors(whole, rows, created_by="me", order="given")
+    with PuffinWriter(parts, {"created-by": "me"}) as writer:
+        for path, found in rows.items():
+            writer.add(
+                iceberg.BLOB_TYPE,
+                iceberg.encode(found),
+                fields=[iceberg.ROW_POSITION_FIELD],
+                snapshot_id=-1,
+                sequence_number=-1,
+                properties={"referenced-data-file": path, "cardinality": str(len(found))},
+            )
+    assert parts.getvalue() == whole.getvalue()
+
+
+# ---------------------------------------------------------------------- many vectors, described alike
+
+
+def many(count: int) -> bytes:
+    """A Puffin file of so many vectors, some of them of several bitmaps."""
+    sets = {f"s3://b/t/{i:04d}.parquet": RowSet(range(i, 3 * i, 1 + i % 3)) for i in range(count)}
+    sets["s3://b/t/wide.parquet"] = RowSet([1, 1 << 33])
+    out = io.BytesIO()
+    iceberg.write_deletion_vectors(out, sets, order="given")
+    return out.getvalue()
+
+
+def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any state of damage, of vectors and of footer: the same value or the same error."""
+    sound = many(150)
+    footer = sound.index(b'{"blobs"')
+    chance = random.Random(4)
+    options: list[dict[str, Any]] = [
+        {},
+        {"verify_checksum": False},
+        {"duplicates": "last"},
+        {"limits": Limits(max_cardinality=40)},
+    ]
+    refused = 0
+
+    def read(data: bytes, options: dict[str, Any]) -> object:
+        found = outcome(lambda data: iceberg.read_deletion_vectors(data, **options), data)
+        return (type(found), str(found)) if isinstance(found, DecodeError) else found
+
+    for turn in range(150):
+        data = bytearray(sound)
+        for _ in range(turn % 3):
+            at = chance.randrange(footer) if chance.random() < 0.5 else chance.randrange(footer, len(data))
+            data[at] = chance.choice(b"0189") if chr(data[at]).isdigit() and at > footer else data[at] ^ 1
+        chosen = options[turn // 3 % 4]
+        found = read(bytes(data), chosen)
+        with monkeypatch.context() as patch:
+            patch.setattr("dvcodec.iceberg.files._read_alike", lambda *_: None)
+            assert found == read(bytes(data), chosen)
+        refused += isinstance(found, tuple)
+    assert 30 < refused < 150
+
+
+def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = many(150)
+    reads = []
+
+    class Counted:
+        name, size = "counted", len(data)
+
+        def read(self, offset: int, size: int) -> memoryview:
+            reads.append((offset, size))
+            return memoryview(data)[offset : offset + size]
+
+    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
+    assert len(reads) == 4
+    monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", 1000)
+    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
+    assert max(size for _, size in reads[7:]) <= 1000

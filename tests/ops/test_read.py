@@ -1,0 +1,280 @@
+"""Vectors of containers, read one by one: what was found, and whatever lies at a byte offset."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from battery import outcome
+from dvcodec import (
+    BadMagic,
+    CardinalityMismatch,
+    ChecksumMismatch,
+    ContainerKind,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Truncated,
+    UsageError,
+    VectorRef,
+    convert,
+    decode_at,
+    delta,
+    iceberg,
+    paimon,
+    sniff,
+    verify,
+)
+from dvcodec.io import Source, open_source
+from dvcodec.ops.convert import TARGETS, Target
+from dvcodec.ops.read import read_vector, survey_vectors
+from dvcodec.puffin import BlobMetadata, Footer, encode_footer
+from ops.samples import BARE, FRAMED, SAMPLES, A, C, Recorder, flipped, frame_of
+
+# ---------------------------------------------------------------------- reading what was found
+
+
+@pytest.mark.parametrize("name", ["blob", "roaring 32", "delta native"])
+@pytest.mark.parametrize("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
+def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> None:
+    data = SAMPLES[name].data
+    ref = sniff(data).vectors[0]
+    with open_source(data) as source:
+        assert read_vector(source, ref).cardinality == 3
+        with pytest.raises(LimitExceeded):
+            read_vector(source, ref, limits=limits)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_found_vector_is_read(name: str) -> None:
+    sample = SAMPLES[name]
+    with open_source(sample.data) as source:
+        assert [read_vector(source, ref).load() for ref in sniff(sample.data).vectors] == sample.rows
+
+
+def test_promised_cardinality_is_checked() -> None:
+    with open_source(SAMPLES["blob"].data) as source:
+        for promised in (2, 4):
+            ref = VectorRef(ContainerKind.BLOB, 0, source.size, promised)
+            with pytest.raises(CardinalityMismatch):
+                read_vector(source, ref)
+
+
+def test_wrong_crc_is_read_on_demand() -> None:
+    data = flipped(SAMPLES["blob"].data, 8 * len(SAMPLES["blob"].data) - 1)
+    (ref,) = sniff(data).vectors
+    with open_source(data) as source:
+        with pytest.raises(ChecksumMismatch):
+            read_vector(source, ref)
+        assert read_vector(source, ref, verify_checksum=False).load() == A
+
+
+NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
+
+
+@pytest.mark.parametrize(
+    ("data", "allowed"),
+    [
+        (b"\1" + NATIVE + PAIMON32, [False, True]),
+        (b"\1" + iceberg.encode(A) + PAIMON32, [True, True]),
+        (b"\1" + iceberg.encode(A) + NATIVE, [True, True]),
+        (NATIVE, [True]),
+        (PAIMON32, [True]),
+    ],
+)
+def test_layout_has_to_be_one_of_the_container(data: bytes, allowed: list[bool]) -> None:
+    container = sniff(data)
+    assert (container.kind is ContainerKind.PAIMON) == (data[:1] == b"\1" and PAIMON32 in data)
+    with open_source(data) as source:
+        for ref, right in zip(container.vectors, allowed, strict=True):
+            if right:
+                assert read_vector(source, ref).load() == A
+            else:
+                with pytest.raises(BadMagic):
+                    read_vector(source, ref)
+
+
+@pytest.mark.parametrize(
+    ("stored", "changes", "kind"),
+    [
+        (iceberg.encode(A), {}, None),
+        (NATIVE, {}, BadMagic),
+        (PAIMON32, {}, BadMagic),
+        (iceberg.encode(A), {"compression_codec": "zstd"}, NotCanonical),
+        (iceberg.encode(A), {"properties": {"cardinality": "three"}}, NotCanonical),
+    ],
+)
+def test_vector_of_a_puffin_file_has_to_keep_its_rules(
+    stored: bytes, changes: dict[str, Any], kind: type[DecodeError] | None
+) -> None:
+    blob = BlobMetadata("deletion-vector-v1", (), -1, -1, 4, len(stored))
+    data = b"PFA1" + stored + encode_footer(Footer((replace(blob, **changes),)))
+    (ref,) = sniff(data).vectors
+    with open_source(data) as source:
+        if kind is None:
+            assert read_vector(source, ref).load() == A
+        else:
+            with pytest.raises(kind):
+                read_vector(source, ref)
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
+    data = SAMPLES[name].data + b"\0"
+    with pytest.raises(DecodeError), open_source(data) as source:
+        read_vector(source, sniff(data).vectors[0])
+
+
+# ---------------------------------------------------------------------- decode_at
+
+
+@pytest.mark.parametrize("name", FRAMED)
+@pytest.mark.parametrize("convention", ["whole frame", "magic and bitmap", "what the frame says"])
+def test_vector_is_decoded_by_both_conventions_of_size(name: str, convention: str) -> None:
+    sample = SAMPLES[name]
+    for at, (whole, rows) in sample.vectors.items():
+        size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
+        assert decode_at(sample.data, at, size) == rows
+        assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
+
+
+def test_wrapper_around_the_frame_does_not_matter() -> None:
+    blob = iceberg.encode(C)
+    for before in (b"", b"\1", b"PFA1", bytes(1000)):
+        for after in (b"", b"PFA1", blob):
+            assert decode_at(before + blob + after, len(before)) == C
+            assert decode_at(before + blob + after, len(before), len(blob)) == C
+
+
+def test_offset_defaults_to_the_start() -> None:
+    assert decode_at(SAMPLES["blob"].data) == A
+
+
+@pytest.mark.parametrize("name", FRAMED)
+@pytest.mark.parametrize("change", [-9, -7, -1, 1, 8])
+def test_other_size_is_refused(name: str, change: int) -> None:
+    sample = SAMPLES[name]
+    for at, (size, _) in sample.vectors.items():
+        with pytest.raises(DecodeError):
+            decode_at(sample.data, at, size + change)
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "kind"),
+    [
+        (-1, None, Truncated),
+        (1, None, DecodeError),
+        (38, None, Truncated),
+        (46, None, Truncated),
+        (47, None, Truncated),
+        (10**12, None, Truncated),
+        (0, 0, DecodeError),
+        (0, -5, Truncated),
+        (0, 10**12, DecodeError),
+        (0, 3, DecodeError),
+    ],
+)
+def test_place_without_a_vector_is_refused(offset: int, size: int | None, kind: type[DecodeError]) -> None:
+    data = iceberg.encode(A)
+    assert len(data) == 46
+    with pytest.raises(kind):
+        decode_at(data, offset, size)
+
+
+def test_decode_at_checks_what_decode_checks() -> None:
+    data = b"PFA1" + iceberg.encode(A)
+    with pytest.raises(CardinalityMismatch):
+        decode_at(data, 4, cardinality=2)
+    with pytest.raises(LimitExceeded):
+        decode_at(data, 4, limits=Limits(max_cardinality=2))
+    damaged = flipped(data, 8 * len(data) - 1)
+    with pytest.raises(ChecksumMismatch) as caught:
+        decode_at(damaged, 4)
+    assert caught.value.offset == len(data) - 4
+    assert decode_at(damaged, 4, verify_checksum=False) == A
+    with pytest.raises(NotCanonical):
+        decode_at(b"\1" + frame_of(delta.encode(A)[4:-4] + b"\0"), 1)
+
+
+def test_decode_at_reads_one_frame_only() -> None:
+    blob = iceberg.encode(A)
+    source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
+    assert decode_at(source, 1_000_000) == A
+    assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
+
+
+@given(st.binary(max_size=60), st.integers(-2, 70), st.none() | st.integers(-2, 70))
+def test_any_place_ends_in_rows_or_a_decode_error(data: bytes, offset: int, size: int | None) -> None:
+    for file in (data, iceberg.encode(A) + data):
+        found = outcome(lambda _, file=file: decode_at(file, offset, size), b"")  # type: ignore[misc]
+        assert isinstance(found, (RowSet, DecodeError))
+
+
+# ---------------------------------------------------------------------- many at once
+
+
+def alone(_: Source, refs: Sequence[VectorRef], **__: Any) -> Iterator[tuple[VectorRef, None]]:
+    """Stand in for `survey_vectors`, so that every vector is read by itself."""
+    yield from ((ref, None) for ref in refs)
+
+
+def answers(data: bytes) -> list[object]:
+    """What comes of a file: the report with all its places, and the bytes or the error of every conversion."""
+    found: list[object] = [repr(verify(data)), repr(verify(data, cardinality=3, row_count=6))]
+    for to in TARGETS:
+        out = io.BytesIO()
+        try:
+            convert(data, cast("Target", to), out, data_files=[f"{i}" for i in range(len(sniff(data).vectors))])
+        except (DecodeError, UsageError) as error:
+            found.append((type(error), str(error)))
+        else:
+            found.append(out.getvalue())
+    return found
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_many_at_once_are_told_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = SAMPLES[name].data
+    files = [data, *(flipped(data, bit) for bit in range(0, 8 * len(data), 5))]
+    together = [answers(file) for file in files]
+    monkeypatch.setattr("dvcodec.ops.verify.survey_vectors", alone)
+    monkeypatch.setattr("dvcodec.ops.convert.survey_vectors", alone)
+    assert [answers(file) for file in files] == together
+
+
+@pytest.mark.parametrize("name", FRAMED)
+def test_sound_frames_are_found(name: str) -> None:
+    sample = SAMPLES[name]
+    refs = sniff(sample.data).vectors
+    with open_source(sample.data) as source:
+        found = list(survey_vectors(source, refs))
+        wrong = [*refs, replace(refs[-1], size=10**12)], [replace(refs[0], offset=-1)], [*refs, refs[0], *refs][::-1]
+        for some in wrong[:2]:
+            assert list(survey_vectors(source, some)) == [(ref, None) for ref in some]
+        assert [ref for ref, _ in survey_vectors(source, wrong[2])] == wrong[2]
+    assert [ref for ref, _ in found] == list(refs)
+    for (_, sound), rows in zip(found, sample.rows, strict=True):
+        assert sound is not None
+        assert (sound.cardinality, sound.max) == (rows.cardinality, rows.max)
+        assert decode_at(sound.data) == rows
+
+
+def test_a_file_that_became_shorter_is_read_one_by_one() -> None:
+    class Shrunk(Recorder):
+        def read(self, offset: int, size: int) -> memoryview:  # noqa: ARG002
+            raise Truncated("short read", source=self.name, offset=offset)
+
+    refs = sniff(SAMPLES["delta"].data).vectors
+    assert list(survey_vectors(Shrunk(SAMPLES["delta"].data), refs)) == [(ref, None) for ref in refs]
+
+
+def test_nothing_is_surveyed_of_no_vectors() -> None:
+    assert list(survey_vectors(Recorder(b""), ())) == []
