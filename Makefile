@@ -82,10 +82,10 @@ interop/go/bin/.built: $(shell find interop/go -name '*.go' -o -name go.mod -o -
 # pypaimon asks for older libraries than dvcodec is tested with, so it lives in an environment of its own.
 interop-pypaimon: interop/pypaimon/.venv/.installed
 
-interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt
+interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints/pypaimon.txt
 	$(PYTHON) -m venv interop/pypaimon/.venv
 	interop/pypaimon/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	interop/pypaimon/.venv/bin/python -m pip install --quiet --requirement $<
+	interop/pypaimon/.venv/bin/python -m pip install --quiet --constraint constraints/pypaimon.txt --requirement $<
 	touch $@
 
 # The released Spark connectors of Iceberg, Delta and Paimon make tables, each in an environment of its own Spark.
@@ -118,7 +118,7 @@ bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scal
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group fuzz
 	touch $@
 
 # The seed is fixed: what the gate finds in a change was not there before. The long runs take new ones.
@@ -139,24 +139,29 @@ $(RELEASE)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(RELEASE)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
 	touch $@
 
-COMPILE = $(RELEASE)/bin/uv pip compile pyproject.toml --quiet --upgrade --no-annotate --python-version 3.10 \
+COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.10 \
 	--custom-compile-command 'make pins'
 
 pins: ## choose the versions anew that the gate installs
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
-	$(COMPILE) --universal --extra all --extra spark --group dev --group fuzz --group release \
+	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group release \
 		--output-file constraints/ci.txt
-	echo 'pyspark==4.0.0' | $(COMPILE) --universal --extra all --extra spark --group test --constraint - \
+	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --constraint - \
 		--output-file constraints/spark-lowest.txt
-	$(COMPILE) --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
+	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
+	$(COMPILE) interop/pypaimon/requirements.txt --universal --output-file constraints/pypaimon.txt
 
-release-check: $(RELEASE)/.installed ## wheel and sdist as a release has them, in build/release/, with an SBOM
+release-check: $(VENV)/.dev $(RELEASE)/.installed ## wheel and sdist as a release has them, in build/release/, with an SBOM
 	rm -rf build/release
 	$(RELEASE)/bin/python -m build --sdist --wheel --outdir build/release .
 	$(RELEASE)/bin/twine check --strict build/release/dvcodec-*
 	$(RELEASE)/bin/check-wheel-contents --package src/dvcodec build/release
 	$(RELEASE)/bin/python release/check.py build/release
+	@# The sdist has what it takes to test it.
+	tar --extract --directory build/release --file build/release/dvcodec-*.tar.gz
+	cd build/release/dvcodec-*/ && PYTHONPATH=src $(abspath $(BIN))/pytest -q -p no:cacheprovider tests/test_house.py tests/test_docs.py
+	rm -rf build/release/dvcodec-*/
 	$(PYTHON) -m venv build/release/.venv
 	build/release/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	build/release/.venv/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) "$$(ls build/release/*.whl)[all]"

@@ -1,7 +1,7 @@
 """Checks a wheel and an sdist: `python release/check.py FOLDER`; exit code 1 and what is wrong, or 0.
 
 The wheel made from the sdist equals the one made from the tree, file by file; the wheel holds the package and its
-metadata and nothing else; both say the version of the package; the sdist has what it takes to test it.
+metadata and nothing else; both say the version of the package; the sdist is what is under version control.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "dvcodec"
 LARGEST_WHEEL = 1 << 20
-IN_SDIST = ("src/dvcodec/__init__.py", "tests/conftest.py", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO")
 
 
 def one(folder: Path, pattern: str) -> Path:
@@ -68,8 +67,10 @@ def problems(folder: Path) -> list[str]:
         found.append(f"{wheel.name}: {wheel.stat().st_size} bytes, expected at most {LARGEST_WHEEL}")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    found += [f"{sdist.name}: {name} is missing" for name in IN_SDIST if name not in names]
-    found += [f"{sdist.name}: {name} is made, not written" for name in sorted(names) if name.endswith((".pyc", ".so"))]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    tracked = {*listed.split("\0")[:-1], "PKG-INFO"}
+    found += [f"{sdist.name}: {name} is missing" for name in sorted(tracked - names)]
+    found += [f"{sdist.name}: {name} is not under version control" for name in sorted(names - tracked)]
     with tempfile.TemporaryDirectory() as scratch:
         again = members(wheel_of(sdist, Path(scratch)))
     differ = sorted(name for name in files.keys() | again.keys() if files.get(name) != again.get(name))

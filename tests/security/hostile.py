@@ -25,6 +25,8 @@ from tables.iceberg.crafted import Commit
 from tables.iceberg.crafted import craft_table as craft_iceberg
 from tables.paimon.crafted import CraftedFile
 from tables.paimon.crafted import craft_table as craft_paimon
+from tables.paimon.crafted import rewrite_avro, rewrite_json
+from tables.scorch.craft import Bolt
 
 GUARDED = (
     *("http", "https", "ftp", "ssh", "sftp", "github", "git", "smb", "webhdfs", "hdfs", "dask", "jupyter", "local"),
@@ -154,6 +156,93 @@ CRAFTS: dict[str, Callable[[Path, str], None]] = {
     )
 }
 """Where metadata names locations."""
+
+
+def delta_sidecar(folder: Path, name: str) -> None:
+    """A checkpoint names its sidecars."""
+    table = DeltaTable(folder)
+    table.create()
+    table.commit({"add": table.write_file("a.parquet", rows_from(0, 5))})
+    top, *sidecars = table.checkpoint("json")
+    top.write_text(top.read_text().replace(f'"{sidecars[0].name}"', f'"{name}"'))
+    for commit in (folder / "_delta_log").glob("0*[0-9].json"):
+        commit.unlink()
+
+
+def _paimon(folder: Path) -> None:
+    craft_paimon(folder, [(0, "id", "INT")], [[CraftedFile("a.parquet", pa.table({"id": [1, 2]}), [1])]])
+
+
+def paimon_manifest_list(folder: Path, name: str) -> None:
+    """A snapshot names it."""
+    _paimon(folder)
+    for path in (folder / "snapshot").glob("snapshot-*"):
+        rewrite_json(path, baseManifestList=name)
+
+
+def paimon_manifest(folder: Path, name: str) -> None:
+    """A manifest list names it."""
+    _paimon(folder)
+    for path in (folder / "manifest").glob("manifest-list-*"):
+        rewrite_avro(path, lambda record: record.update(_FILE_NAME=name))
+
+
+def paimon_file_name(folder: Path, name: str) -> None:
+    """A manifest names a data file."""
+    _paimon(folder)
+    for path in (folder / "manifest").glob("manifest-[0-9]*"):
+        rewrite_avro(path, lambda record: record["_FILE"].update(_FILE_NAME=name))
+
+
+def paimon_extra_file(folder: Path, name: str) -> None:
+    """A manifest names what belongs to a data file."""
+    _paimon(folder)
+    for path in (folder / "manifest").glob("manifest-[0-9]*"):
+        rewrite_avro(path, lambda record: record["_FILE"].update(_EXTRA_FILES=[name]))
+
+
+def paimon_index_name(folder: Path, name: str) -> None:
+    """An index manifest names a file of vectors."""
+    _paimon(folder)
+    for path in (folder / "manifest").glob("index-manifest*"):
+        rewrite_avro(path, lambda record: record.update(_FILE_NAME=name))
+
+
+def paimon_data_folder(folder: Path, name: str) -> None:
+    """A table's option names the folder of its data files."""
+    _paimon(folder)
+    for path in (folder / "schema").iterdir():
+        rewrite_json(path, options={**json.loads(path.read_text())["options"], "data-file.path-directory": name})
+
+
+def lance_data_file(folder: Path, name: str) -> None:
+    """A fragment names it."""
+    lance_manifest(folder, wire.message(2, wire.message(2, wire.message(1, name.encode())), wire.scalar(4, 4)))
+
+
+def scorch_segment(folder: Path, name: str) -> None:
+    """A snapshot names it."""
+    meta = {b"type": b"zap", b"version": b"\0\0\0\x0f\0"}
+    folder.mkdir()
+    root = Bolt({b"s": {b"\x88": {b"m": meta, b"\x88": {b"p": name.encode()}}}})
+    (folder / "root.bolt").write_bytes(root.data())
+
+
+NAMES: dict[str, Callable[[Path, str], None]] = {
+    craft.__name__: craft
+    for craft in (
+        delta_sidecar,
+        paimon_manifest_list,
+        paimon_manifest,
+        paimon_file_name,
+        paimon_extra_file,
+        paimon_index_name,
+        paimon_data_folder,
+        lance_data_file,
+        scorch_segment,
+    )
+}
+"""Where metadata names files of a folder that it does not choose."""
 
 
 def upload(folder: Path, url: str) -> None:

@@ -13,7 +13,7 @@ from dvcodec import DecodeError, NotCanonical, RowSet, Unsupported, UsageError, 
 from dvcodec.lance import wire
 from dvcodec.tables import open_table
 from dvcodec.tables.audit import audit
-from security.hostile import CRAFTS, GUARDED, lance_manifest, paimon_index_file, traps, upload, use
+from security.hostile import CRAFTS, GUARDED, NAMES, lance_manifest, paimon_index_file, traps, upload, use
 from tables.delta.crafted import Crafted, rows_from
 
 WEB = "http://169.254.169.254/latest/meta-data"
@@ -132,6 +132,27 @@ def test_no_path_climbs_out_of_the_table(tmp_path: Path, place: str, location: s
         whole = whole.replace("%2e", ".") if place != "delta_data_file" else "../x"
     with pytest.raises(NotCanonical):
         use(open_table(made(place, root, whole)))
+
+
+@pytest.mark.parametrize("name", ["../../secret", "..", "a/../../../secret"])
+@pytest.mark.parametrize("place", NAMES)
+def test_no_file_name_climbs_out_of_its_folder(tmp_path: Path, place: str, name: str) -> None:
+    NAMES[place](tmp_path / "t", name)
+    known = "a bare file name|a bare name|a relative path|a file in _delta_log|a folder in the table's"
+    with pytest.raises((NotCanonical, Unsupported), match=f"expected ({known})"):
+        use(open_table(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: str) -> None:
+    """What refuses the names above is not the table around them."""
+    NAMES[place](tmp_path / "t", "elsewhere")
+    if place == "lance_data_file":  # its own library opens these
+        use(open_table(tmp_path / "t"))
+        return
+    with pytest.raises((OSError, DecodeError)) as caught:
+        use(open_table(tmp_path / "t"))
+    assert "expected a" not in str(caught.value), caught.value
 
 
 def test_a_transaction_file_climbs_nowhere(tmp_path: Path) -> None:
