@@ -34,7 +34,7 @@ def of_targets(figures: dict[str, Any]) -> str:
         found = figures.get(name)
         about = registry.load(name).about
         if found is None:
-            rows.append([f"`{name}`", about, *["-"] * 7])
+            rows.append([f"`{name}`", about, *["-"] * 5])
             continue
         rate = found["executions"] / max(found["seconds"], 0.001)
         rows.append(
@@ -45,22 +45,10 @@ def of_targets(figures: dict[str, Any]) -> str:
                 f"{rate:,.0f}",
                 f"{found['accepted']:.1%}",
                 f"{found['coverage']:,}",
-                f"{found['features']:,}",
-                f"{found['corpus']:,}",
                 str(len(found["findings"])),
             ]
         )
-    head = [
-        "target",
-        "what it drives",
-        "executions",
-        "a second",
-        "accepted",
-        "coverage",
-        "features",
-        "corpus",
-        "findings",
-    ]
+    head = ["target", "what it drives", "executions", "a second", "accepted", "coverage", "findings"]
     return table(head, rows)
 
 

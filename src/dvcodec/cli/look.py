@@ -184,7 +184,7 @@ def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: b
         vectors = [where | item.to_dict() for _, where, item in items]
         print_json({"vectors": vectors, "total": {"vectors": len(items), "cardinality": total, "size": size}})
         return
-    columns = ("vector", "rows", "deleted", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps")
+    columns = ("vector", "deleted", "share", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps")
     shown = Table(*columns, right=columns[1:])
     for name, _, item in items:
         shown.add(
