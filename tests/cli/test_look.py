@@ -152,7 +152,7 @@ def test_inspect_real_files(vectors: Path) -> None:
 def test_stats_text(puffin: Path) -> None:
     lines = run("stats", "--rows", "50", puffin).out.splitlines()
     assert [line.split() for line in lines] == [
-        ["vector", "rows", "deleted", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps"],
+        ["vector", "deleted", "share", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps"],
         [A, "4", "8", "%", "50", "%", "48", "B", "12", "1", "0", "0", "0"],
         [B, "1", "2", "%", "100", "%", "42", "B", "42", "1", "0", "0", "0"],
         ["2", "vectors,", "5", "rows,", "90", "B"],

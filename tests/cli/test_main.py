@@ -542,7 +542,7 @@ def test_terminal_breaks_no_value(command: str, columns: int, tmp_path: Path) ->
 def test_terminal_has_a_table_where_it_fits(puffin: Path) -> None:
     _, wide = in_terminal("stats", puffin, columns=92)
     _, narrow = in_terminal("stats", puffin, columns=60)
-    assert " ".join(wide.splitlines()[0].split()) == "vector rows deleted density size B/row arrays bitsets runs gaps"
+    assert " ".join(wide.splitlines()[0].split()) == "vector deleted share density size B/row arrays bitsets runs gaps"
     assert narrow.splitlines()[0] == A
     assert "rows 4  density 50 %" in narrow
 
