@@ -544,7 +544,7 @@ def test_terminal_has_a_table_where_it_fits(puffin: Path) -> None:
     _, narrow = in_terminal("stats", puffin, columns=60)
     assert " ".join(wide.splitlines()[0].split()) == "vector deleted share density size B/row arrays bitsets runs gaps"
     assert narrow.splitlines()[0] == A
-    assert "rows 4  density 50 %" in narrow
+    assert "deleted 4  density 50 %" in narrow
 
 
 def test_pipe_is_not_squeezed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

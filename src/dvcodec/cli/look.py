@@ -111,7 +111,7 @@ _KINDS = {
     "paimon": "Paimon vector file",
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
-    "roaring32": "bare 32-bit roaring bitmap",
+    "roaring32": "bare 32-bit roaring bitmap, as of a Lance deletion file",
     "lance-arrow": "Lance deletion file (Arrow)",
 }
 
