@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
-from battery import CHECKS, Format, flip_bits
+from battery import CHECKS, Format, Without, flip_bits, lowered
 from conftest import FLIPS
 from core import crafting
-from dvcodec import RowSet, delta, iceberg, lance, paimon, puffin, read_rows, sniff
+from dvcodec import LimitExceeded, RowSet, delta, iceberg, lance, paimon, puffin, read_rows, sniff
 from dvcodec.core import avro, roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.tables.delta.log import Log
+from dvcodec.tables.delta.replay import rebuild
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.manifest_list import DELETES, Manifest, read_list
+from dvcodec.tables.iceberg.manifests import read_manifest
+from dvcodec.tables.iceberg.metadata import read_metadata
+from dvcodec.tables.paimon import manifests as paimon_manifests
+from dvcodec.tables.paimon.binary_row import decode_row
+from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.paimon.types import parse_type
+from dvcodec.tables.scorch.root import read_root
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
+from fuzz.target import held
+from tables.scorch.craft import Bolt, Inline
 
 HERE = Path(__file__).parent / "vectors"
 ICEBERG, DELTA = HERE / "iceberg/java-1.12.0", HERE / "delta/spark-4.4.0"
 JAVA, PYTHON = HERE / "paimon/java-1.3.1", HERE / "paimon/pypaimon-2.1.0"
-LANCE, ZAP = HERE / "lance/pylance-14.0.2", HERE / "zap"
+LANCE, ZAP, TABLES = HERE / "lance/pylance-14.0.2", HERE / "zap", HERE / "tables"
 
 
 def rows_of(value: RowSet) -> Any:
@@ -97,19 +116,22 @@ FST = build([b"abra", b"abracadabra", b"cadabra", b"dab"], np.array([1, 2, 300, 
 BITMAP = crafting.bitmap(crafting.array(0, [1, 5, 9]), crafting.runs(3, [(2, 10), (100, 1)]))
 
 
+def by_size(folder: Path, pattern: str) -> list[bytes]:
+    """The files that match, smallest first."""
+    return sorted((path.read_bytes() for path in folder.glob(pattern)), key=len)
+
+
 def small(folder: Path, pattern: str) -> bytes:
     """The smallest of the files that match."""
-    return min((path.read_bytes() for path in folder.glob(pattern)), key=len)
+    return by_size(folder, pattern)[0]
 
 
 def vector(name: str, decode: Any, encode: Any, data: bytes) -> Format:
-    """One framed vector; only one of two rows or more comes near all limits, and 32-bit ones have one bitmap."""
-    low = {"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1}
-    if "32-bit" in name:
-        del low["max_bitmaps"]
-    return Format(
-        name, decode, data, encode, rows_of, checksum=True, limits=low if decode(data).cardinality > 1 else {}
-    )
+    """One framed vector; one without rows comes near one limit only, and 32-bit ones have one bitmap."""
+    low = {"max_vector_bytes": 3}
+    if decode(data):
+        low |= {"max_cardinality": 0} if "32-bit" in name else {"max_cardinality": 0, "max_bitmaps": 0}
+    return Format(name, decode, data, encode, rows_of, checksum=True, limits=low)
 
 
 def framed(path: Path) -> bytes:
@@ -124,7 +146,117 @@ DELTA_FILE = b"\1" + b"".join(framed(DELTA / f"{name}.portable") for name in NAM
 PAIMON_FILE = b"\1" + b"".join((PYTHON / f"{name}.dv").read_bytes() for name in ("alternating", "run", "one-row"))
 AVRO = (JAVA / "index-manifest-0").read_bytes()
 MANIFEST = small(LANCE, "life/_versions/*.manifest")
+TRANSACTION = small(TABLES / "lance/pylance-14.0.2", "*/_transactions/*.txn")
+PAIMON_ROW = (
+    struct.pack(">i8xq", 3, 5) + b"abc".ljust(7, b"\0") + b"\x83" + struct.pack("<ii", 9, 32) + b"a longer " * 2
+)
 INLINE = delta.encode_inline(BORDER)
+COUNTED = Without("it holds nothing that it does not spell: what it asks for is what it has")
+EXPANDED = Without("what it stands for is expanded where a caller asks for rows, and says how many (max_rows)")
+TEXT, PATH = Without("it takes text"), Without("it takes a path")
+LOW_MANIFEST = {"max_manifest_bytes": 100}
+
+
+def at(path: str, read: Callable[[], Any]) -> Callable[..., Any]:
+    """A decoder of what lies at a path; it takes no limits, so these are lowered for all."""
+
+    def decode(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+        with held({path: bytes(buf)}), lowered(limits):
+            return read()
+
+    return decode
+
+
+def of_table(
+    name: str, path: str, read: Callable[[], Any], data: bytes, *, low: int = 100, every: int = 1, lazy: bool = False
+) -> Format:
+    """Metadata of a table: whole files, read by their paths, whose size is bounded."""
+    limits = {"max_manifest_bytes": low}
+    return Format(name, at(path, read), data, framed=False, limits=limits, buffers=PATH, every=every, lazy=lazy)
+
+
+FOLDER = Folder("/t", recorded="s3://lake/t")
+LOG = "/t/_delta_log/00000000000000000000.json"
+SPARK_ICEBERG, JAVA_PAIMON = TABLES / "iceberg/spark-1.12.0", TABLES / "paimon/java-1.4.2"
+
+
+def iceberg_manifest() -> list[Any]:
+    manifest = Manifest("m.avro", "/t/m.avro", 0, DELETES, 3, 7, encrypted=False)
+    return list(read_manifest(manifest, (), FOLDER.locate))
+
+
+def delta_state() -> Any:
+    return rebuild(Folder("/t"), Log.from_names("/t/_delta_log", [LOG.rpartition("/")[2]]), 0)
+
+
+def position_deletes(kind: str) -> bytes:
+    """Five rows of position deletes."""
+    columns = [pa.field("file_path", pa.string(), nullable=False), pa.field("pos", pa.int64(), nullable=False)]
+    paths, positions = ["s3://b/a.parquet"] * 3 + ["b"] * 2, [1, 2, 70_000, 0, 2**40]
+    if kind == "avro":
+        fields = [
+            {"name": "file_path", "type": "string", "field-id": 2147483546},
+            {"name": "pos", "type": "long", "field-id": 2147483545},
+        ]
+        schema = {"type": "record", "name": "deletes", "fields": fields}
+        rows = zip(paths, positions, strict=True)
+        return avro.encode(schema, [{"file_path": path, "pos": pos} for path, pos in rows], codec="null")
+    table, out = pa.table([paths, positions], schema=pa.schema(columns)), pa.BufferOutputStream()
+    (pq if kind == "parquet" else orc).write_table(table, out)
+    return bytes(out.getvalue())
+
+
+def root_bolt() -> bytes:
+    """A snapshot of one segment, in buckets whose pages are in their values."""
+    meta = Inline({b"timeStamp": b"2026-01-02T03:04:05.678Z", b"type": b"zap", b"version": b"\0\0\0\x0f\0"})
+    segment = Inline({b"p": b"000000000001.zap", b"d": BITMAP})
+    return Bolt({b"s": {b"\x89": {b"i": Inline(), b"m": meta, b"\x89": segment}}}).data()
+
+
+def tables() -> Iterator[Format]:
+    """What whole tables keep beside vectors and data."""
+    metadata = small(SPARK_ICEBERG, "*/table/metadata/*.metadata.json")
+    path = "/t/m.json"
+    yield of_table("Iceberg metadata", path, lambda: read_metadata("/t/m.json"), metadata, every=13)
+    packed = gzip.compress(metadata, mtime=0)
+    yield of_table(
+        "Iceberg metadata, gzip", path, lambda: read_metadata("/t/m.json"), packed, low=len(packed), every=13
+    )
+    data = small(SPARK_ICEBERG, "*/table/metadata/snap-*.avro")
+    yield of_table("Iceberg manifest list", "/t/l.avro", lambda: read_list("/t/l.avro", FOLDER.locate), data, every=61)
+    data = next(data for data in by_size(SPARK_ICEBERG, "*/table/metadata/*-m[0-9].avro") if b"deletes" in data)
+    yield of_table("Iceberg manifest", "/t/m.avro", iceberg_manifest, data, every=61)
+    for kind in ("parquet", "avro", "orc"):
+        yield Format(
+            f"Iceberg position deletes, {kind}",
+            at("/t/d", lambda kind=kind: read_deletes("/t/d", kind, 5)),  # type: ignore[misc]
+            position_deletes(kind),
+            read=lambda found: (found.count, dict_of(found.rows)),
+            framed=False,
+            limits=LOW_MANIFEST if kind == "avro" else Without("Arrow reads it; rows are counted by the manifest"),
+            buffers=PATH,
+            every=1 if kind == "avro" else 23,
+        )
+    commit = small(TABLES / "delta/spark-4.4.0", "*/table/_delta_log/00000000000000000000.json")
+    yield of_table("Delta log", LOG, delta_state, commit, every=3)
+    path, data = "/t/snapshot/snapshot-1", small(JAVA_PAIMON, "*/table/snapshot/snapshot-1")
+    yield of_table("Paimon snapshot", path, lambda: read_snapshot(Folder("/t"), "snapshot/snapshot-1"), data)
+    data = small(JAVA_PAIMON, "*/table/schema/schema-0")
+    yield of_table("Paimon schema", "/t/schema/schema-0", lambda: read_schema(Folder("/t"), 0), data)
+    for what, pattern, read in (
+        ("manifest list", "manifest-list-*", paimon_manifests.read_manifest_list),
+        ("manifest", "manifest-[0-9a-f]*", paimon_manifests.read_manifest),
+    ):
+        data = small(JAVA_PAIMON, f"*/table/manifest/{pattern}")
+        yield of_table(f"Paimon {what}", "/t/manifest/m", partial(read, Folder("/t"), "m"), data, every=13)
+    yield of_table("scorch root", "/t/root.bolt", lambda: read_root("/t/root.bolt"), root_bolt(), lazy=True, every=31)
+
+
+def paimon_row(buf: Any) -> tuple[object, ...]:
+    """A serialized row of an integer, a short text and a long one."""
+    types = [parse_type(kind, source="s", what="c") for kind in ("BIGINT", "STRING", "STRING")]
+    return tuple(decode_row(bytes(buf), types, source="s", what="row"))
+
 
 FORMATS = [
     *(
@@ -151,7 +283,15 @@ FORMATS = [
         for name in NAMES[:-1]
     ),
     vector("Paimon 64-bit", paimon.decode, partial(paimon.encode, bits=64), paimon.encode(BORDER, bits=64)),
-    Format("whatever it is", read_rows, framed(DELTA / "run.native"), None, dict_of, checksum=True),
+    Format(
+        "whatever it is",
+        read_rows,
+        framed(DELTA / "run.native"),
+        None,
+        dict_of,
+        checksum=True,
+        limits={"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+    ),
     Format(
         "Delta inline",
         inline,
@@ -160,9 +300,26 @@ FORMATS = [
         rows_of,
         framed=False,
         limits={"max_bitmaps": 0, "max_cardinality": 1},
-        text=True,
+        buffers=TEXT,
     ),
-    Format("Delta file", delta.read_deletion_vectors, DELTA_FILE, None, dict_of, checksum=True, framed=False),
+    Format(
+        "Delta descriptor",
+        lambda buf: delta.Descriptor.from_json(bytes(buf)),
+        INLINE.to_json().encode(),
+        lambda found: found.to_json().encode(),
+        limits=COUNTED,
+        buffers=TEXT,
+    ),
+    Format(
+        "Delta file",
+        delta.read_deletion_vectors,
+        DELTA_FILE,
+        None,
+        dict_of,
+        checksum=True,
+        framed=False,
+        limits={"max_blobs": 1, "max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+    ),
     Format(
         "Paimon index file",
         paimon.read_deletion_vectors,
@@ -180,9 +337,11 @@ FORMATS = [
         paimon.encode_hash_index,
         lambda value: value.tolist(),
         framed=False,
+        limits=COUNTED,
     ),
-    Format("Paimon index manifest", paimon.read_index_manifest, AVRO, framed=False, limits={"max_manifest_bytes": 100}),
-    Format("Avro", records, AVRO, framed=False, limits={"max_manifest_bytes": 100}),
+    Format("Paimon index manifest", paimon.read_index_manifest, AVRO, framed=False, limits=LOW_MANIFEST),
+    Format("Paimon row", paimon_row, PAIMON_ROW, framed=False, limits=COUNTED, buffers=Without("it takes bytes alone")),
+    Format("Avro", records, AVRO, framed=False, limits=LOW_MANIFEST),
     Format("Puffin", blobs, PUFFIN, framed=False, limits={"max_footer_bytes": 20, "max_blobs": 0}),
     Format(
         "Puffin footer",
@@ -200,7 +359,7 @@ FORMATS = [
         from_end=True,
         limits={"max_vector_bytes": 9},
     ),
-    Format("what is it", sniff, PUFFIN, framed=False),
+    Format("what is it", sniff, PUFFIN, framed=False, limits={"max_footer_bytes": 20}),
     *(
         Format(
             f"Lance row ids, {name}",
@@ -209,10 +368,19 @@ FORMATS = [
             lambda value: value.encode(),
             numbers_of,
             framed=False,
+            limits=EXPANDED,
         )
         for name in ("range", "tie-holes", "tie-bitmap", "holes-32", "sorted-32", "array-64")
     ),
-    Format("Lance versions", lance.decode_versions, VERSIONS, lambda value: value.encode(), numbers_of, framed=False),
+    Format(
+        "Lance versions",
+        lance.decode_versions,
+        VERSIONS,
+        lambda value: value.encode(),
+        numbers_of,
+        framed=False,
+        limits=EXPANDED,
+    ),
     Format(
         "Lance deletions, Arrow",
         lance.read_deletion_file,
@@ -238,7 +406,9 @@ FORMATS = [
         addresses_of,
         limits={"max_bitmaps": 0, "max_cardinality": 1},
     ),
-    Format("Lance manifest", lance.read_manifest, MANIFEST, limits={"max_manifest_bytes": 100}),
+    Format("Lance manifest", lance.read_manifest, MANIFEST, limits=LOW_MANIFEST),
+    Format("Lance transaction", lance.read_operation, TRANSACTION, framed=False, limits={"max_manifest_bytes": 10}),
+    *tables(),
     *(
         Format(
             f"zap segment {folder}",
@@ -248,6 +418,7 @@ FORMATS = [
             segment_of,
             checksum=True,
             lazy=True,
+            limits={"max_keys": 0, "max_blob_bytes": 1},
         )
         for folder in (
             "zapx-11.4.3",
@@ -266,6 +437,7 @@ FORMATS = [
         None,
         lambda report: report.to_dict(),
         framed=False,
+        limits=Without("what the limits refuse is a finding of the report"),
     ),
     Format(
         "vellum",
@@ -277,7 +449,7 @@ FORMATS = [
         limits={"max_keys": 1},
         lazy=True,
     ),
-    Format("roaring 32", bitmap32, BITMAP),
+    Format("roaring 32", bitmap32, BITMAP, limits=Without("2**32 rows at most, which are counted by its callers")),
     Format(
         "roaring 64",
         bitmap64,
@@ -307,8 +479,8 @@ def test_every_single_bit_flip_is_found_or_harmless(
 
 @pytest.mark.parametrize("item", WITHOUT, ids=lambda item: item.name)
 def test_without_a_checksum_a_flip_is_an_error_or_a_value(item: Format) -> None:
-    found = flip_bits(item.value, item.data)
-    assert sum(found) == 8 * len(item.data)
+    found = flip_bits(item.value, item.data, every=item.every)
+    assert sum(found) == len(range(0, 8 * len(item.data), item.every))
 
 
 # ------------------------------------------------------------------------------------------- the battery itself
@@ -352,6 +524,23 @@ def sloppy(fault: str) -> Format:
 def test_the_battery_finds_what_it_looks_for(check: str) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception, BufferError)):
         CHECKS[check](sloppy(check))
+
+
+@pytest.mark.parametrize("none", [{}, None])
+def test_what_a_format_lacks_is_said(none: Any) -> None:
+    with pytest.raises(AssertionError, match="limits, or why there are none"):
+        Format("x", bytes, b"", limits=none)
+    with pytest.raises(AssertionError, match="a reason"):
+        Without("")
+    with pytest.raises(AssertionError, match="every flip"):
+        Format("x", bytes, b"", limits=COUNTED, checksum=True, every=2)
+
+
+def test_lowered_limits_are_the_default_ones_again() -> None:
+    before = repr(DEFAULT_LIMITS)
+    with pytest.raises(LimitExceeded, match="max_keys: expected at most 3"), lowered(Limits(max_keys=3)):
+        Fst.open(Cursor(FST))
+    assert repr(DEFAULT_LIMITS) == before
 
 
 def test_flips_that_nobody_finds_are_counted() -> None:

@@ -9,11 +9,13 @@ import importlib.util
 import inspect
 import json
 import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_origin
+from typing import Any, get_origin
 
 import pytest
 
@@ -26,6 +28,11 @@ MODULES = [
     for name in ("dvcodec", *(found.name for found in pkgutil.walk_packages([str(FOLDER)], "dvcodec.")))
     if HAS_SPARK or not name.startswith("dvcodec.spark")
 ]
+PUBLIC = (
+    *("dvcodec", "dvcodec.arrow", "dvcodec.delta", "dvcodec.iceberg", "dvcodec.lance", "dvcodec.paimon"),
+    *("dvcodec.puffin", "dvcodec.report", "dvcodec.tables", "dvcodec.zap", "dvcodec.spark.functions"),
+    "dvcodec.spark.jobs",
+)
 BASE = {"numpy", "pyroaring", "cramjam"}
 EXTRAS = {"pyarrow", "fsspec", "rich", "typer", "pandas", "polars", "isal"}
 
@@ -148,6 +155,34 @@ def test_public_names_have_docstrings(name: str) -> None:
                 if not member.startswith("_") and inspect.isfunction(method):
                     inherited = any(hasattr(base, member) for base in value.__mro__[1:])
                     assert method.__doc__ or inherited, f"{name}.{public}.{member}"
+
+
+def callables(module: Any) -> Iterator[tuple[str, Any]]:
+    """Public functions of a module, and public methods of its public classes."""
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.isfunction(value):
+            yield public, value
+        elif inspect.isclass(value) and value.__module__.startswith("dvcodec"):
+            for member in vars(value):
+                method = getattr(value, member)
+                if not member.startswith("_") and (inspect.isfunction(method) or inspect.ismethod(method)):
+                    yield f"{public}.{member}", method
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_parameter_is_documented(name: str) -> None:
+    """In ``Args:``, or in code within a sentence."""
+    if name.startswith("dvcodec.spark"):
+        pytest.importorskip("pyspark")
+    missing = []
+    for public, function in callables(importlib.import_module(name)):
+        text = inspect.getdoc(function) or ""
+        parameters = [one for one in inspect.signature(function).parameters if one not in ("self", "cls")]
+        said = [one for one in parameters if re.search(rf"(?m)^ *{one}:|`[^`\n]*\b{one}\b[^`\n]*`", text)]
+        if len(parameters) > 1 and said != parameters:
+            missing.append((public, sorted({*parameters} - {*said})))
+    assert not missing
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from dvcodec import LimitExceeded, Limits, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.limits import enough_memory
-from limits.cases import ACCEPTED, BOMBS, CASES
+from limits.cases import ACCEPTED, BOUNDS, CASES, MEMORY
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="address space is capped as Linux does it"),
@@ -46,18 +47,30 @@ def results() -> dict[str, dict[str, Any]]:
 
 def test_every_case_was_run(results: dict[str, dict[str, Any]]) -> None:
     assert results.keys() == CASES.keys()
-    assert CASES.keys() >= ACCEPTED
+    assert CASES.keys() >= ACCEPTED | BOUNDS.keys() | MEMORY.keys()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_decoder_refuses_in_time_and_in_little_memory(name: str, results: dict[str, dict[str, Any]]) -> None:
+    """What refuses is a check, and not the cap: memory that is not there is an answer of few cases, which are named."""
     assert results[name]["outcome"] == ("accepted" if name in ACCEPTED else "refused"), results[name]
+    assert (": memory: expected enough for" in results[name]["told"]) == (name in MEMORY), results[name]
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", BOUNDS)
 def test_bombs_are_refused_before_they_are_unpacked(name: str, results: dict[str, dict[str, Any]]) -> None:
-    assert results[name]["outcome"] == "refused", results[name]
-    assert not results[name]["told"].startswith("MemoryError")
+    """By the bound that is there for them: it is well below the cap, and they unpack to more than that."""
+    assert re.match(BOUNDS[name], results[name]["told"]), results[name]
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_what_memory_does_not_hold_ends_in_an_error(name: str, results: dict[str, dict[str, Any]]) -> None:
+    assert re.match("LimitExceeded: .*: memory: expected enough for", results[name]["told"]), MEMORY[name]
+
+
+def test_every_bomb_says_what_bounds_it() -> None:
+    assert {name for name in CASES if "bomb" in name} <= BOUNDS.keys() | MEMORY.keys()
+    assert not BOUNDS.keys() & MEMORY.keys()
 
 
 def test_the_cap_and_the_clock_are_real() -> None:

@@ -23,10 +23,9 @@ from tables.delta.crafted import Crafted as DeltaTable
 from tables.delta.crafted import rows_from
 from tables.iceberg.crafted import Commit
 from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile
+from tables.paimon.crafted import CraftedFile, rewrite_avro, rewrite_json
 from tables.paimon.crafted import craft_table as craft_paimon
-from tables.paimon.crafted import rewrite_avro, rewrite_json
-from tables.scorch.craft import Bolt
+from tables.scorch.craft import Bolt, Inline
 
 GUARDED = (
     *("http", "https", "ftp", "ssh", "sftp", "github", "git", "smb", "webhdfs", "hdfs", "dask", "jupyter", "local"),
@@ -165,7 +164,7 @@ def delta_sidecar(folder: Path, name: str) -> None:
     table.commit({"add": table.write_file("a.parquet", rows_from(0, 5))})
     top, *sidecars = table.checkpoint("json")
     top.write_text(top.read_text().replace(f'"{sidecars[0].name}"', f'"{name}"'))
-    for commit in (folder / "_delta_log").glob("0*[0-9].json"):
+    for commit in (folder / "_delta_log").glob("?" * 20 + ".json"):
         commit.unlink()
 
 
@@ -222,9 +221,9 @@ def lance_data_file(folder: Path, name: str) -> None:
 
 def scorch_segment(folder: Path, name: str) -> None:
     """A snapshot names it."""
-    meta = {b"type": b"zap", b"version": b"\0\0\0\x0f\0"}
+    meta, segment = Inline({b"type": b"zap", b"version": b"\0\0\0\x0f\0"}), Inline({b"p": name.encode()})
     folder.mkdir()
-    root = Bolt({b"s": {b"\x88": {b"m": meta, b"\x88": {b"p": name.encode()}}}})
+    root = Bolt({b"s": {b"\x88": {b"m": meta, b"\x88": segment}}})
     (folder / "root.bolt").write_bytes(root.data())
 
 

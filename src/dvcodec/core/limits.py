@@ -51,6 +51,12 @@ class Limits:
     def check(self, name: str, value: int, cursor: Cursor, at: int | None = None) -> None:
         """Hold a value that the bytes ask for against the limit called `name`; errors point at `at` of the cursor.
 
+        Args:
+            name: attribute of this class.
+            value: what they ask for.
+            cursor: on the bytes that ask, for errors.
+            at: byte offset in the cursor's window; None = where the cursor is.
+
         Raises:
             LimitExceeded: it is over the limit.
         """

@@ -44,22 +44,49 @@ class Check:
 
     @classmethod
     def passed(cls, name: str, subject: str, offset: int | None = None) -> Check:
-        """Return a check that passed."""
+        """Return a check that passed.
+
+        Args:
+            name: stable name of the check.
+            subject: what was checked: the file, or a vector of it.
+            offset: byte offset in the file, None where it is about no single byte.
+        """
         return cls(name, Status.PASS, subject, offset)
 
     @classmethod
     def not_applicable(cls, name: str, subject: str, offset: int | None = None) -> Check:
-        """Return a check with nothing to check, or that could not be reached."""
+        """Return a check with nothing to check, or that could not be reached.
+
+        Args:
+            name: stable name of the check.
+            subject: what would have been checked: the file, or a vector of it.
+            offset: byte offset in the file, None where it is about no single byte.
+        """
         return cls(name, Status.NOT_APPLICABLE, subject, offset)
 
     @classmethod
     def failed(cls, name: str, subject: str, offset: int | None, what: str, expected: object, actual: object) -> Check:
-        """Return a check that failed."""
+        """Return a check that failed.
+
+        Args:
+            name: stable name of the check.
+            subject: what was checked: the file, or a vector of it.
+            offset: byte offset in the file, None where no single byte is to blame.
+            what: the failure in words, the check's `message`.
+            expected: what a sound file holds there; kept as text.
+            actual: what was found; kept as text.
+        """
         return cls(name, Status.FAIL, subject, offset, str(expected), str(actual), what)
 
     @classmethod
     def from_error(cls, name: str, subject: str, error: DecodeError) -> Check:
-        """Return the check that `error` stands for."""
+        """Return the check that `error` stands for.
+
+        Args:
+            name: stable name of the check.
+            subject: what was checked: the file, or a vector of it.
+            error: gives the offset, what was expected and found, and the message.
+        """
         expected = None if error.expected is None else str(error.expected)
         actual = None if error.actual is None else str(error.actual)
         return cls(name, Status.FAIL, subject, error.offset, expected, actual, error.what)

@@ -347,6 +347,10 @@ class RowSet:
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set.
 
+        Args:
+            start: first position, absolute in the data file.
+            stop: position after the last.
+
         Raises:
             UsageError: not 0 <= start <= stop.
         """
@@ -374,6 +378,11 @@ class RowSet:
 
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
         """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`.
+
+        Args:
+            start: first position, absolute in the data file.
+            stop: position after the last.
+            keep: True inverts: a set bit is a row that is *not* in the set.
 
         Raises:
             UsageError: not 0 <= start <= stop.

@@ -95,6 +95,10 @@ class Descriptor:
 
         `offset` may be absent or null; members that the protocol does not define are ignored.
 
+        Args:
+            text: the JSON text, or the object.
+            source: name of the log, for errors.
+
         Raises:
             NotCanonical: not JSON, a member missing or of the wrong type, or a rule of the protocol broken.
         """
@@ -206,6 +210,10 @@ class Descriptor:
 
         Storage type ``u`` if the file lies in `table_root` under a Delta name (see `new_file`), else ``p``.
 
+        Args:
+            location: where it is, as `write_deletion_vectors` returned it.
+            table_root: the table's folder (path or URL); None: storage type ``p``.
+
         Raises:
             UsageError: neither is possible: the path is no absolute path or URL.
         """
@@ -242,6 +250,10 @@ def new_file(table_root: str, prefix: str = "") -> str:
     """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``.
 
     Nothing is created. Not checked: the prefix, which Delta makes of random letters and digits.
+
+    Args:
+        table_root: the table's folder (path or URL).
+        prefix: folder below it; empty for none.
     """
     folder = f"{prefix}/" if prefix else ""
     return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"

@@ -119,7 +119,7 @@ def load(
     if descriptor.storage_type == ABSOLUTE:
         check_reach(path, table_root, protocols(allow))
     with open_source(path) as source:
-        cursor = frame_at(source, descriptor)
+        cursor = frame_at(source, descriptor, limits)
         return decode(
             cursor.view,
             cardinality=descriptor.cardinality,
@@ -130,19 +130,22 @@ def load(
         )
 
 
-def frame_at(source: Source, descriptor: Descriptor) -> Cursor:
+def frame_at(source: Source, descriptor: Descriptor, limits: Limits = DEFAULT_LIMITS) -> Cursor:
     """Read the byte range of a descriptor's frame.
 
     An absent offset means 0 to the protocol and to Java, 1 to delta-kernel-rs. Byte 0 of a vector file is its version
     and cannot begin a frame, so: 1 if it is the version, else 0.
 
     Raises:
+        LimitExceeded: the descriptor asks for more than `Limits.max_vector_bytes`.
         Truncated: the range does not lie in the file.
         OSError: the file cannot be read.
     """
     offset = descriptor.offset
     if offset is None:
         offset = 1 if bytes(source.read(0, 1)) == bytes([VERSION]) else 0
+    size = min(descriptor.frame_size, max(source.size - offset, 0))
+    limits.check("max_vector_bytes", size, Cursor(b"", source=source.name, base=offset))
     return read_window(source, offset, descriptor.frame_size)
 
 
@@ -150,6 +153,11 @@ def read_deletion_vectors(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
 ) -> dict[int, RowSet]:
     """Read all vectors of a vector file: offset of the frame -> deleted rows (the log knows the data files).
+
+    Args:
+        source: bytes, path, URL, open file or `Source`.
+        limits: what the bytes may ask for.
+        verify_checksum: False skips the CRCs.
 
     Raises:
         DecodeError: the file or a vector is not sound.
@@ -192,6 +200,10 @@ def write_deletion_vectors(
 
 def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
     """Write frames as they are: conversion without re-encoding. What is in them is not looked at.
+
+    Args:
+        sink: path, URL or writable file; `new_file` gives a Delta name.
+        vectors: the frames. None of them: no file.
 
     Raises:
         UsageError: a file of more than 2**31 - 1 bytes (nothing is written then).

@@ -49,6 +49,10 @@ def check_version(source: Source) -> Cursor:
 def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Cursor]:
     """Yield a cursor on each frame of a file, read in large pieces. What is in the frames is not looked at.
 
+    Args:
+        source: the file, open.
+        limits: what the bytes may ask for.
+
     Raises:
         BadMagic: the file does not begin with the version.
         Truncated: it is empty, or ends inside a frame.

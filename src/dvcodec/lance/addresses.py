@@ -157,6 +157,10 @@ def encode_row_addr_map(rows: RowAddrMap) -> bytes:
 def row_addresses(fragment: int, offsets: ArrayLike) -> NDArray[np.uint64]:
     """Return the addresses of physical row offsets (below 2**32) in a fragment: uint64[n].
 
+    Args:
+        fragment: its id.
+        offsets: 0-based physical row offsets in it, in the order of the result.
+
     Raises:
         UsageError: a fragment or an offset beyond 32 bits.
     """

@@ -40,6 +40,10 @@ class FragmentIds(NamedTuple):
 def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet:  # noqa: B008  (immutable)
     """Return the ids of the rows that are not deleted, as a set; ranges are not expanded.
 
+    Args:
+        row_ids: of all rows of the fragment, in their order.
+        deleted: the deleted rows, 0-based physical offsets in the fragment.
+
     Raises:
         UsageError: a deleted row is beyond the end, or a range beyond 2**63 - 1 or of more than 2**40 ids.
         LimitExceeded: more than 2**30 rows are deleted, or there is no memory for them or for the ids.

@@ -75,6 +75,10 @@ def choose_kind(rows: int, previous: Kind | None = None) -> Kind:
     A first file is a bitmap from 5,000 rows on. Rows added to an ``arrow`` set make it one above 5,000; a bitmap
     stays one.
 
+    Args:
+        rows: deleted rows, those of before included.
+        previous: kind of the deletion file that the fragment has; None without one.
+
     >>> choose_kind(4999), choose_kind(5000), choose_kind(5000, "arrow"), choose_kind(3, "bin")
     ('arrow', 'bin', 'arrow', 'bin')
     """

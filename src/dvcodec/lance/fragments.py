@@ -106,6 +106,10 @@ class Fragment:
     def deleted_rows(self, dataset: str, *, limits: Limits = DEFAULT_LIMITS) -> RowSet:
         """Read the deletion file below the dataset's folder and hold it against the manifest.
 
+        Args:
+            dataset: the dataset's folder, path or URL.
+            limits: what the bytes may ask for.
+
         Raises:
             Unsupported: it lies under another base path.
             DecodeError: it is not sound.

@@ -95,11 +95,15 @@ class Manifest:
 def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
     """Return the file name of a version's manifest.
 
-    >>> manifest_name(2), manifest_name(2, "V1")
-    ('18446744073709551613.manifest', '2.manifest')
+    Args:
+        version: from 1.
+        scheme: ``V2`` counts down from 2**64 - 1, so that the latest sorts first; ``V1`` is the plain number.
 
     Raises:
         UsageError: `version` is not between 1 and 2**64 - 1.
+
+    >>> manifest_name(2), manifest_name(2, "V1")
+    ('18446744073709551613.manifest', '2.manifest')
     """
     if not 0 < version <= _TOP:
         raise UsageError(f"version {version} is not between 1 and {_TOP}")
@@ -121,6 +125,10 @@ def manifest_version(name: str) -> int | None:
 def find_manifest(dataset: str, version: int | None = None) -> str:
     """Return the path or URL of a version's manifest, under either naming scheme; of the latest by default.
 
+    Args:
+        dataset: the dataset's folder, path or URL.
+        version: from 1; None for the latest.
+
     Raises:
         UsageError: no such version.
         OSError: the folder ``_versions`` cannot be listed.
@@ -138,6 +146,10 @@ def find_manifest(dataset: str, version: int | None = None) -> str:
 
 def read_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Manifest:
     """Read a manifest; sequences in it are cut out, and decoded when asked for.
+
+    Args:
+        source: bytes, path, URL, open file or `Source`.
+        limits: `Limits.max_manifest_bytes` bounds the manifest.
 
     Raises:
         DecodeError: the file is damaged, or no manifest.

@@ -199,6 +199,10 @@ def _masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
 def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[RowIdSequence]:
     """Cut the ids of several fragments, one after the other, into fragments of `sizes` rows, as compaction does.
 
+    Args:
+        sequences: the ids of each fragment.
+        sizes: rows of each new fragment.
+
     Raises:
         UsageError: the sizes do not add up to the number of ids.
     """

@@ -53,6 +53,10 @@ def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[
 
     Several vectors of one data file are united.
 
+    Args:
+        target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        limits: what the bytes may ask for.
+
     Raises:
         DecodeError: the container or a vector is not sound.
         UsageError: several vectors whose data files the container does not name: uniting them would mix rows of

@@ -95,6 +95,10 @@ class Container:
 def sniff(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Container:
     """Tell what container `target` is and where its vectors are. CRCs are not checked here.
 
+    Args:
+        target: bytes, path, URL, open file or `Source`.
+        limits: what the bytes may ask for.
+
     Raises:
         DecodeError: the container is damaged.
         Unsupported: it is none of `ContainerKind`.

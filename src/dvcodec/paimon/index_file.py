@@ -250,6 +250,10 @@ def write_deletion_vectors(
 def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
     """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is looked at.
 
+    Args:
+        sink: path, URL or writable file.
+        vectors: the frames, written in this order.
+
     Raises:
         UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
         OSError: the file cannot be written (an old one stays then).

@@ -140,7 +140,13 @@ class IndexManifestEntry:
     def from_index_file(
         cls, file: IndexFile, *, partition: bytes = EMPTY_PARTITION, bucket: int = 0
     ) -> IndexManifestEntry:
-        """Return the entry of an index file that was written."""
+        """Return the entry of an index file that was written.
+
+        Args:
+            file: what was written.
+            partition: as Paimon serializes it: arity (4 bytes, big-endian), then the BinaryRow.
+            bucket: 0 in tables without buckets.
+        """
         name = file.path.rpartition("/")[2]
         return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
 
@@ -161,6 +167,10 @@ class IndexManifestEntry:
 
 def read_index_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> list[IndexManifestEntry]:
     """Read an index manifest of any generation, in file order (extra ``tables``).
+
+    Args:
+        source: bytes, path, URL, open file or `Source`.
+        limits: what the bytes may ask for.
 
     Raises:
         DecodeError: the file is damaged, no index manifest, or holds something that is not known here.

@@ -86,7 +86,11 @@ class PuffinReader:
 
 @contextmanager
 def open_puffin(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[PuffinReader]:
-    """Open a Puffin file: bytes, path, URL, open file or `Source`.
+    """Open a Puffin file.
+
+    Args:
+        target: bytes, path, URL, open file or `Source`.
+        limits: bounds on footer and blobs.
 
     Raises:
         DecodeError: the footer is not sound; see `decode_footer`.

@@ -31,6 +31,10 @@ def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
     Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs lie
     inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
 
+    Args:
+        source: the file, open.
+        limits: what the bytes may ask for.
+
     Raises:
         Truncated: too short for a Puffin file, or for its footer.
         BadMagic: no ``PFA1`` at the start, at the end, or before the footer payload.

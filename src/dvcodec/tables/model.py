@@ -226,6 +226,10 @@ class Table(ABC):
         One entry for a vector; for position deletes one for each data file of `snapshot` whose rows are deleted by it.
         Safe to call from several threads. Not checked: that positions lie below the data file's rows.
 
+        Args:
+            vector: of `snapshot`.
+            snapshot: of this table.
+
         Raises:
             DecodeError: it is not sound.
             OSError: its file cannot be read.
@@ -235,6 +239,10 @@ class Table(ABC):
         """Return the data files that position deletes of a whole partition name and that the snapshot does not have.
 
         They are gone, or spelled otherwise there: their rows are deleted for no reader, who compare plain text.
+
+        Args:
+            vector: of `snapshot`; anything but such position deletes gives no files.
+            snapshot: of this table.
 
         Raises:
             DecodeError: the position deletes are not sound.
@@ -247,6 +255,10 @@ class Table(ABC):
 
         Equality deletes, or records that readers have to merge first: what no vector expresses.
 
+        Args:
+            data_file: of `snapshot`.
+            snapshot: of this table.
+
         Raises:
             DecodeError: the metadata is not sound.
         """
@@ -258,6 +270,10 @@ class Table(ABC):
 
         Puffin: the footer, a blob for each record at its very range, with its data file and cardinality. Files
         without metadata of their own have nothing to check. Blobs that no record of the snapshot names are fine.
+
+        Args:
+            location: where the file can be opened.
+            vectors: those that the metadata says are in it.
 
         Raises:
             DecodeError: the file is not sound.

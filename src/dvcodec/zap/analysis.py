@@ -29,6 +29,13 @@ _SHIFT_MARK = 0x20
 def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_positions: Sequence[int] = ()) -> Field:
     """Make a field of words: runs of letters, digits and underscores, in lower case, with their places.
 
+    Args:
+        name: name of the field.
+        text: is stored as UTF-8.
+        options: what the field is kept for. Without `FieldOptions.TERM_VECTORS` terms have no places; with
+            `FieldOptions.SKIP_FREQ_NORM` frequencies and length are 0.
+        array_positions: indices in the arrays of the source document, outermost first.
+
     Raises:
         UsageError: the text has a character that UTF-8 does not.
 
@@ -58,6 +65,12 @@ def keyword_field(
 ) -> Field:
     """Make a field of one term, the value itself.
 
+    Args:
+        name: name of the field.
+        value: text is stored as UTF-8, bytes as they are.
+        options: what the field is kept for; with `FieldOptions.TERM_VECTORS` the term has its place.
+        array_positions: indices in the arrays of the source document, outermost first.
+
     Raises:
         UsageError: a text with a character that UTF-8 does not have.
     """
@@ -72,6 +85,12 @@ def number_field(
     name: str, value: float, *, options: FieldOptions = _INDEXED, array_positions: Sequence[int] = ()
 ) -> Field:
     """Make a field of a number, as a 64-bit float: 16 terms; bleve's range queries use the coarsest that fit.
+
+    Args:
+        name: name of the field.
+        value: an integer becomes the nearest float.
+        options: what the field is kept for; terms of numbers have no places.
+        array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
         UsageError: not a number, or an integer beyond all floats.
@@ -121,7 +140,13 @@ def composite_field(
     name: str = "_all",
     options: FieldOptions = FieldOptions.INDEXED | FieldOptions.TERM_VECTORS,
 ) -> Field:
-    """Make a field of the terms of others, for `Document.composites`; its locations name the field they come from."""
+    """Make a field of the terms of others, for `Document.composites`; its locations name the field they come from.
+
+    Args:
+        fields: the others; frequencies and lengths add up.
+        name: name of the composite field.
+        options: what it is kept for.
+    """
     frequencies: dict[bytes, int] = {}
     places: dict[bytes, tuple[Location, ...]] = {}
     length = 0

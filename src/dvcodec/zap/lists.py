@@ -79,7 +79,12 @@ class Postings:
         )
 
     def take(self, order: Index, counts: Index) -> Postings:
-        """Return the postings at these places, in that order, as lists of `counts`."""
+        """Return the postings at these places, in that order, as lists of `counts`.
+
+        Args:
+            order: int64[m], places of postings in all lists together, 0-based.
+            counts: int64, number of postings of each list of the result.
+        """
         located = self.location_counts[order]
         places = spread(offsets_of(self.location_counts)[:-1][order], located)
         return Postings(

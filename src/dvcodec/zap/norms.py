@@ -25,7 +25,12 @@ def norms_from_lengths(version: int, lengths: Values) -> Values:
 
 
 def norm_values(version: int, norms: Values) -> NDArray[np.float32]:
-    """Return norms as zapx reports them: float32(1 / sqrt(field length)); a length of 0 is infinity."""
+    """Return norms as zapx reports them: float32(1 / sqrt(field length)); a length of 0 is infinity.
+
+    Args:
+        version: of the segment, 11 to 17.
+        norms: uint64, as stored: below version 15 the bits of the float32, from then on the length in tokens.
+    """
     if version < NORM_IS_LENGTH_FROM:
         return norms.astype(np.uint32).view(np.float32)
     return _of_lengths(norms & _LENGTH_BITS)

@@ -102,7 +102,19 @@ def deleted(
     unmatched: Unmatched = "ignore",
     broadcast_bytes: int = BROADCAST_BYTES,
 ) -> DataFrame:
-    """Return the rows that vectors delete, and no others; all else as in `apply`."""
+    """Return the rows that vectors delete, and no others; all else as in `apply`.
+
+    Args:
+        df: see `apply`.
+        dvs: see `apply`.
+        strategy: see `apply`.
+        match: see `apply`.
+        unmatched: see `apply`.
+        broadcast_bytes: see `apply`.
+
+    Raises:
+        UsageError, DecodeError: see `apply`.
+    """
     return _join(df, dvs, "left_semi", strategy, match, unmatched, broadcast_bytes)
 
 

@@ -62,8 +62,11 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each maximal range ``[start, stop)`` of deleted rows: ``data_file, start long, stop long``.
 
-    Runs are not expanded: a billion rows in a row are one range. Arguments as in `explode`; `max_rows` is
-    the most ranges in one array.
+    Runs are not expanded: a billion rows in a row are one range.
+
+    Args:
+        dvs: vectors (``data_file``, ``dv``).
+        max_rows: most ranges in one array between Python and the JVM, which holds 16 bytes of each.
 
     Raises:
         UsageError, DecodeError: as `explode`.

@@ -134,7 +134,7 @@ def _read_text(location: str) -> bytes:
     most = DEFAULT_LIMITS.max_manifest_bytes
     with open_source(location) as source:
         data = bytes(source.read(0, min(source.size, most + 1)))
-    if data.startswith(_GZIP):
+    if len(data) <= most and data.startswith(_GZIP):
         inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
             with enough_memory("the metadata", location):
