@@ -104,6 +104,11 @@ pyiceberg_puffin = Comparison(
             r"^(Truncated|NotCanonical): length field|^BadMagic: magic$",
         ),
         Kind(
+            "a frame without a bitmap",
+            "not even the count of bitmaps is there: of no bytes pyiceberg makes a zero, and no row is deleted",
+            r"^Truncated: bitmap count",
+        ),
+        Kind(
             "unchecked magic or size of the footer",
             "the three magics and the payload's size say whether the file is whole",
             r"^BadMagic: magic (before|at)|^Truncated: (footer payload size|Puffin file)",
