@@ -52,6 +52,10 @@ class Commit:
     operation: str = "append"
 
 
+VECTOR = Commit(data={"a": 20}, vectors={"a": RowSet([1, 2])})
+"""A data file and its vector."""
+
+
 @dataclass(frozen=True)
 class Crafted:
     """A table that was written.
@@ -144,6 +148,19 @@ def craft_table(
     path.write_text(json.dumps(tweak(metadata)))
     (folder / "metadata" / "version-hint.text").write_text("1")
     return Crafted(folder, path, [one["snapshot-id"] for one in snapshots], crafter.paths)
+
+
+def altered(change: dict[str, Any], *, content: int) -> Any:
+    """A tweak of the entries of data files (content 0) or of delete files (1)."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content", 0) == content:
+            top = {name: value for name, value in change.items() if name in entry}
+            entry |= top
+            entry["data_file"] |= {name: value for name, value in change.items() if name not in top}
+        return entry
+
+    return tweak
 
 
 def field_ids(schema: pa.Schema, ids: Iterable[int]) -> pa.Schema:

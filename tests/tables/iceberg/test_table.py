@@ -7,7 +7,6 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvcodec import RowSet, iceberg
+from dvcodec import RowSet
 from dvcodec.core.errors import (
     CardinalityMismatch,
-    ChecksumMismatch,
     DecodeError,
     NotCanonical,
-    Truncated,
     Unsupported,
     UsageError,
 )
@@ -34,7 +31,7 @@ from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
-from tables.iceberg.crafted import STEP, TIME, Commit, Crafted, craft_table, list_schema, write_avro
+from tables.iceberg.crafted import STEP, TIME, VECTOR, Commit, Crafted, altered, craft_table, list_schema, write_avro
 
 COMMITS = (
     Commit(data={"a.parquet": 250, "b.parquet": 120}),
@@ -208,18 +205,6 @@ def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
 def test_snapshots_are_values(crafted: Crafted) -> None:
     snapshot = open_iceberg(crafted.folder).snapshot()
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
-
-
-def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
-    names = [f"f{i}" for i in range(60)]
-    rows = {name: RowSet([i, 2 * i + 1]) for i, name in enumerate(names)}
-    made = craft_table(tmp_path, Commit(data=dict.fromkeys(names, 500), vectors=rows), parquet=False, per_puffin=7)
-    table = open_iceberg(made.folder)
-    snapshot = table.snapshot()
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda vector: table.read(vector, snapshot), snapshot.vectors))
-    assert {one.data_file.rpartition("/")[2]: one.rows for (one,) in found} == rows
-    assert len({vector.location for vector in snapshot.vectors}) == 9
 
 
 # ---------------------------------------------------------------------------------------------------- where things are
@@ -410,77 +395,6 @@ def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- damage
 
 
-def entries(change: dict[str, Any], *, content: int) -> Any:
-    """Change the entries of data files or of delete files."""
-
-    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
-        if entry["data_file"].get("content", 0) == content:
-            top = {name: value for name, value in change.items() if name in entry}
-            entry |= top
-            entry["data_file"] |= {name: value for name, value in change.items() if name not in top}
-        return entry
-
-    return tweak
-
-
-VECTOR = Commit(data={"a": 20}, vectors={"a": RowSet([1, 2])})
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"record_count": 3}, CardinalityMismatch, "cardinality: expected 3"),
-        ({"content_offset": 5}, DecodeError, "vectors-1-0.puffin at byte"),
-        ({"content_offset": -1}, Truncated, "byte range"),
-        ({"content_offset": 2**62}, Truncated, "byte range"),
-        ({"content_size_in_bytes": 2**62}, Truncated, "byte range"),
-        ({"content_size_in_bytes": -4}, Truncated, "byte range"),
-        ({"content_size_in_bytes": None}, NotCanonical, "found no content_size_in_bytes"),
-        ({"content_offset": None}, NotCanonical, "found no content_offset"),
-        ({"referenced_data_file": None}, NotCanonical, "found no referenced_data_file"),
-        ({"key_metadata": b"key"}, Unsupported, "expected no encryption"),
-        ({"sequence_number": 0}, NotCanonical, "at least 1, that of the data file, found 0"),
-    ],
-)
-def test_a_wrong_record_of_a_vector(
-    tmp_path: Path, change: dict[str, Any], error: type[DecodeError], match: str
-) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=1)).folder)
-    snapshot = table.snapshot()
-    (vector,) = snapshot.vectors
-    with pytest.raises(error, match=match):
-        table.read(vector, snapshot)
-
-
-def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, VECTOR)
-    table = open_iceberg(made.folder)
-    (vector,) = table.snapshot().vectors
-    data = bytearray(Path(vector.location).read_bytes())
-    assert vector.offset is not None
-    data[vector.offset + 30] ^= 1
-    Path(vector.location).write_bytes(data)
-    with pytest.raises(ChecksumMismatch, match=r"vectors-1-0.puffin at byte \d+: CRC-32"):
-        table.read(vector, table.snapshot())
-
-
-def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
-    """Bare blobs, and files of Delta, stand under the format name of Puffin."""
-    rows = RowSet([1, 2, 17])
-    blob = iceberg.encode(rows)
-    for name, head in (("bare", b""), ("delta", b"\x01")):
-        change = {"content_offset": len(head), "content_size_in_bytes": len(blob), "record_count": 3}
-        change["file_size_in_bytes"] = len(head + blob)
-        made = craft_table(tmp_path / name, VECTOR, tweak_entry=entries(change, content=1))
-        table = open_iceberg(made.folder)
-        snapshot = table.snapshot()
-        (vector,) = snapshot.vectors
-        Path(vector.location).write_bytes(head + blob)
-        (found,) = table.read(vector, snapshot)
-        assert found.rows == rows
-        assert [check.name for check in table.check_container(vector.location, [vector])] == ["file-size"]
-
-
 def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path: Path) -> None:
     vectors = {"a": RowSet([1]), "gone": RowSet([2])}
     table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 20}, vectors=vectors)).folder)
@@ -502,13 +416,13 @@ def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path:
     ],
 )
 def test_a_wrong_record_of_a_data_file(tmp_path: Path, change: dict[str, Any], match: str) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=0)).folder)
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
     with pytest.raises(NotCanonical, match=match):
         table.snapshot()
 
 
 def test_a_data_file_twice(tmp_path: Path) -> None:
-    tweak = entries({"file_path": "/t/same"}, content=0)
+    tweak = altered({"file_path": "/t/same"}, content=0)
     table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 1, "b": 2}), tweak_entry=tweak).folder)
     with pytest.raises(
         NotCanonical, match=r"snap-101.avro: manifests: expected each data file once, found /t/same twic"
@@ -518,7 +432,7 @@ def test_a_data_file_twice(tmp_path: Path) -> None:
 
 def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
     """Paimon's Iceberg metadata has -1."""
-    tweak = entries({"file_size_in_bytes": -1}, content=1)
+    tweak = altered({"file_size_in_bytes": -1}, content=1)
     table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
     (vector,) = table.snapshot().vectors
     assert vector.file_size is None
@@ -527,7 +441,7 @@ def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"file_format": "AVRO"}, {"file_format": "orc"}, {"file_format": "vortex"}])
 def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries(change, content=0)).folder)
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
     snapshot = table.snapshot()
     assert deleted(table, snapshot) == {"a": RowSet([1, 2])}
     with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet, found (avro|orc|vortex)"):
@@ -535,7 +449,7 @@ def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change:
 
 
 def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
-    tweak = entries({"key_metadata": b"k"}, content=0)
+    tweak = altered({"key_metadata": b"k"}, content=0)
     table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     with pytest.raises(Unsupported, match="data/a: file: expected no encryption"):
@@ -543,7 +457,7 @@ def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
 
 
 def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=entries({"record_count": 21}, content=0)).folder)
+    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered({"record_count": 21}, content=0)).folder)
     snapshot = table.snapshot()
     with pytest.raises(CardinalityMismatch, match=r"data/a: record_count: expected 21 .manifest., found 20 rows"):
         list(table.physical_rows(snapshot.data_files[0], snapshot))

@@ -15,8 +15,9 @@ from dvcodec.core.errors import UsageError
 from dvcodec.spark.schemas import STORED_VECTORS
 from dvcodec.spark.sources.listing import Share, plan
 from dvcodec.spark.sources.options import ReadOptions
+from dvcodec.spark.sources.refs import Want
 from dvcodec.spark.sources.rows import batches
-from dvcodec.spark.sources.windows import Want, windows
+from dvcodec.spark.sources.windows import windows
 
 __all__ = ["VectorReader", "reader_of", "schema_of"]
 

@@ -1,0 +1,135 @@
+"""Avro container files, by themselves; the manifests of Iceberg and Paimon are made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cramjam
+
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
+from limits.hostile import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
+from limits.making import SMALL, Inputs, bounded, cases, drained, limit
+from zap.craft import uv
+
+FLAT = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
+NOTHING = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
+WRONG_CRC = bytes(4)
+"""What follows a block of snappy."""
+
+
+def zigzag(value: int) -> bytes:
+    return uv((value << 1) ^ (value >> 63) if value < 0 else value << 1)
+
+
+def avro_file(
+    schema: Any, count: int, block: bytes, codec: str = "null", *, size: int | None = None, times: int = 1
+) -> bytes:
+    """A container file; `size` is what its block claims to have, and there are `times` of it."""
+    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
+    entries = ((b"avro.schema", text), (b"avro.codec", codec.encode()))
+    head = b"".join(zigzag(len(part)) + part for entry in entries for part in entry)
+    blocks = zigzag(count) + zigzag(len(block) if size is None else size) + block + bytes(16)
+    return b"Obj\1" + zigzag(len(entries)) + head + b"\0" + bytes(16) + blocks * times
+
+
+def avro_blocks(schema: Any) -> Inputs:
+    """Files of a schema whose blocks are not what they promise."""
+    return {
+        "count_of_records": lambda: avro_file(schema, HUGE, b"\0"),
+        "count_of_records_in_a_megabyte": lambda: avro_file(schema, 2 * MEGA, bytes(MEGA)),
+        "size_of_a_block": lambda: avro_file(schema, 1, b"\0", size=HUGE),
+        "negative_size": lambda: avro_file(schema, 1, b"\0", size=-5),
+        "zeros": lambda: avro_file(schema, MEGA, b"\xff" * MEGA),
+    }
+
+
+def avro_bombs(schema: Any) -> Inputs:
+    """Files of a schema whose blocks unpack to much."""
+    return {
+        "snappy_of_four_gigabytes": lambda: avro_file(schema, 1, uv(2**32 - 1) + bytes(50), "snappy"),
+        "snappy_bomb": lambda: avro_file(schema, 1, snappy(BOMB) + WRONG_CRC, "snappy"),
+        "deflate_bomb": lambda: avro_file(schema, 1, deflated(BOMB), "deflate"),
+        "zstd_bomb": lambda: avro_file(schema, 1, zstd(BOMB), "zstandard"),
+        "zstd_bomb_of_no_stated_size": lambda: avro_file(schema, 1, zstd_of_no_size(BOMB), "zstandard"),
+    }
+
+
+AVRO_SCHEMAS: Inputs = {
+    "array_of_nulls": lambda: avro_file(NOTHING, 1, zigzag(2**40)),
+    "arrays_of_arrays_of_nulls": lambda: avro_file(
+        {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": NOTHING | {"name": "s"}}}]},
+        1,
+        zigzag(-(2**40)) + zigzag(1),
+    ),
+    "array_of_empty_records": lambda: avro_file(
+        {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": {**FLAT, "name": "e", "fields": []}}}]},
+        1,
+        zigzag(2**40),
+    ),
+    "map_of_nothing": lambda: avro_file(
+        {**NOTHING, "fields": [{"name": "a", "type": {"type": "map", "values": "null"}}]}, 1, zigzag(2**50)
+    ),
+    "type_within_itself": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "r"}]}, 1, bytes(1000)),
+    "type_that_may_be_itself": lambda: avro_file(
+        {**FLAT, "fields": [{"name": "a", "type": ["null", "r"]}]}, 1, b"\2" * 500_000
+    ),
+    "deep_schema": lambda: avro_file(b'{"type":"array","items":' * 50_000 + b'"int"' + b"}" * 50_000, 1, b"\0"),
+    "schema_of_many_fields": lambda: avro_file(
+        {**FLAT, "fields": [{"name": f"f{i}", "type": "fixed"} for i in range(20_000)]}, 1, b"\0"
+    ),
+}
+"""Of hostile schemas `avro` by itself knows nothing: its callers check the schema first."""
+AVRO_VALUES: Inputs = {
+    "bytes_without_bytes": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "bytes"}]}, 1, zigzag(2**40)),
+    "fixed_of_a_terabyte": lambda: avro_file(
+        {**FLAT, "fields": [{"name": "a", "type": {"type": "fixed", "name": "f", "size": 2**40}}]}, 1, b"\0"
+    ),
+}
+
+
+EXTRAS: dict[str, Any] = {
+    "array_of_nulls": {"type": "array", "items": "null"},
+    "array_of_empty_records": {"type": "array", "items": {"type": "record", "name": "e", "fields": []}},
+    "array_of_nothing": {"type": "array", "items": {"type": "fixed", "name": "z", "size": 0}},
+    "type_of_its_own": [
+        "null",
+        {"type": "record", "name": "own", "fields": [{"name": "x", "type": ["null", "own"]}]},
+    ],
+    "types_of_types": {
+        "type": "record",
+        "name": "t0",
+        "fields": [
+            {"name": "a", "type": {"type": "record", "name": "t1", "fields": [{"name": "b", "type": "null"}]}},
+            *({"name": f"x{i}", "type": "t1"} for i in range(200)),
+        ],
+    },
+}
+"""Types that a schema may have besides what is looked for: of little bytes, or of none."""
+
+
+def read_avro(data: bytes) -> int:
+    return drained(avro.decode(Cursor(data), limits=SMALL).records())
+
+
+cases("avro", read_avro, **avro_blocks(FLAT), **AVRO_VALUES)
+bounded(
+    "avro",
+    limit("max_manifest_bytes"),
+    read_avro,
+    **avro_bombs(FLAT),
+    bombs_that_add_up=lambda: avro_file(
+        {**FLAT, "fields": [{"name": "a", "type": "bytes"}]},
+        1,
+        bytes(cramjam.zstd.compress(zigzag(20 * MEGA) + bytes(20 * MEGA))),
+        "zstandard",
+        times=2,
+    ),
+    megabytes=lambda: avro_file(FLAT, 1, bytes(33 * MEGA)),
+)
+
+
+def schema_of(path: Path) -> Any:
+    return avro.decode(Cursor(path.read_bytes())).schema

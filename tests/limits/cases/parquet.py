@@ -1,0 +1,42 @@
+"""Parquet files: footers."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dvcodec.tables.parquet import open_parquet, physical_batches
+from limits.hostile import MEGA
+from limits.making import cases, drained, saved
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def with_footer(data: bytes, size: int) -> bytes:
+    return data[:-8] + struct.pack("<I", size) + b"PAR1"
+
+
+def rows_of(data: bytes) -> None:
+    with open_parquet(saved(data, "a.parquet")) as file:
+        drained(physical_batches(file, None))
+
+
+ROWS = pa.table({"a": pa.array(range(1000))})
+cases(
+    "parquet",
+    rows_of,
+    footer_of_two_gigabytes=lambda: with_footer(parquet(ROWS), 2**31 - 1),
+    footer_of_four_gigabytes=lambda: with_footer(parquet(ROWS), 2**32 - 1),
+    footer_of_zeros=lambda: b"PAR1" + bytes(MEGA) + struct.pack("<I", MEGA) + b"PAR1",
+    lists_without_an_end=lambda: b"PAR1" + b"\x19\xfc" + b"\xff" * 4 + b"\x07" * 100 + struct.pack("<I", 106) + b"PAR1",
+    deep_structs=lambda: b"PAR1" + b"\x1c" * 100_000 + struct.pack("<I", 100_000) + b"PAR1",
+    cut=lambda: b"PAR1" + parquet(ROWS)[-200:],
+)
