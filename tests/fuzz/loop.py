@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import resource
 import sys
@@ -20,6 +21,8 @@ from typing import Any
 
 SPARE_BYTES = 1 << 30
 """Address space that a target may ask for beyond what it has at the start: what it may hold is far less."""
+KEPT_BYTES = SPARE_BYTES // 4
+"""Instrumented code keeps some memory of each input, kilobytes in some targets: a process that kept so much ends."""
 EVERY_S = 1.0
 """Seconds between two notes of how far it is."""
 
@@ -48,11 +51,11 @@ class Journal:
             print(f"FINDING {self._crashes / name}: {place}: {str(error)[:200]}", flush=True)
             self.save()
 
-    def save(self, every: float = 0.0) -> None:
-        """Write down how far it is, unless that was done not long ago."""
+    def save(self, every: float = 0.0) -> bool:
+        """Write down how far it is, unless that was done not long ago; return whether it was."""
         now = time.monotonic()
         if now - self._saved < every:
-            return
+            return False
         self._saved = now
         found = {
             "executions": self.executions,
@@ -62,6 +65,12 @@ class Journal:
             "kinds": self.kinds,
         }
         self._path.write_text(json.dumps(found, indent=1))
+        return True
+
+
+def address_space() -> int:
+    """Bytes that this process has asked for."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def main(name: str, work: str, arguments: list[str]) -> None:
@@ -108,15 +117,17 @@ def main(name: str, work: str, arguments: list[str]) -> None:
         took = clock() - start
         journal.slowest = max(journal.slowest, took)
         journal.executions += 1
-        journal.save(EVERY_S)
+        if journal.save(EVERY_S) and address_space() > begun + KEPT_BYTES:
+            sys.stdout.flush()
+            os._exit(0)
 
     def mutator(data: bytes, max_size: int, seed: int) -> bytes:
         return mutated(target, bytes(data), max_size, seed, atheris.Mutate, stock)
 
     random.seed(0)
+    begun = address_space()
     if not target.needs_space:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, used + SPARE_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (begun + SPARE_BYTES, begun + SPARE_BYTES))
     atheris.Setup(
         ["fuzz", str(corpus), str(seeds), f"-max_len={target.max_len}", *arguments],
         one_input,
