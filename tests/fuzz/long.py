@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _run(folder: Path, name: str, *, runs: int, seconds: int) -> Figures:
-    found = fuzz(name, folder / name, runs=runs, seconds=seconds)
+    found = fuzz(name, folder / name, runs=runs, seconds=seconds, resume=True)
     lines = [found.line(), *(f"  FINDING, {times} times: {place}" for place, times in found.findings.items())]
     print("\n".join(lines), flush=True)
     if not found.executions:

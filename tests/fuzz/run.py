@@ -78,23 +78,29 @@ class Figures:
         )
 
 
-def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None, seed: int | None = None) -> Figures:
+def fuzz(
+    name: str, work: Path, *, runs: int | None, seconds: int | None, seed: int | None = None, resume: bool = False
+) -> Figures:
     """Run one target in a folder that keeps its corpus and what it found, round by round.
 
-    A round is a process: what the instrumentation counts is never freed, and memory is bounded.
+    A round is a process: what the instrumentation counts is never freed, and memory is bounded. With `resume` the
+    rounds of a run that was stopped count.
     """
     work.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    done: Figures | None = None
+    so_far = work / "so-far.json"
+    done = Figures(**json.loads(so_far.read_text())) if resume and so_far.exists() else None
     while True:
         left_runs = ROUND_RUNS if runs is None else min(runs - (done.executions if done else 0), ROUND_RUNS)
-        left_s = ROUND_S if seconds is None else min(math.ceil(seconds - (time.monotonic() - start)), ROUND_S)
+        left_s = ROUND_S if seconds is None else min(math.ceil(seconds - (done.seconds if done else 0)), ROUND_S)
         if done is not None and (left_runs <= 0 or left_s <= 0):
-            return done
+            break
         one = _round(name, work, left_runs, max(left_s, 1), seed)
         done = one if done is None else _together(done, one)
         if one.ended or not one.executions:
-            return done
+            break
+        so_far.write_text(json.dumps(asdict(done)))
+    so_far.unlink(missing_ok=True)
+    return done
 
 
 def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> Figures:
