@@ -261,10 +261,23 @@ def test_sound_frames_are_found(name: str) -> None:
             assert list(survey_vectors(source, some)) == [(ref, None) for ref in some]
         assert [ref for ref, _ in survey_vectors(source, wrong[2])] == wrong[2]
     assert [ref for ref, _ in found] == list(refs)
+    if len(refs) == 1:  # together with nothing
+        assert found == [(refs[0], None)]
+        return
     for (_, sound), rows in zip(found, sample.rows, strict=True):
         assert sound is not None
         assert (sound.cardinality, sound.max) == (rows.cardinality, rows.max)
         assert decode_at(sound.data) == rows
+
+
+def test_large_vectors_are_left_to_be_read_one_by_one() -> None:
+    large, small = RowSet(range(0, 3_000_000, 3)), RowSet([1])
+    frames = [iceberg.encode(rows) for rows in (large, large, small)]
+    for some, together in ((frames, False), (frames[2:] * 100 + frames[:1], True)):
+        data = b"\1" + b"".join(some)
+        with open_source(data) as source:
+            found = list(survey_vectors(source, sniff(data).vectors))
+        assert [sound is not None for _, sound in found] == [together] * len(some)
 
 
 def test_a_file_that_became_shorter_is_read_one_by_one() -> None:

@@ -91,7 +91,7 @@ def survey_vectors(
     """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
 
     Yields each with its frame, in order; with None what `read_vector` has to read: what is no sound frame in its place,
-    for it says why, and large vectors.
+    for it says why; a single one; large ones.
 
     Raises:
         OSError: the file cannot be read.
