@@ -122,7 +122,7 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	touch $@
 
 # The seed is fixed: what the gate finds in a change was not there before. The long runs take new ones.
-fuzz-short: $(VENV)/.fuzz interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/long.py is the long run
+fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/long.py is the long run
 	$(BIN)/python tests/fuzz/run.py --seconds 2 --jobs 2 --seed 1
 
 docs: $(VENV)/.dev ## write the page of commands and draw the pictures anew

@@ -33,6 +33,7 @@ PEERS = {
     "bitmaps": ("pyroaring-32", "pyroaring-64", "pyiceberg-puffin", "pypaimon-32"),
     "deltas": ("deltalake-frame",),
     "datasets": ("pylance-row-ids", "pylance-deletions"),
+    "segments": ("zapx-segment",),
 }
 """Module -> its differential targets; each wants its peer installed."""
 

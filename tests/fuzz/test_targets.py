@@ -15,7 +15,7 @@ from fuzz import registry
 from fuzz.peers.comparison import Comparison, Kind
 from fuzz.seeds import HERE
 from fuzz.target import Target, mutated, overwrite
-from interop.driver import need
+from interop.driver import GO, need
 
 REGRESSIONS = HERE / "regressions"
 TRIES = 3
@@ -41,6 +41,8 @@ def load(name: str) -> Target:
     peer = name.split("-", maxsplit=1)[0]
     if peer == "pypaimon":
         need((HERE.parents[1] / "interop/pypaimon/.venv/bin/python").exists(), peer)
+    elif peer == "zapx":
+        need((GO / "bin" / ".built").exists(), peer)
     elif peer in PEER_OF:
         need(importlib.util.find_spec(PEER_OF[peer]) is not None, peer)
     return registry.load(name)

@@ -179,7 +179,7 @@ def _dictionaries(segment: Segment, stale_counts: bool) -> dict[str, Any]:
 
 def _float(number: float) -> str:
     """A number as Go's fmt.Sprint has it, for those that are below 2**53."""
-    return "+Inf" if math.isinf(number) else repr(number).removesuffix(".0")
+    return f"{number:+}".title() if math.isinf(number) else repr(number).removesuffix(".0")
 
 
 def _thesauri(segment: Segment) -> dict[str, Any]:

@@ -344,13 +344,16 @@ def test_hazard_a_list_of_sections_that_ends_too_soon(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", LATE)
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
 @pytest.mark.parametrize("far", [0, 1, 2**40, 2**63, NOT])
-def test_hazard_a_text_section_outside(version: int, far: int) -> None:
+def test_hazard_a_section_outside(version: int, kind: int, far: int) -> None:
     craft = minimal(version)
-    craft.field("f", sections=[(0, 1), (2, 0)])
+    craft.field("f", sections=[(kind, 1)])
     end = len(craft.finish()) - {16: 52, 17: 40}[version]
-    craft.records[-1] = craft.records[-1][:-18] + struct.pack(">QHQ", min(end + far, NOT), 2, 0)
-    assert type(refusal(craft)) is Truncated
+    wrong = min(end + far, NOT)
+    craft.records[-1] = craft.records[-1][:-8] + struct.pack(">Q", wrong)
+    error = refusal(craft)
+    assert (error.what, error.actual) == ("address of a section", wrong)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

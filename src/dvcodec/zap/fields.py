@@ -187,6 +187,8 @@ def _decode_sections(data: SegmentData, footer: Footer, number: int, at: int) ->
         if kind > SHAPES or kind in places:
             raise cursor.error(NotCanonical, "type of a section", expected="0 to 3, each once", actual=kind)
         places[kind] = cursor.u64be("address of a section")
+        if places[kind] >= data.end:
+            raise data.error("address of a section", at, expected=f"below {data.end}", actual=places[kind])
     dictionary, block = None, None
     if text := places.get(TEXT):
         section = data.at(text, 30, "text section")

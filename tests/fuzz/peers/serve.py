@@ -11,8 +11,9 @@ import select
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 TESTS = str(Path(__file__).parents[2])
 SIZE = struct.Struct("<I")
@@ -39,19 +40,20 @@ class Refused(Exception):
     """The peer did not read it."""
 
 
-class Server:
+class Process:
     """A peer's process, begun when it is first asked, and again when it has ended."""
 
-    def __init__(self, python: str | Path, module: str, *arguments: str) -> None:
-        """`module` runs under the interpreter `python`, and calls `serve`."""
-        self._command = [python, "-m", module, *arguments]
+    def __init__(self, command: Sequence[str | Path], *, timeout_s: float = TIMEOUT_S, limited: bool = False) -> None:
+        """`limited`: its memory is bounded from here; else it does that itself."""
+        self._command, self._timeout_s = command, timeout_s
+        self._limited = limited
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, data: bytes) -> bytes:
-        """Return what the peer read.
+    def exchange(self, request: bytes, answer: Callable[[IO[bytes]], bytes]) -> bytes:
+        """Send a request and return what `answer` reads from the process; nothing means that it has ended.
 
         Raises:
-            Refused: it did not; or it ended, or took too long.
+            Refused: it ended, or took too long.
         """
         if self._process is None:
             self._process = subprocess.Popen(
@@ -61,24 +63,47 @@ class Server:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": TESTS, "PYTHONWARNINGS": "ignore"},
             )
+            if self._limited:
+                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
         sink, source = self._process.stdin, self._process.stdout
         assert sink is not None
         assert source is not None
-        sink.write(SIZE.pack(len(data)) + data)
+        sink.write(request)
         sink.flush()
-        ready, _, _ = select.select([source], [], [], TIMEOUT_S)
-        head = source.read(SIZE.size) if ready else b""
-        if not head:
+        ready, _, _ = select.select([source], [], [], self._timeout_s)
+        found = answer(source) if ready else b""
+        if not found:
             self._process.kill()
             self.close()
             raise Refused("the process ended" if ready else "no answer")
-        answer = source.read(*SIZE.unpack(head))
-        if answer[:1] == b"-":
-            raise Refused(answer[1:].decode())
-        return answer[1:]
+        return found
 
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
             self._process.communicate()
             self._process = None
+
+
+class Server(Process):
+    """A process that calls `serve`."""
+
+    def __init__(self, python: str | Path, module: str, *arguments: str) -> None:
+        """`module` runs under the interpreter `python`."""
+        super().__init__([python, "-m", module, *arguments])
+
+    def ask(self, data: bytes) -> bytes:
+        """Return what the peer read.
+
+        Raises:
+            Refused: it did not; or it ended, or took too long.
+        """
+        answer = self.exchange(SIZE.pack(len(data)) + data, _framed)
+        if answer[:1] == b"-":
+            raise Refused(answer[1:].decode())
+        return answer[1:]
+
+
+def _framed(source: IO[bytes]) -> bytes:
+    head = source.read(SIZE.size)
+    return source.read(*SIZE.unpack(head)) if head else b""

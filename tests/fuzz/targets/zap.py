@@ -184,7 +184,7 @@ def _run_merge(data: bytes) -> None:
     assert must(zap.Segment.open, out.getvalue()).num_docs == 2 * segment.num_docs
 
 
-def _segments() -> Iterator[bytes]:
+def segments() -> Iterator[bytes]:
     for version in zap.VERSIONS:
         out = io.BytesIO()
         text = zap.text_field("t", "one two two three")
@@ -194,13 +194,13 @@ def _segments() -> Iterator[bytes]:
         yield from files(f"zap/zapx-{version}*/*.zap", f"zap/v{version}/*.zap", most=1800, count=6)
 
 
-def _small_segments() -> Iterator[bytes]:
+def small_segments() -> Iterator[bytes]:
     """Some, for targets that do much with each."""
-    return (data for i, data in enumerate(_segments()) if len(data) < 1000 and i % 2)
+    return (data for i, data in enumerate(segments()) if len(data) < 1000 and i % 2)
 
 
 def _part(name: str, about: str, run: Callable[[bytes], object]) -> Target:
-    return Target(name, about, run, _segments, mend.segment, max_len=4096, keeps_size=True)
+    return Target(name, about, run, segments, mend.segment, max_len=4096, keeps_size=True)
 
 
 TARGETS = (
@@ -208,7 +208,7 @@ TARGETS = (
         "zap-segment",
         "a whole segment: verified, then read as Arrow",
         _run_segment,
-        _small_segments,
+        small_segments,
         mend.segment,
         max_len=1024,
         keeps_size=True,
@@ -224,7 +224,7 @@ TARGETS = (
         "zap-merge",
         "a sound segment, merged with itself",
         _run_merge,
-        _small_segments,
+        small_segments,
         max_len=1024,
         keeps_size=True,
     ),
