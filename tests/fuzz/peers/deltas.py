@@ -53,6 +53,11 @@ deltalake_frame = Comparison(
             "the frame, the descriptor and the file have to agree on it",
             r"^(Truncated|NotCanonical): (length field|magic|short read)",
         ),
+        Kind(
+            "key of a bitmap",
+            "positions end where those of Java do; deltalake minds a key beyond only if its bitmap has a row",
+            r"^NotCanonical: bitmap key$",
+        ),
         TRAILING,
         *BITMAP_KINDS,
     ),

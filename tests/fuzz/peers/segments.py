@@ -120,12 +120,21 @@ zapx_segment = Comparison(
                 "stored (document|values)",
                 "(field|type|start|length) of a stored value",
                 "length of an id",
+                "content size of stored values",
             ),
         ),
         Kind(
             "lists of postings",
             "a term is in some document, and a bitmap holds documents of the segment only",
-            _of("postings of a term", "postings with locations", "bytes of a bitmap", "postings record"),
+            _of(
+                "postings (of a term|with locations|record)",
+                "(bytes of a )?bitmap",
+                "address of a (freq/norm|location) block",
+                "document number",
+                "document of a 1-hit",
+                "dictionary value",
+                "bitmaps of a dictionary",
+            ),
         ),
         Kind(
             "chunks of postings",
