@@ -8,7 +8,7 @@ from dvcodec import RowSet, iceberg
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import sniff_source
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.scan import FileDeletes, Scan, density
@@ -45,7 +45,7 @@ def file_of(
         return FileDeletes(file, density=density(rows, physical))
     blob = iceberg.encode(rows)
     with open_source(blob) as source:
-        mix = describe(read_vector(source, sniff_source(source).vectors[0])).containers
+        mix = measure(read_vector(source, sniff_source(source).vectors[0])).containers
     vector = DeletionVector("iceberg", path, container, container, offset, len(blob), rows.cardinality)
     if errors:
         return FileDeletes(file, (vector,), errors=errors, density=density(RowSet(), physical))

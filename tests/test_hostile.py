@@ -21,7 +21,6 @@ from dvcodec import (
     UsageError,
     convert,
     delta,
-    describe,
     iceberg,
     paimon,
     puffin,
@@ -34,6 +33,7 @@ from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.frame import Magic
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
 from dvcodec.ops.convert import write
+from dvcodec.ops.stats import measure
 from dvcodec.puffin import BlobMetadata, PuffinWriter
 
 ONE_ROW = bytes.fromhex("3a3000000100000000000000100000000500")
@@ -50,7 +50,7 @@ def puffin_of(blob: bytes, codec: str | None = None, **properties: str) -> bytes
 def test_numbers_of_a_bitset_without_bits_are_refused() -> None:
     payload = struct.pack("<QI", 1, 0) + struct.pack("<IIHHI", 12346, 1, 0, 4999, 16) + bytes(8192)
     walked = vector.read(Cursor(frame.build(Magic.PORTABLE64, payload)))
-    for ask in (lambda: describe(walked), lambda: walked.view.min, lambda: walked.view.max):
+    for ask in (lambda: measure(walked), lambda: walked.view.min, lambda: walked.view.max):
         with pytest.raises(NotCanonical, match="population"):
             ask()
 

@@ -73,6 +73,9 @@ def test_lance_dataset(vectors: Path) -> None:
     assert result.code == 0
     assert "Lance manifest, version 2, 2 fragments, stable row ids, next 102, by lance 14.0.2" in result.out
     assert "2 fragments, all sound" in result.out
+    there = (vectors / "lance" / "array").as_uri()
+    assert run("manifest", there).out.partition("  ")[2] == run("manifest", there[7:]).out.partition("  ")[2]
+    assert run("manifest", run("manifest", there, "--json").json["source"]).code == 0, "a manifest by itself"
     shown = run("manifest", vectors / "lance" / "array", "--version", "1", "--json").json
     assert (shown["version"], len(shown["fragments"])) == (1, 1)
     assert shown["fragments"][0]["row_ids"] == {

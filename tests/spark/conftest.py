@@ -27,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests with a session run in one process, for a JVM is large; pyspark's own warnings are not ours."""
     for item in items:
         if str(item.path).startswith(HERE):
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.filterwarnings("default"))
 

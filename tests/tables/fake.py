@@ -16,7 +16,7 @@ from dvcodec.core import vector as stored
 from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
 from dvcodec.io import open_source, read_window
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.puffin import open_puffin
 from dvcodec.tables import (
     DataFile,
@@ -64,7 +64,7 @@ class FakeTable(Table):
         with open_source(vector.location) as source:
             cursor = read_window(source, vector.offset, vector.size)
             found = stored.read(cursor, allowed=(Magic.PORTABLE64,), exact=True, cardinality=vector.cardinality)
-            return (DeletedRows(vector.data_file, found.load(), describe(found)),)
+            return (DeletedRows(vector.data_file, found.load(), measure(found)),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         with open_puffin(location) as reader:

@@ -28,7 +28,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import VectorStats, describe
+from dvcodec.ops.stats import VectorStats, measure
 
 _JSON_ROWS = 20_000_000
 """Positions that are kept in memory for JSON; without it they are printed as they come."""
@@ -53,7 +53,7 @@ def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
                 with tour.turn():
                     try:
                         vector = found.read(ref)
-                        vectors.append((ref, describe(vector, row_count=rows, size=ref.size), vector.load()))
+                        vectors.append((ref, measure(vector, row_count=rows, size=ref.size), vector.load()))
                     except DecodeError as err:
                         vectors.append((ref, err, RowSet()))
                         raise
@@ -171,7 +171,7 @@ def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
             for ref in found.container.vectors:
                 with tour.turn():
                     where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
-                    items.append((label(found, ref), where, describe(found.read(ref), row_count=rows, size=ref.size)))
+                    items.append((label(found, ref), where, measure(found.read(ref), row_count=rows, size=ref.size)))
     if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
     tour.finish()

@@ -15,7 +15,7 @@ from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import is_url, open_source
+from dvcodec.io import is_url, list_names, open_source
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
 from dvcodec.tables.folder import Folder
 
@@ -35,10 +35,18 @@ def manifest(
 
     With --check, exit code 1 if something that it names is not sound.
     """
-    is_dataset = version is not None or (not is_url(target) and Path(target, "_versions").is_dir())
-    path = lance.find_manifest(target, version) if is_dataset else target
+    path = lance.find_manifest(target, version) if version is not None or _is_dataset(target) else target
     show = _paimon if _is_avro(path) else _lance
     raise typer.Exit(1 if show(path, check, as_json) else 0)
+
+
+def _is_dataset(target: str) -> bool:
+    if not is_url(target):
+        return Path(target, "_versions").is_dir()
+    try:
+        return bool(list_names(f"{target.rstrip('/')}/_versions"))
+    except OSError:  # no such folder: a manifest by itself
+        return False
 
 
 def _is_avro(path: str) -> bool:

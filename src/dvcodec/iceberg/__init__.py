@@ -8,7 +8,7 @@ from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD
 from dvcodec.iceberg.files import read_deletion_vectors, write_deletion_vectors, write_stored_vectors
 from dvcodec.iceberg.lint import lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
-from dvcodec.iceberg.position_deletes import read_position_deletes
+from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow
 from dvcodec.iceberg.vectors import decode, encode
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "manifest_entry",
     "read_deletion_vectors",
     "read_position_deletes",
+    "vectors_from_arrow",
     "write_deletion_vectors",
     "write_stored_vectors",
 ]

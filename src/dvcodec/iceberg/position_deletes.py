@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, MissingExtra, UsageError
+from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import RandomAccess, SourceTarget, open_source
 from dvcodec.io.parquet import arrow_damage
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 
-__all__ = ["FILE_PATH", "POS", "check_columns", "read_position_deletes", "vectors_from_arrow"]
+__all__ = ["FILE_PATH", "POS", "check_columns", "data_errors", "read_position_deletes", "vectors_from_arrow"]
 
 FILE_PATH = "file_path"
 POS = "pos"
@@ -41,8 +42,8 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
     Raises:
         MissingExtra: pyarrow is not installed.
         OSError: the file cannot be opened or read.
-        UsageError: no columns ``file_path`` and ``pos``, a null in one of them, or a negative position.
-        NotCanonical: it is no Parquet file, or it is damaged.
+        NotCanonical: it is no Parquet file, it is damaged, it has no columns ``file_path`` and ``pos``, or a null or a
+            negative position in one of them.
         Unsupported: it uses what pyarrow does not know.
     """
     try:
@@ -54,13 +55,27 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
             with arrow_damage("Parquet file", "a readable footer"):
                 file = pq.ParquetFile(RandomAccess(opened), pre_buffer=False)
             with file, arrow_damage("Parquet file", "readable values"):
-                check_columns(file.schema_arrow, FILE_PATH, POS, f"{opened.name}: ")
+                with data_errors(opened.name):
+                    check_columns(file.schema_arrow, FILE_PATH, POS)
                 # Paths repeat: reading them as a dictionary keeps one string per file.
                 with pq.ParquetFile(RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
-                    return vectors_from_arrow(dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
+                    batches = dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS])
+                    with data_errors(opened.name):
+                        return vectors_from_arrow(batches)
         except DecodeError as err:
             err.source = err.source or opened.name
             raise
+
+
+@contextmanager
+def data_errors(source: str) -> Iterator[None]:
+    """Turn what is wrong with the rows of a file into a `NotCanonical`: they are not the caller's."""
+    try:
+        yield
+    except UsageError as err:
+        raise NotCanonical(
+            "position deletes", source=source, expected="a path and a position in every row", actual=str(err)
+        ) from None
 
 
 def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_column: str = POS) -> dict[str, RowSet]:

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.vector import Vector
+from dvcodec.io import SourceTarget, open_source
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import refuse_segment, sniff_source
 
-__all__ = ["VectorStats", "describe"]
+__all__ = ["VectorStats", "describe", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,35 @@ class VectorStats:
         }
 
 
-def describe(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
+def describe(
+    target: SourceTarget, *, row_count: int | None = None, limits: Limits = DEFAULT_LIMITS
+) -> tuple[VectorStats, ...]:
+    """Take the numbers of every vector of a container, in the order of `sniff(target).vectors`.
+
+    >>> from dvcodec import RowSet, iceberg
+    >>> (found,) = describe(iceberg.encode(RowSet([1, 3, 5])), row_count=12)
+    >>> found.cardinality, found.max, found.size, found.deleted_share
+    (3, 5, 46, 0.25)
+
+    Args:
+        target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        row_count: physical rows of the data file, of each where there are several.
+        limits: what the bytes may ask for.
+
+    Raises:
+        DecodeError: the container or a vector is not sound.
+        MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
+        OSError: it cannot be opened or read.
+    """
+    with open_source(target) as source:
+        container = refuse_segment(sniff_source(source, limits=limits))
+        return tuple(
+            measure(read_vector(source, ref, limits=limits), row_count=row_count, size=ref.size)
+            for ref in container.vectors
+        )
+
+
+def measure(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
     """Take the numbers of a walked vector (see `read.read_vector`).
 
     Args:

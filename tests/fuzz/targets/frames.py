@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dvcodec import DecodeError, RowSet, delta, describe, iceberg, paimon
+from dvcodec import DecodeError, RowSet, delta, iceberg, paimon
 from dvcodec.core import batch, roaring, roaring64, vector
 from dvcodec.core.batch.decode import expand, survey
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.roaring64 import MAX_KEY
 from dvcodec.delta.inline import read_inline
+from dvcodec.ops.stats import measure
 from fuzz import mend
 from fuzz.seeds import files, row_sets, small_row_sets
 from fuzz.target import LIMITS, MANY, Target, check_rows, must
@@ -30,7 +31,7 @@ def _framed(decode: Callable[..., RowSet], encode: Callable[[RowSet], bytes]) ->
         walked = must(vector.read, Cursor(data), exact=True, limits=LIMITS)
         assert (walked.cardinality, walked.view.min, walked.view.max) == (rows.cardinality, rows.min, rows.max)
         must(walked.check)
-        assert must(describe, walked).cardinality == rows.cardinality
+        assert must(measure, walked).cardinality == rows.cardinality
         if (rows.max or 0) >> 32 < FEW_GAPS:
             again = encode(rows)
             assert must(decode, again, limits=LIMITS, cardinality=rows.cardinality) == rows

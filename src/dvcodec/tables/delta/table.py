@@ -16,7 +16,7 @@ from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.io import open_source
-from dvcodec.ops.stats import VectorStats, describe
+from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Metadata, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
@@ -126,12 +126,12 @@ class DeltaTable(Table):
         if descriptor.is_inline:
             text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
             found = read_inline(text, size, cardinality=descriptor.cardinality, source=vector.where)
-            stats = describe(found, row_count=rows, size=size)
+            stats = measure(found, row_count=rows, size=size)
         else:
             with open_source(vector.location) as source:
                 cursor = frame_at(source, descriptor)
             found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
-            stats = describe(found, row_count=rows)
+            stats = measure(found, row_count=rows)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:

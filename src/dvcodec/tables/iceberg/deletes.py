@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, vectors_from_arrow
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import RandomAccess, open_source
 from dvcodec.tables.iceberg.avro_fields import Column, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
@@ -68,12 +68,8 @@ def read_deletes(location: str, file_format: str, count: int) -> PositionDeletes
         known = ", ".join(_READERS)
         raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
     counted = _Counted(_READERS[file_format](location))
-    try:
+    with data_errors(location):
         rows = vectors_from_arrow(counted)
-    except UsageError as err:  # the data is not the caller's
-        raise NotCanonical(
-            "position deletes", source=location, expected="a path and a position in every row", actual=str(err)
-        ) from None
     if counted.rows != count:
         raise CardinalityMismatch(
             "record_count", source=location, expected=f"{count} (manifest)", actual=f"{counted.rows} rows"

@@ -9,7 +9,7 @@ from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source, read_window
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
 
@@ -51,7 +51,7 @@ def read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
             cardinality=vector.cardinality,
         )
     physical = data.file.physical_rows if data is not None and isinstance(data.file, DataFile) else None
-    return DeletedRows(vector.data_file, found.load(), describe(found, row_count=physical))
+    return DeletedRows(vector.data_file, found.load(), measure(found, row_count=physical))
 
 
 def refuse_encrypted(record: Mapping[str, Any], path: str) -> None:

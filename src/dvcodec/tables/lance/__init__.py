@@ -23,7 +23,7 @@ from dvcodec.lance import Fragment, Manifest, manifest_version, read_deletion_fi
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance import rows
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
@@ -138,7 +138,7 @@ class LanceTable(Table):
         with open_source(vector.location) as source:
             found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
             kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
-            stats = describe(
+            stats = measure(
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
             )
         return (DeletedRows(str(vector.data_file), found, stats),)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.folder import Folder
@@ -98,7 +98,7 @@ class PaimonTable(Table):
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002, D102
         found = load_vector(vector.location, meta_of(vector))
-        return (DeletedRows(str(vector.data_file), found.load(), describe(found)),)
+        return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: D102
         visible = self._view(snapshot).visible.get(data_file.path, Visible.ALL)

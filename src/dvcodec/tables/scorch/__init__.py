@@ -20,7 +20,7 @@ from dvcodec.core.report import Check
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import describe
+from dvcodec.ops.stats import measure
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     DataFile,
@@ -130,7 +130,7 @@ class ScorchTable(Table):
         finally:
             _refuse_later(vector)
         rows = stored.load()
-        stats = describe(stored, row_count=vector.record["physical_rows"])
+        stats = measure(stored, row_count=vector.record["physical_rows"])
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
