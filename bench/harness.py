@@ -25,6 +25,10 @@ _LEAST_SECONDS = 0.05
 _MOST_SECONDS = 2.0
 """Beyond this, a task is run in fewer rounds."""
 _SLOW_ROUNDS = 3
+_FALL = 0.4
+"""The share of a guarded ratio that may be lost."""
+_TRIES = 4
+"""How often a line that fell is measured: noise falls on some runs, and what has become slower is so in all of them."""
 
 
 def timed(work: Callable[[], object]) -> Timed:
@@ -149,23 +153,40 @@ def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
         )
 
 
-def fallen(figures: Iterable[Figure], baseline: dict[str, float], most: float = 0.4) -> list[str]:
-    """Say which guarded ratios fell by more than a share since the baseline was taken.
+def measure_against(comparison: Comparison, rounds: int, baseline: dict[str, float]) -> list[Figure]:
+    """Measure, and once more what fell from the baseline (ratios by `Figure.key`); the best of each line counts."""
+    best = list(measure(comparison, rounds))
+    for _ in range(_TRIES - 1):
+        if not any(_fell(figure, baseline) for figure in best):
+            break
+        again = measure(comparison, rounds)
+        best = [max(pair, key=lambda figure: figure.ratio or 0) for pair in zip(best, again, strict=True)]
+    return best
+
+
+def _fell(figure: Figure, baseline: dict[str, float]) -> bool:
+    before = baseline.get(figure.key)
+    if before is None or figure.ratio is None or not figure.guards:
+        return False
+    return figure.ratio < (1 - _FALL) * before
+
+
+def fallen(figures: Iterable[Figure], baseline: dict[str, float]) -> list[str]:
+    """Say which guarded ratios fell by more than 40 % since the baseline was taken.
 
     Args:
         figures: as measured now.
         baseline: ratios by `Figure.key`.
-        most: the share.
 
     Returns:
         A line for each that fell, and for each that the baseline has and this run does not.
     """
-    found = {figure.key: figure.ratio for figure in figures if figure.guards and figure.ratio is not None}
+    found = {figure.key: figure for figure in figures if figure.guards and figure.ratio is not None}
     lines = [f"{key}: not measured" for key in baseline.keys() - found.keys()]
-    for key, ratio in found.items():
-        before = baseline.get(key)
-        if before is None:
-            lines.append(f"{key}: not in the baseline")
-        elif ratio < (1 - most) * before:
-            lines.append(f"{key}: {ratio:.2f} times the peer's speed, {before:.2f} before")
+    lines += [f"{key}: not in the baseline" for key in found.keys() - baseline.keys()]
+    lines += [
+        f"{key}: {figure.ratio:.2f} times the peer's speed, {baseline[key]:.2f} before"
+        for key, figure in found.items()
+        if _fell(figure, baseline)
+    ]
     return sorted(lines)

@@ -10,7 +10,7 @@ import pytest
 
 # Not on the path for longer: bench/spark.py would hide the folder of that name here.
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-from harness import Comparison, Figure, Peer, Timed, fallen, measure, timed
+from harness import Comparison, Figure, Peer, Timed, fallen, measure, measure_against, timed
 from report import chart, line, table
 
 sys.path.pop(0)
@@ -97,6 +97,16 @@ def test_work_is_timed() -> None:
 )
 def test_a_fall_of_more_than_40_percent_is_told(ratio: float, baseline: dict[str, float], said: list[str]) -> None:
     assert fallen([replace(FIGURE, ratio=ratio)], baseline) == said
+
+
+def test_what_fell_is_measured_again_and_the_best_counts() -> None:
+    def run(*ours: float) -> list[Figure]:
+        peer = Peer("peer", lambda _: 2.0, guards=True)
+        return measure_against(comparison(costs(*ours), peer), 1, {FIGURE.key: 2.0})
+
+    assert [figure.ratio for figure in run(9.0, 1.0)] == [2.0]  # each time one to warm up and one that counts
+    assert [figure.ratio for figure in run(9.0, 4.0, 9.0, 1.6)] == [1.25]
+    assert [figure.ratio for figure in run(9.0, 4.0, 9.0, 2.5, 9.0, 5.0, 9.0, 4.0)] == [0.8]
 
 
 def test_what_does_not_guard_is_not_looked_at() -> None:
