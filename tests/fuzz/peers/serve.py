@@ -55,16 +55,8 @@ class Process:
         Raises:
             Refused: it ended, or took too long.
         """
-        if self._process is None:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": TESTS, "PYTHONWARNINGS": "ignore"},
-            )
-            if self._limited:
-                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._start()
         sink, source = self._process.stdin, self._process.stdout
         assert sink is not None
         assert source is not None
@@ -77,6 +69,21 @@ class Process:
             self.close()
             raise Refused("the process ended" if ready else "no answer")
         return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": TESTS, "PYTHONWARNINGS": "ignore"},
+            )
+        except FileNotFoundError as error:  # no refusal: nothing would be compared
+            raise SystemExit(f"{error}: see `make interop`") from None
+        if self._limited:
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        return process
 
     def close(self) -> None:
         """End the process."""
