@@ -19,7 +19,7 @@ from pyarrow import orc
 from battery import CHECKS, Format, Without, flip_bits, lowered
 from conftest import FLIPS
 from core import crafting
-from dvcodec import LimitExceeded, RowSet, delta, iceberg, lance, paimon, puffin, read_rows, sniff
+from dvcodec import LimitExceeded, RowSet, delta, describe, iceberg, lance, paimon, puffin, read_rows, sniff
 from dvcodec.core import avro, roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -289,6 +289,14 @@ FORMATS = [
         framed(DELTA / "run.native"),
         None,
         dict_of,
+        checksum=True,
+        limits={"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+    ),
+    Format(
+        "whatever it is, described",
+        describe,
+        framed(DELTA / "run.native"),
+        None,
         checksum=True,
         limits={"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
     ),

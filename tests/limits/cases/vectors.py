@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 from core import crafting
-from dvcodec import Limits, iceberg, read_rows, sniff, verify
+from dvcodec import Limits, describe, iceberg, read_rows, sniff, verify
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from limits.hostile import MEGA
@@ -53,6 +53,7 @@ def frames(name: str, decode: Callable[[bytes], object]) -> None:
 
 
 frames("read_rows", read_rows)
+frames("describe", describe)
 cases("roaring64", lambda data: roaring64.decode(Cursor(data)), **VECTORS)
 BOUNDS["roaring64: more bitmaps than allowed"] = MORE_BITMAPS
 cases(
