@@ -89,7 +89,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "records of a field",
-            "addresses outside of the segment, sections that are none: zapx goes there when it has to",
+            "addresses outside of the segment, sections that are none, overlapping records: zapx goes where it is told",
             _of(
                 "address of a (dictionary|section|thesaurus)",
                 "((start|end) of a )?doc value block",
@@ -97,7 +97,7 @@ zapx_segment = Comparison(
                 "type of a section",
                 "options of a field",
                 "start of a synonym section",
-                "field record",
+                "field records?( overlap)?",
                 "text section",
             ),
         ),
