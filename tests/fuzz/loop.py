@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import random
 import resource
@@ -23,6 +24,8 @@ SPARE_BYTES = 1 << 30
 """Address space that a target may ask for beyond what it has at the start: what it may hold is far less."""
 KEPT_BYTES = SPARE_BYTES // 4
 """Instrumented code keeps some memory of each input, kilobytes in some targets: a process that kept so much ends."""
+UNDER_WAY = "under-way"
+"""The name of the file with the input that is being tried."""
 EVERY_S = 1.0
 """Seconds between two notes of how far it is."""
 
@@ -68,6 +71,24 @@ class Journal:
         return True
 
 
+class UnderWay:
+    """The input that is being tried, in a file: it is there still when the process is not."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        path.write_bytes(bytes(4 + most))
+        with path.open("r+b") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0)
+
+    def note(self, data: bytes) -> None:
+        self._bytes[: 4 + len(data)] = len(data).to_bytes(4, "little") + data
+
+    @staticmethod
+    def read(path: Path) -> bytes:
+        """What was tried last."""
+        kept = path.read_bytes()
+        return kept[4 : 4 + int.from_bytes(kept[:4], "little")]
+
+
 def address_space() -> int:
     """Bytes that this process has asked for."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -104,7 +125,10 @@ def main(name: str, work: str, arguments: list[str]) -> None:
         target.kinds.clear()
     clock = time.perf_counter
 
+    under_way = UnderWay(folder / UNDER_WAY, target.max_len)
+
     def one_input(data: bytes) -> None:
+        under_way.note(data)
         start = clock()
         try:
             target.run(data)

@@ -26,6 +26,7 @@ TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS))
 
 from fuzz import registry  # noqa: E402
+from fuzz.loop import UNDER_WAY, UnderWay  # noqa: E402
 
 TIMEOUT_S = 20
 """One input that takes longer is a hang."""
@@ -136,6 +137,8 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
     if done.returncode:
         kept = shutil.copy(work / "log", work / f"crashes-{time.strftime('%H%M%S')}.log")
         findings[f"the process ended with {done.returncode}: see {Path(kept).name}"] = 1
+        if (work / UNDER_WAY).exists():
+            Path(kept).with_suffix(".input").write_bytes(UnderWay.read(work / UNDER_WAY))
     return Figures(
         name,
         int(executed[1]) if executed else noted["executions"],

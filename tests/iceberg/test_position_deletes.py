@@ -115,6 +115,7 @@ def test_columns_may_have_other_names() -> None:
         (columns(pa.array(["a", None, "b", None, "c"])), "'file_path' holds 2 nulls"),
         (columns(positions=pa.array([1, None, 2, 3, 4], pa.int64())), "'pos' holds 1 nulls"),
         (columns(positions=[1, 2, -3, 4, 5]), "-3 is negative"),
+        (columns(positions=[1, 2, 0x7FFFFFFE80000001, 4, 5]), "no vector has rows above 0x7ffffffe80000000"),
         (columns(positions=[1.0, 2.0, 3.0, 4.0, 5.0]), "integers"),
         (columns(positions=["1", "2", "3", "4", "5"]), "integers"),
         (columns([1, 2, 3, 4, 5]), "int64, not strings"),

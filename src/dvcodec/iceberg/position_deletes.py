@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import RandomAccess, SourceTarget, open_source
 from dvcodec.io.parquet import arrow_damage
@@ -43,7 +44,7 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
         MissingExtra: pyarrow is not installed.
         OSError: the file cannot be opened or read.
         NotCanonical: it is no Parquet file, it is damaged, it has no columns ``file_path`` and ``pos``, or a null or a
-            negative position in one of them.
+            position that no vector can hold (below 0, above 0x7ffffffe80000000) in one of them.
         Unsupported: it uses what pyarrow does not know.
     """
     try:
@@ -134,7 +135,10 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
             raise UsageError(f"column {file_column!r} holds a path that is no UTF-8: {err}") from None
         if path is None:  # a null of the dictionary, which null_count does not see
             raise UsageError(f"column {file_column!r} holds None, which is no string")
-        yield path, RowSet(positions[start:stop])
+        rows = RowSet(positions[start:stop])
+        if (rows.max or 0) > MAX_DV_POSITION:
+            raise UsageError(f"column {pos_column!r} holds {rows.max}: no vector has rows above {MAX_DV_POSITION:#x}")
+        yield path, rows
 
 
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
