@@ -177,6 +177,9 @@ def _run_merge(data: bytes) -> None:
     if not zap.verify_segment(mend.segment(data), limits=LIMITS).ok:
         raise DecodeError("segment")
     segment = must(zap.Segment.open, mend.segment(data), limits=LIMITS)
+    options = segment.fields[0].options if segment.fields else None
+    if options is not None and not options & zap.FieldOptions.INDEXED:
+        raise DecodeError("ids that are not indexed: a merge leaves their terms out, as zapx does")
     out = io.BytesIO()
     zap.merge_segments([segment, segment], None, out, segment.version)
     again = zap.verify_segment(out.getvalue())
