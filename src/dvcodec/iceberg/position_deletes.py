@@ -88,7 +88,7 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
         pos_column: integer column, 0-based physical row positions.
 
     Raises:
-        UsageError: a column is missing, has nulls, or holds no row positions.
+        UsageError: a column is missing, has nulls, or holds no row positions (0 to 0x7ffffffe80000000).
     """
     found: dict[str, list[RowSet]] = {}
     for batch in _batches(data):
