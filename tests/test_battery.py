@@ -23,6 +23,7 @@ from dvcodec import LimitExceeded, RowSet, delta, describe, iceberg, lance, paim
 from dvcodec.core import avro, roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.folder import Folder
@@ -182,7 +183,7 @@ SPARK_ICEBERG, JAVA_PAIMON = TABLES / "iceberg/spark-1.12.0", TABLES / "paimon/j
 
 def iceberg_manifest() -> list[Any]:
     manifest = Manifest("m.avro", "/t/m.avro", 0, DELETES, 3, 7, encrypted=False)
-    return list(read_manifest(manifest, (), FOLDER.locate))
+    return list(read_manifest(manifest, (), FOLDER.locate, Storage()))
 
 
 def delta_state() -> Any:
@@ -217,19 +218,21 @@ def tables() -> Iterator[Format]:
     """What whole tables keep beside vectors and data."""
     metadata = small(SPARK_ICEBERG, "*/table/metadata/*.metadata.json")
     path = "/t/m.json"
-    yield of_table("Iceberg metadata", path, lambda: read_metadata("/t/m.json"), metadata, every=13)
+    yield of_table("Iceberg metadata", path, lambda: read_metadata("/t/m.json", Storage()), metadata, every=13)
     packed = gzip.compress(metadata, mtime=0)
     yield of_table(
-        "Iceberg metadata, gzip", path, lambda: read_metadata("/t/m.json"), packed, low=len(packed), every=13
+        "Iceberg metadata, gzip", path, lambda: read_metadata("/t/m.json", Storage()), packed, low=len(packed), every=13
     )
     data = small(SPARK_ICEBERG, "*/table/metadata/snap-*.avro")
-    yield of_table("Iceberg manifest list", "/t/l.avro", lambda: read_list("/t/l.avro", FOLDER.locate), data, every=61)
+    yield of_table(
+        "Iceberg manifest list", "/t/l.avro", lambda: read_list("/t/l.avro", FOLDER.locate, Storage()), data, every=61
+    )
     data = next(data for data in by_size(SPARK_ICEBERG, "*/table/metadata/*-m[0-9].avro") if b"deletes" in data)
     yield of_table("Iceberg manifest", "/t/m.avro", iceberg_manifest, data, every=61)
     for kind in ("parquet", "avro", "orc"):
         yield Format(
             f"Iceberg position deletes, {kind}",
-            at("/t/d", lambda kind=kind: read_deletes("/t/d", kind, 5)),  # type: ignore[misc]
+            at("/t/d", lambda kind=kind: read_deletes("/t/d", kind, 5, Storage())),  # type: ignore[misc]
             position_deletes(kind),
             read=lambda found: (found.count, dict_of(found.rows)),
             framed=False,
@@ -249,7 +252,9 @@ def tables() -> Iterator[Format]:
     ):
         data = small(JAVA_PAIMON, f"*/table/manifest/{pattern}")
         yield of_table(f"Paimon {what}", "/t/manifest/m", partial(read, Folder("/t"), "m"), data, every=13)
-    yield of_table("scorch root", "/t/root.bolt", lambda: read_root("/t/root.bolt"), root_bolt(), lazy=True, every=31)
+    yield of_table(
+        "scorch root", "/t/root.bolt", lambda: read_root("/t/root.bolt", Storage()), root_bolt(), lazy=True, every=31
+    )
 
 
 def paimon_row(buf: Any) -> tuple[object, ...]:

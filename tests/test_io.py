@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from battery import name_of
 from dvcodec import MissingExtra, Truncated, UsageError
-from dvcodec.io import Source, hold_source, is_url, open_sink, open_source, read_window, remove, target_name
+from dvcodec.io import Source, Storage, is_url, open_sink, open_source, read_window, remove, target_name
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -831,7 +831,7 @@ assert dvcodec.iceberg.decode(dvcodec.iceberg.encode(dvcodec.RowSet([1, 2]))) ==
 
 
 def test_a_held_file_is_the_one_that_is_opened(file: Path) -> None:
-    with hold_source(str(file)) as held:
+    with Storage().hold(str(file)) as held:
         with open_source(str(file)) as one, open_source(file) as other:
             assert one is other is held
         with open_source(file.as_uri()) as another:  # spelled otherwise
@@ -846,15 +846,15 @@ def test_a_file_is_held_for_one_thread(file: Path) -> None:
         with open_source(str(file)) as source:
             return source
 
-    with hold_source(str(file)) as held, ThreadPoolExecutor(1) as pool:
+    with Storage().hold(str(file)) as held, ThreadPoolExecutor(1) as pool:
         assert pool.submit(opened).result() is not held
         assert opened() is held
 
 
 def test_files_are_held_one_in_the_other(file: Path, tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"b")
-    with hold_source(str(file)) as a:
-        with hold_source(str(tmp_path / "b")) as b, open_source(str(file)) as one, open_source(str(b.name)) as other:
+    with Storage().hold(str(file)) as a:
+        with Storage().hold(str(tmp_path / "b")) as b, open_source(str(file)) as one, open_source(str(b.name)) as other:
             assert (one, other) == (a, b)
         with open_source(str(tmp_path / "b")) as other:
             assert other is not b
@@ -862,7 +862,7 @@ def test_files_are_held_one_in_the_other(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead", [(0, len(DATA)), (100, 50), (7, 0)])
 def test_reading_ahead_changes_nothing(ahead: tuple[int, int], file: Path) -> None:
-    with hold_source(str(file), ahead), open_source(str(file)) as source:
+    with Storage().hold(str(file), ahead), open_source(str(file)) as source:
         assert (source.size, source.name) == (len(DATA), str(file))
         for offset, size in ((0, 0), (0, len(DATA)), (100, 50), (99, 2), (149, 2), (120, 7), (1000, 24)):
             assert bytes(source.read(offset, size)) == DATA[offset : offset + size]
@@ -871,7 +871,7 @@ def test_reading_ahead_changes_nothing(ahead: tuple[int, int], file: Path) -> No
 
 
 def test_reading_ahead_of_what_is_not_there(file: Path) -> None:
-    with pytest.raises(Truncated), hold_source(str(file), (1000, 25)):
+    with pytest.raises(Truncated), Storage().hold(str(file), (1000, 25)):
         pass
-    with pytest.raises(FileNotFoundError), hold_source(f"{file}.none"):
+    with pytest.raises(FileNotFoundError), Storage().hold(f"{file}.none"):
         pass

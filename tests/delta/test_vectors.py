@@ -656,11 +656,11 @@ def test_file_over_31_bits_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("options", [{"run_optimize": False}, {"gap_keys": False}])
-def test_encoding_options_reach_the_frames(options: dict[str, bool]) -> None:
+def test_encoding_options_reach_the_frames(options: dict[str, Any]) -> None:
     rows = RowSet(range(KEY, KEY + 100))
     out = io.BytesIO()
     delta.write_deletion_vectors(out, {"a": rows}, **options)
-    assert out.getvalue()[1:] == delta.encode(rows, **options) != delta.encode(rows)  # type: ignore[arg-type]
+    assert out.getvalue()[1:] == delta.encode(rows, **options) != delta.encode(rows)
 
 
 def test_stored_vectors_are_written_as_they_are() -> None:

@@ -15,7 +15,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
 from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
-from dvcodec.io import open_source, read_window
+from dvcodec.io import Storage, open_source, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.puffin import open_puffin
 from dvcodec.tables import (
@@ -94,7 +94,7 @@ class FakeTable(Table):
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
         names = self.schema(snapshot).names if columns is None else list(columns)
-        with open_parquet(data_file.location) as file:
+        with open_parquet(data_file.location, Storage()) as file:
             for start, batch in physical_batches(file, names, batch_rows=batch_rows):
                 yield PhysicalRows(start, batch.select(names))
 

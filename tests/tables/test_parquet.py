@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 
 def test_positions_follow_row_groups(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10), "b": range(10)}), tmp_path / "f", row_group_size=4)
-    with open_parquet(str(tmp_path / "f")) as file:
+    with open_parquet(str(tmp_path / "f"), Storage()) as file:
         parts = list(physical_batches(file, ["b"], batch_rows=3))
         assert [(start, batch.column("b").to_pylist()) for start, batch in parts] == [
             (0, [0, 1, 2]),
@@ -38,14 +39,14 @@ def test_rows_are_proven_by_pages(tmp_path: Path) -> None:
     """A footer may claim any number of rows: without columns nothing would be read that denies it."""
     path = tmp_path / "f"
     pq.write_table(pa.table({"a": [{"x": 1, "y": [1, 2]}] * 10, "b": ["wide" * 9] * 10}), path)
-    with open_parquet(str(path)) as file:
+    with open_parquet(str(path), Storage()) as file:
         assert [(at, part.num_rows, part.num_columns) for at, part in physical_batches(file, [])] == [(0, 10, 0)]
     data = path.read_bytes()
     size = int.from_bytes(data[-8:-4], "little")
     varint = b"\x80" * 8 + b"\x20"  # 2**60, zigzag
     footer = data[-8 - size : -8].replace(b"\x16\x14", b"\x16" + varint)
     path.write_bytes(data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    with open_parquet(str(path)) as file:
+    with open_parquet(str(path), Storage()) as file:
         assert file.metadata.num_rows == 2**60
         with pytest.raises(NotCanonical, match=f"row group 0: expected {2**60} rows, found 10 rows"):
             list(physical_batches(file, []))
@@ -53,7 +54,7 @@ def test_rows_are_proven_by_pages(tmp_path: Path) -> None:
 
 def test_no_columns_at_all_prove_no_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}).select([]), tmp_path / "f")
-    with open_parquet(str(tmp_path / "f")) as file:
+    with open_parquet(str(tmp_path / "f"), Storage()) as file:
         assert list(physical_batches(file, [])) == []
 
 
@@ -61,7 +62,7 @@ def test_timestamps_of_96_bits_of_any_year(tmp_path: Path) -> None:
     moment = datetime(9999, 12, 31, 1, 2, 3, 4)  # noqa: DTZ001
     table = pa.table({"a": pa.array([moment], pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "f", use_deprecated_int96_timestamps=True, store_schema=False)
-    with open_parquet(str(tmp_path / "f")) as file:
+    with open_parquet(str(tmp_path / "f"), Storage()) as file:
         ((_, batch),) = physical_batches(file, None)
     assert batch.column("a").to_pylist() == [moment]
 
@@ -71,19 +72,19 @@ def test_no_parquet(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "f").write_bytes(data)
     with (
         pytest.raises(NotCanonical, match="/f: Parquet file: expected a readable footer"),
-        open_parquet(str(tmp_path / "f")),
+        open_parquet(str(tmp_path / "f"), Storage()),
     ):
         pass
 
 
 def test_a_missing_file_is_no_damage(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), open_parquet(str(tmp_path / "none")):
+    with pytest.raises(FileNotFoundError), open_parquet(str(tmp_path / "none"), Storage()):
         pass
 
 
 def test_an_error_of_the_system_is_no_damage(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}), tmp_path / "f")
-    with pytest.raises(PermissionError), open_parquet(str(tmp_path / "f")):
+    with pytest.raises(PermissionError), open_parquet(str(tmp_path / "f"), Storage()):
         raise PermissionError(13, "Permission denied")
 
 
@@ -100,7 +101,7 @@ def test_damage_ends_in_rows_or_an_error_that_names_the_file(
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(damaged)
     try:
-        with open_parquet(str(path)) as file:
+        with open_parquet(str(path), Storage()) as file:
             rows = sum(batch.num_rows for _, batch in physical_batches(file, None))
             told = file.metadata.num_rows
     except DecodeError as error:

@@ -13,8 +13,9 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.io import source as io_source
+from dvcodec.io.parallel import run_bounded
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
-from dvcodec.tables.reading import by_container, read_vectors, run_bounded
+from dvcodec.tables.reading import by_container, read_vectors
 from tables.fake import FakeTable, make_table, write_vectors
 
 

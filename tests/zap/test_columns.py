@@ -116,7 +116,7 @@ def list_of(segment: Segment, table: str, name: str, term: bytes) -> list[Row]:
     ]
 
 
-def table_of(what: list[Document], version: int = 15, **options: int) -> Segment:
+def table_of(what: list[Document], version: int = 15, **options: Any) -> Segment:
     sink = io.BytesIO()
     write_segment(sink, what, version, **options)
     return Segment.open(sink.getvalue())

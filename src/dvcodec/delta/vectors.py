@@ -22,7 +22,16 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of
-from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, target_name
+from dvcodec.io import (
+    SinkTarget,
+    Source,
+    SourceTarget,
+    StorageOptions,
+    open_sink,
+    open_source,
+    read_window,
+    target_name,
+)
 from dvcodec.io.frames import VERSION, load_frames, read_frames, write_frames
 from dvcodec.io.reach import check_reach, protocols
 
@@ -92,6 +101,7 @@ def load(
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
     allow: Iterable[str] = (),
+    storage_options: StorageOptions = None,
 ) -> RowSet:
     """Read the vector that a descriptor points at, by its byte range, and hold it against the descriptor.
 
@@ -102,6 +112,7 @@ def load(
         verify_checksum: False skips the CRC.
         allow: protocols that an absolute path may have besides those of `table_root` and of object stores: ``http``;
             ``file`` where `table_root` is remote.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: see `decode`; also where the frame's size or cardinality is not the descriptor's.
@@ -118,7 +129,7 @@ def load(
     path = descriptor.path(table_root)
     if descriptor.storage_type == ABSOLUTE:
         check_reach(path, table_root, protocols(allow))
-    with open_source(path) as source:
+    with open_source(path, storage_options=storage_options) as source:
         cursor = frame_at(source, descriptor, limits)
         return decode(
             cursor.view,
@@ -144,13 +155,18 @@ def frame_at(source: Source, descriptor: Descriptor, limits: Limits = DEFAULT_LI
     offset = descriptor.offset
     if offset is None:
         offset = 1 if bytes(source.read(0, 1)) == bytes([VERSION]) else 0
-    size = min(descriptor.frame_size, max(source.size - offset, 0))
-    limits.check("max_vector_bytes", size, Cursor(b"", source=source.name, base=offset))
+    if descriptor.frame_size > limits.max_vector_bytes:  # only then is the file's size of interest, or asked for
+        size = min(descriptor.frame_size, max(source.size - offset, 0))
+        limits.check("max_vector_bytes", size, Cursor(b"", source=source.name, base=offset))
     return read_window(source, offset, descriptor.frame_size)
 
 
 def read_deletion_vectors(
-    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
+    source: SourceTarget,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> dict[int, RowSet]:
     """Read all vectors of a vector file: offset of the frame -> deleted rows (the log knows the data files).
 
@@ -158,12 +174,13 @@ def read_deletion_vectors(
         source: bytes, path, URL, open file or `Source`.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRCs.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file or a vector is not sound.
         OSError: the file cannot be opened or read.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
 
 
@@ -173,6 +190,7 @@ def write_deletion_vectors(
     *,
     run_optimize: bool = True,
     gap_keys: bool = True,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write one vector file with a frame for each data file, in the order of the mapping.
 
@@ -181,6 +199,7 @@ def write_deletion_vectors(
         vectors: data file -> deleted rows.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Where each vector is; `Descriptor.from_location` makes a log entry of it. No vectors: no file.
@@ -195,15 +214,19 @@ def write_deletion_vectors(
             StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
             for path, rows in vectors.items()
         ),
+        storage_options=storage_options,
     )
 
 
-def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
+def write_stored_vectors(
+    sink: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
+) -> list[DvLocation]:
     """Write frames as they are: conversion without re-encoding. What is in them is not looked at.
 
     Args:
         sink: path, URL or writable file; `new_file` gives a Delta name.
         vectors: the frames. None of them: no file.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: a file of more than 2**31 - 1 bytes (nothing is written then).
@@ -213,7 +236,7 @@ def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> li
     first = next(items, None)
     if first is None:
         return []
-    with open_sink(sink) as out:
+    with open_sink(sink, storage_options=storage_options) as out:
         written = write_frames(out, itertools.chain([first], items))
         total = out.position
     return [

@@ -21,7 +21,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order
 from dvcodec.iceberg.vectors import MAGICS, encode
-from dvcodec.io import SinkTarget, SourceTarget, read_window, target_name
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, read_window, target_name
 from dvcodec.io.stretches import stretches
 from dvcodec.puffin import (
     CREATED_BY,
@@ -63,6 +63,7 @@ def read_deletion_vectors(
     duplicates: Literal["error", "union", "last"] = "error",
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> dict[str, RowSet]:
     """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are left alone.
 
@@ -72,13 +73,14 @@ def read_deletion_vectors(
             one cumulative vector per snapshot (``last``); ``union`` mends a table that has both.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRCs.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
         OSError: the file cannot be opened or read.
     """
     rows: dict[str, RowSet] = {}
-    with open_puffin(source, limits=limits) as reader:
+    with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
         at_once = _read_alike(reader, verify_checksum)
         if at_once is not None:
             return at_once
@@ -136,6 +138,7 @@ def write_deletion_vectors(
     order: Literal["java", "given"] = "java",
     run_optimize: bool = True,
     gap_keys: bool = True,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write one Puffin file with a vector for each data file.
 
@@ -150,6 +153,7 @@ def write_deletion_vectors(
             the mapping.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Where each vector is, in file order; `manifest_entry` makes manifest values of it.
@@ -164,7 +168,7 @@ def write_deletion_vectors(
         StoredFrame(path, counts[path], encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys))
         for path in paths
     )
-    return write_stored_vectors(sink, frames, created_by=created_by)
+    return write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
 
 
 def write_stored_vectors(
@@ -172,6 +176,7 @@ def write_stored_vectors(
     vectors: Iterable[StoredFrame],
     *,
     created_by: str = DEFAULT_CREATED_BY,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write frames as they are, in file order: conversion without re-encoding.
 
@@ -179,6 +184,7 @@ def write_stored_vectors(
         sink: path, URL or writable file.
         vectors: the frames; what is in them is not looked at. None of them: no file.
         created_by: file property ``created-by``.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame without a data file, or two of one data file (nothing is written then).
@@ -190,7 +196,7 @@ def write_stored_vectors(
     if first is None:
         return []
     blobs = []
-    with PuffinWriter(sink, {CREATED_BY: created_by}) as writer:
+    with PuffinWriter(sink, {CREATED_BY: created_by}, storage_options=storage_options) as writer:
         for path, cardinality, blob in chain([first], items):
             if path is None:
                 raise UsageError("a Puffin file names the data file of every vector")

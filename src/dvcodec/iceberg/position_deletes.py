@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import RandomAccess, SourceTarget, open_source
+from dvcodec.io import RandomAccess, SourceTarget, StorageOptions, open_source
 from dvcodec.io.parquet import arrow_damage
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ FILE_PATH = "file_path"
 POS = "pos"
 
 
-def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) -> dict[str, RowSet]:
+def read_position_deletes(
+    source: SourceTarget, *, batch_rows: int = 1 << 20, storage_options: StorageOptions = None
+) -> dict[str, RowSet]:
     """Read a Parquet position delete file: data file -> deleted rows (extra ``arrow``).
 
     The file is streamed; memory is bounded by a batch and the row sets.
@@ -39,6 +41,7 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
     Args:
         source: bytes, path, URL or open file of Parquet.
         batch_rows: rows read at a time.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -51,7 +54,7 @@ def read_position_deletes(source: SourceTarget, *, batch_rows: int = 1 << 20) ->
         import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
     except ImportError:
         raise MissingExtra("pyarrow", "arrow") from None
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
                 file = pq.ParquetFile(RandomAccess(opened), pre_buffer=False)

@@ -1,27 +1,44 @@
 """Where bytes come from and where they go: byte ranges in, whole files out.
 
-A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (fsspec, extra
-``remote``). A sink is a path, a writable file or a URL; what is written appears as a whole or not at all.
+A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
+is a path, a writable file or a URL; what is written appears as a whole or not at all. `Storage` is what one reader of
+many files knows of where they are; `dvcodec.io.store` are the stores themselves.
 """
 
 from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, open_sink, remove, target_name
-from dvcodec.io.source import RandomAccess, Source, SourceTarget, hold_source, list_names, open_source, read_window
+from dvcodec.io.source import (
+    RandomAccess,
+    ReadAhead,
+    Source,
+    SourceTarget,
+    StorageOptions,
+    list_names,
+    open_source,
+    read_up_to,
+    read_window,
+)
+from dvcodec.io.storage import Listed, Storage, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [
+    "Listed",
     "RandomAccess",
+    "ReadAhead",
     "Sink",
     "SinkFile",
     "SinkTarget",
     "Source",
     "SourceTarget",
-    "hold_source",
+    "Storage",
+    "StorageOptions",
     "is_partial",
     "is_url",
     "list_names",
     "open_sink",
     "open_source",
+    "read_up_to",
     "read_window",
     "remove",
+    "storage_of",
     "target_name",
 ]

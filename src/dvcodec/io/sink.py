@@ -8,16 +8,18 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import DvcodecError
-from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
+from dvcodec.io.source import StorageOptions, options_of
+from dvcodec.io.store import open_store
+from dvcodec.io.target import errors_name, local_path
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "is_partial", "open_sink", "remove", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "can_exclude", "is_partial", "open_sink", "remove", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
@@ -83,7 +85,7 @@ class SinkFile(RawIOBase):
 
 
 @contextmanager
-def open_sink(target: SinkTarget, *, exclusive: bool = False) -> Iterator[Sink]:
+def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: StorageOptions = None) -> Iterator[Sink]:
     """Open something to write to, whole or not at all.
 
     A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
@@ -94,14 +96,16 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False) -> Iterator[Sink]:
 
     Args:
         target: path, URL or writable file.
-        exclusive: whether a local file must not be there yet. That is looked at when the file gets its name: of
-            several processes that write it at once, one succeeds.
+        exclusive: whether a file or object must not be there yet. That is looked at when it gets its name: of several
+            processes that write it at once, one succeeds.
+        storage_options: for URLs: how the store is reached.
 
     Raises:
         FileExistsError: it is there, and that is not wanted.
         OSError: the target cannot be written; the error names the target.
-        UsageError: a ``file:`` URL that names a host, or a protocol that fsspec does not know.
-        MissingExtra: a URL, and fsspec is not installed.
+        UsageError: a ``file:`` URL that names a host, an unknown protocol or option, or a store that cannot write
+            exclusively.
+        MissingExtra: a URL, and what serves its protocol is not installed.
     """
     if not isinstance(target, (str, os.PathLike)):
         with _buffered(target_name(target), target.write) as sink:
@@ -109,9 +113,9 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False) -> Iterator[Sink]:
         return
     local = local_path(target)
     if local is None:
-        url = str(target)
-        filesystem, path = filesystem_of(url)
-        with _buffered(url, lambda data: filesystem.pipe_file(path, data), remote_errors) as sink:
+        store, key = open_store(str(target), options_of(storage_options))
+        write = store.put_if_absent if exclusive else store.put
+        with _buffered(str(target), lambda data: write(key, data)) as sink:
             yield sink
         return
     mode = _mode(local)
@@ -181,15 +185,11 @@ class _Parts:
 
 
 @contextmanager
-def _buffered(
-    name: str,
-    write: Callable[[bytes], object],
-    errors: Callable[[str], AbstractContextManager[None]] = errors_name,
-) -> Iterator[Sink]:
+def _buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
     """Collect all bytes and hand them over at the end."""
     parts = _Parts()
     yield Sink(name, cast("BinaryIO", parts))
-    with errors(name):
+    with errors_name(name):
         left = b"".join(parts.pieces)
         while True:
             done = write(left)
@@ -200,16 +200,24 @@ def _buffered(
             left = left[done:]
 
 
-def remove(target: str | os.PathLike[str]) -> None:
+def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
+    """Whether a file or object at a path or URL can be written only if it is not there yet; see `open_sink`.
+
+    Raises:
+        UsageError, MissingExtra: see `open_sink`.
+    """
+    return local_path(target) is not None or open_store(target, options_of(storage_options))[0].excludes
+
+
+def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
     """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
     with suppress(OSError, DvcodecError):
         local = local_path(target)
         if local is not None:
             local.unlink()
         else:
-            filesystem, path = filesystem_of(str(target))
-            with remote_errors(str(target)):
-                filesystem.rm_file(path)
+            store, key = open_store(str(target), options_of(storage_options))
+            store.delete(key)
 
 
 def _mode(path: Path) -> int:

@@ -10,16 +10,42 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
-from dvcodec.io.target import errors_name, filesystem_of, local_path, remote_errors
+from dvcodec.io.target import errors_name, local_path
 
-__all__ = ["RandomAccess", "Source", "SourceTarget", "hold_source", "list_names", "open_source", "read_window"]
+if TYPE_CHECKING:
+    from dvcodec.io.storage import Storage
+    from dvcodec.io.store import StoreOptions
+
+__all__ = [
+    "RandomAccess",
+    "ReadAhead",
+    "Source",
+    "SourceTarget",
+    "StorageOptions",
+    "held_source",
+    "hold_source",
+    "list_names",
+    "open_local",
+    "open_source",
+    "options_of",
+    "read_up_to",
+    "read_window",
+]
+
+
+def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
+    """Return the options themselves."""
+    return (
+        storage_options if storage_options is None or isinstance(storage_options, Mapping) else storage_options.options
+    )
 
 
 @runtime_checkable
@@ -27,7 +53,10 @@ class Source(Protocol):
     """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
 
     name: str
-    size: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`.
@@ -39,6 +68,8 @@ class Source(Protocol):
 
 
 SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
+StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
+"""How stores are reached: options as deltalake and polars spell them, see `dvcodec.io.store.options`."""
 
 
 class _RangeSource:
@@ -67,38 +98,39 @@ class _RangeSource:
 
 
 @contextmanager
-def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[Source]:
+def open_source(
+    target: SourceTarget, *, name: str | None = None, storage_options: StorageOptions = None
+) -> Iterator[Source]:
     """Open anything that has bytes.
 
     Args:
-        target: bytes-like, path, URL (``file:`` needs nothing, others fsspec), binary file, or a `Source`. A path is
-            that of a regular file, or of a link to one: a pipe or device may never end, and has to be opened first.
+        target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
+            `Source`. A path is that of a regular file, or of a link to one: a pipe or device may never end, and has to
+            be opened first.
         name: what to call it in errors.
+        storage_options: for URLs: how the store is reached.
 
     Raises:
-        UsageError: not a source, a ``file:`` URL that names a host, or a protocol that fsspec does not know.
-        MissingExtra: a URL, and fsspec is not installed.
+        UsageError: not a source, a ``file:`` URL that names a host, an unknown protocol, or an unknown option.
+        MissingExtra: a URL, and what serves its protocol is not installed.
         OSError: it cannot be opened.
     """
     if isinstance(target, (str, os.PathLike)):
-        held = _HELD.get().get(os.fspath(target))
+        held = held_source(os.fspath(target))
         local = local_path(target)
         if held is not None:
             yield held
         elif local is None:
-            yield _remote(str(target), name)
+            from dvcodec.io.storage import open_remote  # noqa: PLC0415  (which opens local files by this module)
+
+            yield open_remote(str(target), storage_options, name=name)
         else:
-            # A pipe that no one writes to would wait when it is opened, so it is asked before.
-            if not stat.S_ISREG(mode := local.stat().st_mode) and not stat.S_ISDIR(mode):
-                raise OSError(errno.EINVAL, "Not a regular file", str(local))
-            with local.open("rb") as file:
-                yield _file_source(file, name or str(local))
-    elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not (
-        isinstance(target, Source) or hasattr(target, "read")
-    ):
+            with open_local(local, name=name) as source:
+                yield source
+    elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not hasattr(target, "read"):
         view = as_view(cast("BytesLike", target))
         yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
-    elif isinstance(target, Source) and not hasattr(target, "seek"):  # fsspec's files have name and size too
+    elif _is_source(target):
         yield target
     else:
         yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
@@ -107,39 +139,72 @@ def open_source(target: SourceTarget, *, name: str | None = None) -> Iterator[So
 _HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=MappingProxyType({}))
 
 
+def held_source(location: str) -> Source | None:
+    """Return the source that is open for all who open this path or URL in this thread; see `Storage.hold`."""
+    return _HELD.get().get(location)
+
+
 @contextmanager
-def hold_source(target: str, ahead: tuple[int, int] | None = None) -> Iterator[Source]:
-    """Open a path or URL once for all who open it within the block, in this thread: `open_source` gives them this one.
+def hold_source(location: str, source: Source) -> Iterator[None]:
+    """Give a source to all who open this path or URL within the block, in this thread."""
+    token = _HELD.set({**_HELD.get(), location: source})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
 
-    For many ranges of one file, each read by who knows nothing of the others: a remote file is asked for its size once.
 
-    Args:
-        target: path or URL, spelled as it will be opened.
-        ahead: offset and size of a range to be read at once; ranges in it are then cut out of that.
+def _is_source(target: object) -> TypeGuard[Source]:
+    """Whether something is a `Source`, without a look at its size: a remote one would have to be asked for it.
+
+    Files of fsspec have name and size too, but can be moved in.
+    """
+    own = getattr(target, "__dict__", {})
+    return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
+
+
+@contextmanager
+def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
+    """Open a regular file.
 
     Raises:
-        Truncated: `ahead` is not in the file.
-        UsageError: see `open_source`.
-        OSError: it cannot be opened, or `ahead` cannot be read.
+        OSError: it is not one, or cannot be opened.
     """
-    with open_source(target) as source:
-        held = source if ahead is None else _read_ahead(source, *ahead)
-        token = _HELD.set({**_HELD.get(), target: held})
-        try:
-            yield held
-        finally:
-            _HELD.reset(token)
+    # A pipe that no one writes to would wait when it is opened, so it is asked before.
+    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    with path.open("rb") as file:
+        yield _file_source(file, name or str(path))
 
 
-def _read_ahead(source: Source, start: int, size: int) -> Source:
-    data = source.read(start, size)
+class ReadAhead:
+    """A source in front of another, one range of which was read at once.
 
-    def fetch(offset: int, count: int) -> memoryview:
-        if start <= offset and offset + count <= start + size:
-            return data[offset - start : offset - start + count]
-        return source.read(offset, count)
+    Args:
+        source: the other.
+        start: offset of the range in bytes.
+        size: of the range in bytes.
 
-    return _RangeSource(source.name, source.size, fetch)
+    Raises:
+        Truncated: the range is not in the source.
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self.name = source.name
+        self._source, self._start, self._data = source, start, source.read(start, size)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the source."""
+        return self._source.size
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return `size` bytes from `offset`; see `Source.read`."""
+        at = offset - self._start
+        if at >= 0 and at + size <= len(self._data):
+            return self._data[at : at + size]
+        return self._source.read(offset, size)
 
 
 def _file_source(file: BinaryIO, name: str) -> Source:
@@ -156,21 +221,6 @@ def _file_source(file: BinaryIO, name: str) -> Source:
     with errors_name(name):
         end = file.seek(0, os.SEEK_END)
     return _RangeSource(name, end, fetch)
-
-
-def _remote(url: str, name: str | None) -> Source:
-    filesystem, path = filesystem_of(url)
-
-    def fetch(offset: int, size: int) -> bytes:
-        with remote_errors(url):
-            return cast("bytes", filesystem.cat_file(path, offset, offset + size))
-
-    with remote_errors(url):
-        size = filesystem.size(path)
-        if size is None:  # some web servers do not say
-            data = filesystem.cat_file(path)
-            return _RangeSource(name or url, len(data), lambda offset, count: data[offset : offset + count])
-    return _RangeSource(name or url, int(size), fetch)
 
 
 class RandomAccess:
@@ -235,17 +285,26 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
     return Cursor(source.read(offset, size), source=source.name, base=offset)
 
 
-def list_names(folder: str) -> list[str]:
-    """Return the bare names of what lies in a folder (path or URL), in no order.
+def read_up_to(source: Source, offset: int, size: int) -> Cursor:
+    """Read a byte range, or as much of it as there is. A remote file is not asked for its size before.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    clipped: Callable[[int, int], memoryview] | None = getattr(source, "read_up_to", None)
+    if clipped is None:
+        return read_window(source, min(offset, source.size), max(min(size, source.size - offset), 0))
+    return Cursor(clipped(offset, size), source=source.name, base=offset)
+
+
+def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
+    """Return the bare names of what is in a folder (path or URL), in no order.
 
     Raises:
         OSError: there is no such folder, or it cannot be read.
-        UsageError: a ``file:`` URL that names a host, or a protocol that fsspec does not know.
-        MissingExtra: a URL, and fsspec is not installed.
+        UsageError: a ``file:`` URL that names a host, or an unknown protocol.
+        MissingExtra: a URL, and what serves its protocol is not installed.
     """
-    local = local_path(folder)
-    if local is not None:
-        return [entry.name for entry in os.scandir(local)]
-    filesystem, path = filesystem_of(folder)
-    with remote_errors(folder):
-        return [str(name).rstrip("/").rpartition("/")[2] for name in filesystem.ls(path, detail=False)]
+    from dvcodec.io.storage import storage_of  # noqa: PLC0415
+
+    return storage_of(storage_options).names(folder)

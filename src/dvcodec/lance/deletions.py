@@ -26,7 +26,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SourceTarget, open_sink, open_source, read_window
+from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_window
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.lance.ipc import batch_lengths
 
@@ -93,6 +93,7 @@ def read_deletion_file(
     num_deleted_rows: int | None = None,
     physical_rows: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
 ) -> RowSet:
     """Read a deletion file of either kind, which its first bytes tell (``.arrow``: extra ``arrow``).
 
@@ -101,6 +102,7 @@ def read_deletion_file(
         num_deleted_rows: what the manifest says; None or 0 leave it unchecked.
         physical_rows: rows of the fragment; None leaves it unchecked. (Lance fails on scanning such a file.)
         limits: what the bytes may ask for; `Limits.max_vector_bytes` bounds the file, and what it unpacks to.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         The deleted rows, 0-based physical offsets in the fragment.
@@ -108,7 +110,7 @@ def read_deletion_file(
     Raises:
         DecodeError: the file is not sound, or not as the manifest says.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         cursor = read_window(opened, 0, min(opened.size, limits.max_vector_bytes + 1))
         limits.check("max_vector_bytes", cursor.remaining, cursor)
         is_arrow = bytes(cursor.view[: len(ARROW_MAGIC)]) == ARROW_MAGIC

@@ -11,6 +11,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.io import StorageOptions
 from dvcodec.lance import wire
 from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
 from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
@@ -103,12 +104,15 @@ class Fragment:
         """Decode the versions in which the rows were last updated; errors as in `row_id_sequence`."""
         return self._versions(self.last_updated_at, "updating versions")
 
-    def deleted_rows(self, dataset: str, *, limits: Limits = DEFAULT_LIMITS) -> RowSet:
+    def deleted_rows(
+        self, dataset: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    ) -> RowSet:
         """Read the deletion file below the dataset's folder and hold it against the manifest.
 
         Args:
             dataset: the dataset's folder, path or URL.
             limits: what the bytes may ask for.
+            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
         Raises:
             Unsupported: it lies under another base path.
@@ -124,6 +128,7 @@ class Fragment:
             num_deleted_rows=self.deletion_file.num_deleted_rows,
             physical_rows=self.physical_rows or None,
             limits=limits,
+            storage_options=storage_options,
         )
 
     def _versions(self, stored: Stored | None, what: str) -> RowDatasetVersionSequence:

@@ -19,7 +19,7 @@ from typing import Literal
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import SourceTarget, list_names, open_source, read_window
+from dvcodec.io import SourceTarget, StorageOptions, list_names, open_source, read_window
 from dvcodec.lance import wire
 from dvcodec.lance.fragments import Fragment, decode_fragment
 
@@ -122,19 +122,20 @@ def manifest_version(name: str) -> int | None:
     return _TOP - int(match[1]) if len(match[1]) == _V2_DIGITS else int(match[1])
 
 
-def find_manifest(dataset: str, version: int | None = None) -> str:
+def find_manifest(dataset: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
     """Return the path or URL of a version's manifest, under either naming scheme; of the latest by default.
 
     Args:
         dataset: the dataset's folder, path or URL.
         version: from 1; None for the latest.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: no such version.
         OSError: the folder ``_versions`` cannot be listed.
     """
     folder = f"{str(dataset).rstrip('/')}/_versions"
-    found = {manifest_version(name): name for name in list_names(folder)}
+    found = {manifest_version(name): name for name in list_names(folder, storage_options=storage_options)}
     found.pop(None, None)
     versions = [known for known in found if known is not None]
     wanted = max(versions, default=None) if version is None else version
@@ -144,17 +145,20 @@ def find_manifest(dataset: str, version: int | None = None) -> str:
     return f"{folder}/{found[wanted]}"
 
 
-def read_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Manifest:
+def read_manifest(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Manifest:
     """Read a manifest; sequences in it are cut out, and decoded when asked for.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: `Limits.max_manifest_bytes` bounds the manifest.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file is damaged, or no manifest.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         size = opened.size
         footer = read_window(opened, max(size - FOOTER_BYTES, 0), min(size, FOOTER_BYTES))
         position = footer.u64le("position of the manifest")

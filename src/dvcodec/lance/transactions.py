@@ -7,7 +7,7 @@ the manifest, behind its size (u32 LE); newer writers do both.
 from __future__ import annotations
 
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import SourceTarget, open_source, read_window
+from dvcodec.io import SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.lance import wire
 
 __all__ = ["read_operation"]
@@ -21,13 +21,20 @@ _OPERATIONS = (
 _FIRST = 100
 
 
-def read_operation(source: SourceTarget, offset: int | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str | None:
+def read_operation(
+    source: SourceTarget,
+    offset: int | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
+) -> str | None:
     """Return the name of a transaction's operation as ``transaction.proto`` has it, such as ``Delete``.
 
     Args:
         source: a transaction's own file, or a manifest.
         offset: `Manifest.transaction_offset` if it is a manifest.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         The name, or None for an operation that is not known.
@@ -35,7 +42,7 @@ def read_operation(source: SourceTarget, offset: int | None = None, *, limits: L
     Raises:
         DecodeError: there is no sound transaction.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         start, size = 0, opened.size
         if offset is not None:
             start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")

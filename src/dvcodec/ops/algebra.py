@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SourceTarget, open_source
+from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
@@ -48,7 +48,9 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
     return {path: RowSet.union(*parts) for path, parts in by_file.items()}
 
 
-def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[str | None, RowSet]:
+def read_rows(
+    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> dict[str | None, RowSet]:
     """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
 
     Several vectors of one data file are united.
@@ -56,13 +58,14 @@ def read_rows(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> dict[
     Args:
         target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container or a vector is not sound.
         UsageError: several vectors whose data files the container does not name: uniting them would mix rows of
             different files (`delta.read_deletion_vectors` gives them by offset).
     """
-    with open_source(target) as source:
+    with open_source(target, storage_options=storage_options) as source:
         container = refuse_segment(sniff_source(source, limits=limits))
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:

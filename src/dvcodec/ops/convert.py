@@ -23,7 +23,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
-from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, target_name
+from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
 from dvcodec.ops.read import SoundFrame, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
@@ -42,6 +42,7 @@ def convert(
     data_files: Sequence[str] | Mapping[int, str] | None = None,
     created_by: str = DEFAULT_CREATED_BY,
     limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Convert all vectors of a file.
 
@@ -56,6 +57,7 @@ def convert(
             source does not name them, and replaces the names where it does.
         created_by: ``created-by`` of a Puffin file.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
@@ -67,7 +69,7 @@ def convert(
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         container = refuse_segment(sniff_source(opened, limits=limits))
         refs = _named(container, data_files)
         if to == "puffin":
@@ -78,7 +80,7 @@ def convert(
                 )
         if to == "blob" and len(refs) != 1:
             raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
-        return _write_frames(to, sink, _frames(opened, refs, to, limits), created_by)
+        return _write_frames(to, sink, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
 def write(
@@ -87,6 +89,7 @@ def write(
     vectors: Mapping[str, RowSet] | Mapping[str | None, RowSet],
     *,
     created_by: str = DEFAULT_CREATED_BY,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write row sets into a new file of the given kind; arguments as in `convert`.
 
@@ -104,12 +107,16 @@ def write(
             raise UsageError("a Puffin file needs the data file of every vector")
         named = {path: rows for path, rows in vectors.items() if path is not None}
         return iceberg.write_deletion_vectors(
-            sink, named, created_by=created_by, gap_keys=all(map(_dense, named.values()))
+            sink,
+            named,
+            created_by=created_by,
+            gap_keys=all(map(_dense, named.values())),
+            storage_options=storage_options,
         )
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
-    return _write_frames(to, sink, frames, created_by)
+    return _write_frames(to, sink, frames, created_by, storage_options)
 
 
 def encode_frame(rows: RowSet, to: Target, name: object) -> bytes:
@@ -131,14 +138,20 @@ def _dense(rows: RowSet) -> bool:
     return (rows.max or 0) >> 32 < _MAX_GAP_KEYS
 
 
-def _write_frames(to: Target, sink: SinkTarget, frames: Iterator[StoredFrame], created_by: str) -> list[DvLocation]:
+def _write_frames(
+    to: Target,
+    sink: SinkTarget,
+    frames: Iterator[StoredFrame],
+    created_by: str,
+    storage_options: StorageOptions,
+) -> list[DvLocation]:
     if to == "puffin":
-        return iceberg.write_stored_vectors(sink, frames, created_by=created_by)
+        return iceberg.write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
     if to == "blob":
-        return [_write_blob(sink, next(frames))]
+        return [_write_blob(sink, next(frames), storage_options)]
     if to == "delta":
-        return delta.write_stored_vectors(sink, frames)
-    return paimon.write_stored_vectors(sink, frames)
+        return delta.write_stored_vectors(sink, frames, storage_options=storage_options)
+    return paimon.write_stored_vectors(sink, frames, storage_options=storage_options)
 
 
 def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:
@@ -207,8 +220,8 @@ def portable_frame(found: Vector) -> BytesLike:
     return iceberg.encode(found.load())
 
 
-def _write_blob(sink: SinkTarget, stored: StoredFrame) -> DvLocation:
-    with open_sink(sink) as out:
+def _write_blob(sink: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
+    with open_sink(sink, storage_options=storage_options) as out:
         out.write(stored.data)
         size = out.position
     return DvLocation("iceberg", target_name(sink), 0, size, stored.cardinality, stored.data_file, size)

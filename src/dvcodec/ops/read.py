@@ -17,7 +17,7 @@ from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
-from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to, read_window
 from dvcodec.io.stretches import stretches
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
@@ -143,6 +143,7 @@ def decode_at(
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> RowSet:
     """Decode the framed vector at a byte offset, whatever file it lies in.
 
@@ -154,18 +155,23 @@ def decode_at(
         cardinality: rows that the metadata promises.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: no sound vector there.
         OSError: the file cannot be read.
     """
-    with open_source(target) as source:
-        left = max(source.size - offset, 0)
-        claimed = frame.peek_size(read_window(source, offset, min(4, left)))
+    with open_source(target, storage_options=storage_options) as source:
+        # What metadata says is read at once, and the 8 bytes that Delta leaves out.
+        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + FRAME_OVERHEAD - 4
+        window = read_up_to(source, offset, ahead)
+        claimed = frame.peek_size(window)
         if size is None or size + FRAME_OVERHEAD - 4 == claimed:
-            size = min(claimed, left)
+            size = min(claimed, max(source.size - offset, 0)) if claimed > len(window.view) else claimed
+        if size > len(window.view):
+            window = read_window(source, offset, size)
         found = vector.read(
-            read_window(source, offset, size),
+            Cursor(window.view[:size], source=window.source, base=offset),
             exact=True,
             cardinality=cardinality,
             limits=limits,

@@ -14,7 +14,7 @@ from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
-from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.io.frames import VERSION, read_frames
 from dvcodec.lance.deletions import COLUMN as DELETIONS_COLUMN
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
@@ -92,12 +92,15 @@ class Container:
     footer: Footer | None = None
 
 
-def sniff(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Container:
+def sniff(
+    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Container:
     """Tell what container `target` is and where its vectors are. CRCs are not checked here.
 
     Args:
         target: bytes, path, URL, open file or `Source`.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container is damaged.
@@ -108,7 +111,7 @@ def sniff(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Container
     >>> sniff(iceberg.encode(RowSet([1, 2]))).kind.value
     'blob'
     """
-    with open_source(target) as source:
+    with open_source(target, storage_options=storage_options) as source:
         return sniff_source(source, limits=limits)
 
 

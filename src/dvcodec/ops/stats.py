@@ -8,7 +8,7 @@ from typing import Any
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.vector import Vector
-from dvcodec.io import SourceTarget, open_source
+from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
@@ -74,7 +74,11 @@ class VectorStats:
 
 
 def describe(
-    target: SourceTarget, *, row_count: int | None = None, limits: Limits = DEFAULT_LIMITS
+    target: SourceTarget,
+    *,
+    row_count: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
 ) -> tuple[VectorStats, ...]:
     """Take the numbers of every vector of a container, in the order of `sniff(target).vectors`.
 
@@ -87,13 +91,14 @@ def describe(
         target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
         row_count: physical rows of the data file, of each where there are several.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container or a vector is not sound.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: it cannot be opened or read.
     """
-    with open_source(target) as source:
+    with open_source(target, storage_options=storage_options) as source:
         container = refuse_segment(sniff_source(source, limits=limits))
         return tuple(
             measure(read_vector(source, ref, limits=limits), row_count=row_count, size=ref.size)

@@ -16,7 +16,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
-from dvcodec.io import Source, SourceTarget, open_source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.ops.read import ALLOWED, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
@@ -36,6 +36,7 @@ def verify(
     row_count: int | None = None,
     data_file: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
 ) -> Report:
     """Verify a file and all vectors in it.
 
@@ -45,6 +46,7 @@ def verify(
         row_count: physical rows of the data file: no position may be at or above it.
         data_file: look at the vectors of this data file only.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         A report; damaged bytes are findings, not exceptions.
@@ -58,7 +60,7 @@ def verify(
     >>> [check.name for check in verify(blob).findings]
     ['crc']
     """
-    with open_source(target) as source:
+    with open_source(target, storage_options=storage_options) as source:
         return verify_source(source, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
 
 

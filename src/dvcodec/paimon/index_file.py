@@ -26,7 +26,17 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.io import SinkTarget, Source, SourceTarget, open_sink, open_source, read_window, remove, target_name
+from dvcodec.io import (
+    SinkTarget,
+    Source,
+    SourceTarget,
+    StorageOptions,
+    open_sink,
+    open_source,
+    read_up_to,
+    remove,
+    target_name,
+)
 from dvcodec.io.frames import MAX_FILE_BYTES, check_version, load_frames, write_frames
 from dvcodec.paimon.vectors import MAGICS, Bits, encode, magic_of
 
@@ -111,6 +121,7 @@ def load(
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> RowSet:
     """Read one vector by its byte range and hold it against its metadata, length convention included.
 
@@ -119,12 +130,15 @@ def load(
         meta: from the index manifest.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: no sound vector there, or not of that length or cardinality.
         OSError: the file cannot be opened or read.
     """
-    return load_vector(source, meta, limits=limits, verify_checksum=verify_checksum).load()
+    return load_vector(
+        source, meta, limits=limits, verify_checksum=verify_checksum, storage_options=storage_options
+    ).load()
 
 
 def load_vector(
@@ -133,6 +147,7 @@ def load_vector(
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> Vector:
     """Walk one vector: `load` without expanding the rows, for who wants numbers of the vector too.
 
@@ -140,7 +155,7 @@ def load_vector(
         DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
         OSError: the file cannot be opened or read.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         return vector.read(
             _frame_at(opened, meta, limits),
             allowed=MAGICS,
@@ -153,7 +168,9 @@ def load_vector(
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:
     """Read the frame that `meta` points at; its magic says which length the metadata has to state."""
-    head = read_window(source, meta.offset, max(min(source.size - meta.offset, 8), 0))
+    # All of it at once; but of a vector that is too large by its metadata just what says so.
+    ahead = meta.length + LENGTH_DIFFERENCE
+    head = read_up_to(source, meta.offset, ahead if 0 <= meta.length <= limits.max_vector_bytes else 8)
     size = frame.peek_size(head)
     raw = bytes(head.view[4:8])
     magic = Magic.find(raw)
@@ -171,23 +188,33 @@ def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Curso
             actual=meta.length,
         )
     limits.check("max_vector_bytes", size, head)
-    if size > source.size - meta.offset:
+    if size > len(head.view):
         raise head.error(
             Truncated,
             "length field",
-            expected=f"at most {max(source.size - meta.offset - 8, 0)} (bytes left for magic and bitmap)",
+            expected=f"at most {max(len(head.view) - 8, 0)} (bytes left for magic and bitmap)",
             actual=size - 8,
         )
-    return read_window(source, meta.offset, size)
+    return Cursor(head.view[:size], source=source.name, base=meta.offset)
 
 
 @overload
 def read_deletion_vectors(
-    source: SourceTarget, metas: None = None, *, limits: Limits = ..., verify_checksum: bool = ...
+    source: SourceTarget,
+    metas: None = None,
+    *,
+    limits: Limits = ...,
+    verify_checksum: bool = ...,
+    storage_options: StorageOptions = ...,
 ) -> dict[int, RowSet]: ...
 @overload
 def read_deletion_vectors(
-    source: SourceTarget, metas: Iterable[DeletionVectorMeta], *, limits: Limits = ..., verify_checksum: bool = ...
+    source: SourceTarget,
+    metas: Iterable[DeletionVectorMeta],
+    *,
+    limits: Limits = ...,
+    verify_checksum: bool = ...,
+    storage_options: StorageOptions = ...,
 ) -> dict[str, RowSet]: ...
 def read_deletion_vectors(
     source: SourceTarget,
@@ -195,6 +222,7 @@ def read_deletion_vectors(
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
 ) -> dict[int, RowSet] | dict[str, RowSet]:
     """Read the vectors of an index file.
 
@@ -204,6 +232,7 @@ def read_deletion_vectors(
             and held against their metadata. None reads the whole file, in order.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRC.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         With `metas`: data file -> deleted rows; without: offset of the frame -> deleted rows.
@@ -213,7 +242,7 @@ def read_deletion_vectors(
         UsageError: two of `metas` are of one data file.
         OSError: the file cannot be opened or read.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         if metas is None:
             return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
         check_version(opened)
@@ -226,7 +255,12 @@ def read_deletion_vectors(
 
 
 def write_deletion_vectors(
-    sink: SinkTarget, vectors: Mapping[str, RowSet], *, bits: Bits = 32, run_optimize: bool = True
+    sink: SinkTarget,
+    vectors: Mapping[str, RowSet],
+    *,
+    bits: Bits = 32,
+    run_optimize: bool = True,
+    storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write one index file, as bucketed tables have it, in the order of the mapping.
 
@@ -236,6 +270,7 @@ def write_deletion_vectors(
             to replace an older one.
         bits: see `encode`.
         run_optimize: see `encode`.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Where each vector is; `DeletionVectorMeta.from_location` makes metadata of it.
@@ -244,21 +279,24 @@ def write_deletion_vectors(
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
         OSError: the file cannot be written (an old one stays then).
     """
-    return write_stored_vectors(sink, _frames(vectors, bits, run_optimize))
+    return write_stored_vectors(sink, _frames(vectors, bits, run_optimize), storage_options=storage_options)
 
 
-def write_stored_vectors(sink: SinkTarget, vectors: Iterable[StoredFrame]) -> list[DvLocation]:
+def write_stored_vectors(
+    sink: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
+) -> list[DvLocation]:
     """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is looked at.
 
     Args:
         sink: path, URL or writable file.
         vectors: the frames, written in this order.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
         OSError: the file cannot be written (an old one stays then).
     """
-    return _write(sink, iter(vectors), MAX_FILE_BYTES)
+    return _write(sink, iter(vectors), MAX_FILE_BYTES, storage_options)
 
 
 def write_index_files(
@@ -268,6 +306,7 @@ def write_index_files(
     bits: Bits = 32,
     run_optimize: bool = True,
     target_size: int = TARGET_SIZE,
+    storage_options: StorageOptions = None,
 ) -> list[IndexFile]:
     """Write as many index files as append tables have: each is closed by the vector that takes it past `target_size`.
 
@@ -279,6 +318,7 @@ def write_index_files(
         bits: see `encode`.
         run_optimize: see `encode`.
         target_size: bytes. A file is larger by up to one vector.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: a row set that does not fit, other `bits`, or an empty `folder`.
@@ -293,12 +333,12 @@ def write_index_files(
     try:
         for first in items:
             paths.append(f"{prefix}-{len(files)}")
-            written = _write(paths[-1], itertools.chain([first], items), target_size)
+            written = _write(paths[-1], itertools.chain([first], items), target_size, storage_options)
             metas = tuple(map(DeletionVectorMeta.from_location, written))
             files.append(IndexFile(paths[-1], written[-1].offset + written[-1].size, metas))
     except BaseException:
         for path in paths:
-            remove(path)
+            remove(path, storage_options=storage_options)
         raise
     return files
 
@@ -313,7 +353,9 @@ def _frames(vectors: Mapping[str, RowSet], bits: Bits, run_optimize: bool) -> It
         yield StoredFrame(path, rows.cardinality, data)
 
 
-def _write(sink: SinkTarget, frames: Iterator[StoredFrame], until: int) -> list[DvLocation]:
+def _write(
+    sink: SinkTarget, frames: Iterator[StoredFrame], until: int, storage_options: StorageOptions
+) -> list[DvLocation]:
     kinds: list[str] = []
 
     def checked() -> Iterator[StoredFrame]:
@@ -324,7 +366,7 @@ def _write(sink: SinkTarget, frames: Iterator[StoredFrame], until: int) -> list[
             kinds.append(FORMATS[magic])
             yield stored
 
-    with open_sink(sink) as out:
+    with open_sink(sink, storage_options=storage_options) as out:
         written = write_frames(out, checked(), until=until)
         total = out.position
     return [

@@ -22,7 +22,7 @@ from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import SinkTarget, SourceTarget, open_sink, open_source, read_window
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source, read_window
 from dvcodec.paimon.index_file import DeletionVectorMeta, IndexFile
 
 __all__ = [
@@ -165,32 +165,42 @@ class IndexManifestEntry:
         return f"{table_root.rstrip('/')}/index/{self.file_name}"
 
 
-def read_index_manifest(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> list[IndexManifestEntry]:
+def read_index_manifest(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> list[IndexManifestEntry]:
     """Read an index manifest of any generation, in file order (extra ``tables``).
 
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
         MissingExtra: fastavro is not installed.
         OSError: the file cannot be opened or read.
     """
-    with open_source(source) as opened:
+    with open_source(source, storage_options=storage_options) as opened:
         cursor = read_window(opened, 0, min(opened.size, limits.max_manifest_bytes + 1))
         file = avro.decode(cursor, limits=limits)
         _check_schema(file.schema, cursor)
         return [_entry(record, i, cursor) for i, record in enumerate(file.records())]
 
 
-def write_index_manifest(sink: SinkTarget, entries: Iterable[IndexManifestEntry], *, codec: str = "zstandard") -> None:
+def write_index_manifest(
+    sink: SinkTarget,
+    entries: Iterable[IndexManifestEntry],
+    *,
+    codec: str = "zstandard",
+    storage_options: StorageOptions = None,
+) -> None:
     """Write an index manifest of the current generation (extra ``tables``).
 
     Args:
         sink: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
         entries: all index files of the snapshot, in the order in which they are written.
         codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
@@ -198,7 +208,7 @@ def write_index_manifest(sink: SinkTarget, entries: Iterable[IndexManifestEntry]
         OSError: the file cannot be written (an old one stays then).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
-    with open_sink(sink) as out:
+    with open_sink(sink, storage_options=storage_options) as out:
         out.write(data)
 
 

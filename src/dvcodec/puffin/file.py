@@ -13,7 +13,7 @@ from dvcodec.core.compress import CODECS, compress, decompress
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, open_sink, open_source, read_window
+from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_window
 from dvcodec.puffin.footer import decode_footer, encode_footer
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.puffin.payload import encodable
@@ -85,19 +85,22 @@ class PuffinReader:
 
 
 @contextmanager
-def open_puffin(target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[PuffinReader]:
+def open_puffin(
+    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Iterator[PuffinReader]:
     """Open a Puffin file.
 
     Args:
         target: bytes, path, URL, open file or `Source`.
         limits: bounds on footer and blobs.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the footer is not sound; see `decode_footer`.
         UsageError: not a source.
         OSError: it cannot be opened or read.
     """
-    with open_source(target) as source:
+    with open_source(target, storage_options=storage_options) as source:
         yield PuffinReader(source, limits=limits)
 
 
@@ -121,8 +124,10 @@ class PuffinWriter:
     (4, 5, 161)
     """
 
-    def __init__(self, sink: SinkTarget, properties: Mapping[str, str] | None = None) -> None:
-        self._target = sink
+    def __init__(
+        self, sink: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
+    ) -> None:
+        self._target, self._storage_options = sink, storage_options
         self._properties = dict(properties or {})
         self._blobs: list[BlobMetadata] = []
         self._stack = ExitStack()
@@ -131,7 +136,7 @@ class PuffinWriter:
         """Bytes of the file, once it is complete."""
 
     def __enter__(self) -> Self:
-        self._sink = self._stack.enter_context(open_sink(self._target))
+        self._sink = self._stack.enter_context(open_sink(self._target, storage_options=self._storage_options))
         self._sink.write(MAGIC)
         return self
 
@@ -209,6 +214,7 @@ def rewrite_paths(
     mapping: Mapping[str, str] | Callable[[str], str],
     *,
     limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
 ) -> int:
     """Give the vectors of a moved table their new ``referenced-data-file``; every blob byte stays as it is.
 
@@ -217,6 +223,7 @@ def rewrite_paths(
         sink: where the copy goes; may be the same path.
         mapping: old path -> new path, or a function of the old path. Paths it does not name are kept.
         limits: bounds on the footer.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         How many blobs name another data file now.
@@ -227,7 +234,7 @@ def rewrite_paths(
         DecodeError: the footer is not sound. The blobs are not looked at.
         OSError: a file cannot be opened, read or written.
     """
-    with open_puffin(source, limits=limits) as reader:
+    with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
         footer = reader.footer
         old = [blob.properties.get(REFERENCED_DATA_FILE) for blob in footer.blobs]
         if isinstance(mapping, Mapping):
@@ -244,7 +251,7 @@ def rewrite_paths(
             for blob, path in zip(footer.blobs, new, strict=True)
         )
         _check_distinct(reader.source.name, old, new)
-        with open_sink(sink) as out:
+        with open_sink(sink, storage_options=storage_options) as out:
             _copy(reader.source, out, footer.offset)
             out.write(encode_footer(replace(footer, blobs=blobs)))
     return sum(a != b for a, b in zip(old, new, strict=True))

@@ -10,7 +10,7 @@ from string import Template
 
 from dvcodec._version import __version__
 from dvcodec.core.text import folder_of
-from dvcodec.io import SinkTarget, open_sink
+from dvcodec.io import SinkTarget, StorageOptions, open_sink
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.report.files import columns
 from dvcodec.report.markup import embedded, join, tag
@@ -56,7 +56,14 @@ def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WOR
     )
 
 
-def write(sink: SinkTarget, audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> None:
+def write(
+    sink: SinkTarget,
+    audit: Audit,
+    *,
+    made: datetime | None = None,
+    min_ratio: float = WORTH_REWRITING,
+    storage_options: StorageOptions = None,
+) -> None:
     """Write the page, whole or not at all; see `render`.
 
     Args:
@@ -64,13 +71,14 @@ def write(sink: SinkTarget, audit: Audit, *, made: datetime | None = None, min_r
         audit: what was found.
         made: when the report was asked for.
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         UsageError: `min_ratio` is out of range.
         OSError: it cannot be written.
     """
     page = render(audit, made=made, min_ratio=min_ratio).encode()
-    with open_sink(sink) as file:
+    with open_sink(sink, storage_options=storage_options) as file:
         file.write(page)
 
 

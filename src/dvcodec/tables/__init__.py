@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.reach import protocols
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
@@ -48,7 +49,13 @@ _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
 """What lies in a table's folder, by kind, the surest sign first."""
 
 
-def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None, allow: Iterable[str] = ()) -> Table:
+def open_table(
+    target: str | os.PathLike[str],
+    *,
+    kind: TableKind | None = None,
+    allow: Iterable[str] = (),
+    storage_options: StorageOptions = None,
+) -> Table:
     """Open a table by its folder: the kind is told by what lies there.
 
     Args:
@@ -57,6 +64,8 @@ def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None,
         kind: what it is, where a folder holds the metadata of several (a Delta table that Iceberg reads too).
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
+        storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
+            stores.
 
     Raises:
         UsageError: no table's metadata lies there, or that of several kinds.
@@ -65,11 +74,11 @@ def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None,
         OSError: it cannot be read.
     """
     location = os.fspath(target).rstrip("/") or "/"
-    allowed = protocols(allow)
+    folder = Folder(location, allow=protocols(allow), storage=storage_of(storage_options))
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:
-        names = frozenset(Folder(location).names())
+        names = frozenset(folder.names())
         found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
     if kind is not None:
         found = [kind]
@@ -80,5 +89,5 @@ def open_table(target: str | os.PathLike[str], *, kind: TableKind | None = None,
     if len(found) > 1:
         raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): say which kind is meant")
     module = import_module(f"dvcodec.tables.{found[0].value}")
-    opened: Table = module.open(location, allowed)
+    opened: Table = module.open(folder)
     return opened

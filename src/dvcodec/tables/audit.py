@@ -29,13 +29,13 @@ from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, DvcodecError, MissingExtra
 from dvcodec.core.report import Check, Status
-from dvcodec.io import open_source
+from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, Snapshot, Table
 from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import Problem
-from dvcodec.tables.reading import Progress, by_container, run_bounded
+from dvcodec.tables.reading import Progress, by_container
 from dvcodec.tables.scan import scan_snapshot
 from dvcodec.tables.storage import check_data_files, find_orphans, list_files
 
@@ -189,7 +189,7 @@ def _container(
 ) -> Iterator[Finding]:
     """Check one file of vectors: its size, and what it says of itself."""
     try:
-        with open_source(location) as source:
+        with table.folder.storage.open(location) as source:
             size = source.size
         yield from _sizes(location, group, size, snapshot)
         checks = list(table.check_container(location, group))

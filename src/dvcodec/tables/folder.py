@@ -9,35 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import is_url, list_names, open_source
+from dvcodec.io import Listed as StoredFile
+from dvcodec.io import Storage, is_url
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join, same_key
 from dvcodec.io.reach import check_reach, check_step
-from dvcodec.io.target import filesystem_of, local_path, remote_errors
+from dvcodec.io.target import local_path
 
 __all__ = ["Folder", "StoredFile"]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file below a table's folder.
-
-    Attributes:
-        location: where it can be opened.
-        size: bytes.
-        modified_ms: when it was written last, milliseconds since 1970 UTC; None where the storage does not say.
-    """
-
-    location: str
-    size: int
-    modified_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +32,18 @@ class Folder:
         location: path or URL, without a slash at its end.
         recorded: how the table's own metadata spells the folder, None if it does not.
         allow: protocols that the metadata may name besides those of `check_reach`.
+        storage: by which everything of the table is opened.
     """
 
     location: str
     recorded: str | None = None
     allow: frozenset[str] = frozenset()
+    storage: Storage = field(default_factory=Storage, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:
+        """Return a folder by its path or URL; one that is a folder already, as it is."""
+        return location if isinstance(location, Folder) else cls(os.fspath(location).rstrip("/") or "/")
 
     @property
     def moved(self) -> bool:
@@ -128,7 +119,7 @@ class Folder:
             OSError: it cannot be listed.
         """
         try:
-            return list_names(self.join(name) if name else self.location)
+            return self.storage.names(self.join(name) if name else self.location)
         except FileNotFoundError:
             return []
 
@@ -140,15 +131,15 @@ class Folder:
             OSError: it is not there, or cannot be read.
         """
         most = DEFAULT_LIMITS.max_manifest_bytes
-        with open_source(self.join(name)) as source:
-            if source.size > most:
-                raise LimitExceeded(
-                    "Limits.max_manifest_bytes",
-                    source=source.name,
-                    expected=f"at most {most} bytes",
-                    actual=source.size,
-                )
-            return bytes(source.read(0, source.size))
+        return self.storage.read(self.join(name), most, "Limits.max_manifest_bytes")
+
+    def read_each(self, names: Iterable[str]) -> Iterator[bytes]:
+        """Read files of metadata below the folder, several at a time where they are far away; yield each in order.
+
+        Raises:
+            LimitExceeded, OSError: see `read`.
+        """
+        return run_bounded(self.read, names, self.storage.threads(self.location))
 
     def walk(self) -> Iterator[StoredFile]:
         """List all files below the folder, in no order; links to folders are not followed.
@@ -156,41 +147,7 @@ class Folder:
         Raises:
             OSError: a folder cannot be listed.
         """
-        local = local_path(self.location)
-        if local is not None:
-            yield from _walk(self.location, local)
-            return
-        filesystem, root = filesystem_of(self.location)
-        with remote_errors(self.location):
-            found = filesystem.find(root, detail=True)
-        for path, info in found.items():
-            below = str(path)[len(str(root)) :].strip("/")
-            yield StoredFile(join(self.location, below), int(info.get("size") or 0), _modified(info))
-
-
-def _walk(spelled: str, folder: Path) -> Iterator[StoredFile]:
-    left = [(spelled, str(folder))]
-    while left:
-        spelled, path = left.pop()
-        with os.scandir(path) as entries:
-            for entry in entries:
-                here = join(spelled, entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    left.append((here, entry.path))
-                elif entry.is_file():
-                    found = entry.stat()
-                    yield StoredFile(here, found.st_size, found.st_mtime_ns // 1_000_000)
-
-
-def _modified(info: Mapping[str, Any]) -> int | None:
-    """Find the time in what a store says of a file: each calls it something else."""
-    for name in ("mtime", "LastModified", "last_modified", "created"):
-        value = info.get(name)
-        if isinstance(value, datetime):
-            value = value.timestamp()
-        if isinstance(value, (int, float)):
-            return int(value * 1000)
-    return None
+        return self.storage.walk(self.location)
 
 
 def _key(folder: str) -> str:

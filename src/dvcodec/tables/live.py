@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SinkFile, SinkTarget, open_sink
+from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
 from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import POSITION_DELETES
@@ -78,6 +78,7 @@ def export_live(
     compression: str = "zstd",
     batch_rows: int = 1 << 16,
     progress: Progress | None = None,
+    storage_options: StorageOptions = None,
 ) -> int:
     """Write the live rows of a snapshot, or of one data file, to one Parquet file, whole or not at all.
 
@@ -91,6 +92,7 @@ def export_live(
         compression: of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
         batch_rows: at most so many rows are read at a time.
         progress: called with how many data files are done, and of how many.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Rows written.
@@ -116,7 +118,7 @@ def export_live(
         schema = pa.schema([schema.field(name) for name in columns], schema.metadata)
     written = 0
     with (
-        open_sink(sink) as out,
+        open_sink(sink, storage_options=storage_options) as out,
         pa.PythonFile(SinkFile(out), mode="w") as file,
         pq.ParquetWriter(file, schema, compression=compression) as writer,
     ):

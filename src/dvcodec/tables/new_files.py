@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dvcodec.io import remove
+from dvcodec.io import StorageOptions, remove
 
 __all__ = ["new_files"]
 
 
 @contextmanager
-def new_files() -> Iterator[list[str]]:
+def new_files(storage_options: StorageOptions = None) -> Iterator[list[str]]:
     """Yield a list: the files that it names are removed if the block fails.
 
     Their names have to be nobody else's; a name stands there before its file is written.
@@ -21,5 +21,5 @@ def new_files() -> Iterator[list[str]]:
         yield written
     except BaseException:
         for path in written:
-            remove(path)
+            remove(path, storage_options=storage_options)
         raise

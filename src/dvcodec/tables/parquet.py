@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical
-from dvcodec.io import RandomAccess, open_source
+from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ __all__ = ["open_parquet", "physical_batches"]
 
 
 @contextmanager
-def open_parquet(location: str, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
+def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
     """Open a Parquet file by byte ranges.
 
     Args:
         location: path or URL.
+        storage: by which it is opened.
         int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 become others without a word.
 
     Raises:
@@ -36,7 +37,7 @@ def open_parquet(location: str, *, int96_unit: str = "us") -> Iterator[pq.Parque
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow", "tables") from None
-    with open_source(location) as source:
+    with storage.open(location) as source:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
                 opened = pa.PythonFile(RandomAccess(source), mode="r")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
-from dvcodec.io import hold_source
+from dvcodec.core.errors import DvcodecError, MissingExtra
+from dvcodec.io import Storage
+from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.model import DeletedRows, DeletionVector, Snapshot, Table
 
-__all__ = ["Progress", "VectorRead", "by_container", "read_vectors", "run_bounded"]
+__all__ = ["Progress", "VectorRead", "by_container", "read_vectors"]
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with how many are done, and of how many."""
 
@@ -40,30 +36,6 @@ class VectorRead:
     error: DvcodecError | OSError | None = None
 
 
-def run_bounded(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Yield ``work(item)`` for each item, in order; no more than twice as many tasks as threads are under way.
-
-    Raises:
-        UsageError: fewer than one thread.
-    """
-    if threads < 1:
-        raise UsageError(f"threads must be 1 or more, not {threads}")
-    if threads == 1:
-        yield from map(work, items)
-        return
-    left = iter(items)
-    with ThreadPoolExecutor(threads) as pool:
-        running: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(left, 2 * threads))
-        try:
-            while running:
-                result = running.popleft().result()
-                running.extend(pool.submit(work, item) for item in islice(left, 1))
-                yield result
-        finally:
-            for future in running:
-                future.cancel()
-
-
 def by_container(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
     """Group vectors by the file that holds them, each group in file order; inline vectors are one group, ``""``."""
     groups: dict[str, list[DeletionVector]] = {}
@@ -79,7 +51,7 @@ def read_vectors(
     snapshot: Snapshot,
     vectors: Sequence[DeletionVector],
     *,
-    threads: int = 8,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[VectorRead]:
     """Read vectors of a snapshot, container by container, each in file order.
@@ -90,7 +62,8 @@ def read_vectors(
         table: whose they are.
         snapshot: for which they hold.
         vectors: which.
-        threads: how many read at a time. At most twice as many stretches, of about 4 MiB each, are held.
+        threads: how many read at a time; None = 8, or for remote files as many as its storage takes at once. At most
+            twice as many stretches, of about 4 MiB each, are held.
         progress: called after each stretch.
 
     Raises:
@@ -98,10 +71,11 @@ def read_vectors(
     """
 
     def work(task: Sequence[DeletionVector]) -> list[VectorRead]:
-        with _held(task):
+        with _held(table.folder.storage, task):
             return [_read(table, snapshot, vector) for vector in task]
 
     done = 0
+    threads = table.folder.storage.threads(table.location, threads)
     for results in run_bounded(work, _tasks(vectors), threads):
         yield from results
         done += len(results)
@@ -110,7 +84,7 @@ def read_vectors(
 
 
 @contextmanager
-def _held(task: Sequence[DeletionVector]) -> Iterator[None]:
+def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
     """Open the file of a stretch of vectors once, and read the stretch at once if it has no large gaps."""
     ranges = [(v.offset, v.size) for v in task if v.offset is not None and v.size is not None]
     ahead = None
@@ -122,7 +96,7 @@ def _held(task: Sequence[DeletionVector]) -> Iterator[None]:
         # What is wrong with the file is found again for each vector, and told of it.
         with suppress(DvcodecError, OSError):
             if len(task) > 1 and task[0].location:
-                stack.enter_context(hold_source(task[0].location, ahead))
+                stack.enter_context(storage.hold(task[0].location, ahead))
         yield
 
 

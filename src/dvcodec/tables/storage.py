@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 from dvcodec.core.errors import DvcodecError
-from dvcodec.io import open_source
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import same_key
 from dvcodec.io.target import local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
-from dvcodec.tables.reading import run_bounded
 
 __all__ = ["check_data_files", "find_orphans", "list_files"]
 
@@ -53,7 +52,7 @@ def check_data_files(
             return known.size
         if location.startswith(f"{table.location}/"):
             raise FileNotFoundError(location)
-        with open_source(location) as source:
+        with table.folder.storage.open(location) as source:
             return source.size
 
     def size_of(file: DataFile) -> int | str:

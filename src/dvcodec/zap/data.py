@@ -16,6 +16,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.core.varints import bytes_of
+from dvcodec.io import StorageOptions
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.source import Source, SourceTarget, open_source
 from dvcodec.io.target import local_path
@@ -28,7 +29,7 @@ Index = NDArray[np.int64]
 
 
 @contextmanager
-def open_mapped(target: SourceTarget) -> Iterator[Source]:
+def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None) -> Iterator[Source]:
     """Open what `open_source` opens: a local file by mapping it into memory, what is far away by blocks.
 
     Raises:
@@ -43,7 +44,7 @@ def open_mapped(target: SourceTarget) -> Iterator[Source]:
             yield source
     else:
         in_memory = isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray))
-        with open_source(target) as source:
+        with open_source(target, storage_options=storage_options) as source:
             yield source if in_memory else BlockSource(source)
 
 

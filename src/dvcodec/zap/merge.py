@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
+from dvcodec.io import StorageOptions
 from dvcodec.io.sink import SinkTarget, open_sink
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
@@ -49,6 +50,7 @@ def merge_segments(
     *,
     chunk_mode: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    storage_options: StorageOptions = None,
 ) -> list[Index]:
     """Write one segment with the documents of several that were not dropped.
 
@@ -61,6 +63,7 @@ def merge_segments(
         version: 11 to 17; default: the highest of the segments.
         chunk_mode: rule for the size of chunks, see `dvcodec.zap.chunks`; default: what zapx writes.
         progress: called with the name of each field when it has been written.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         for each segment int64[num_docs], the new number of each document, -1 where it was left out.
@@ -83,7 +86,7 @@ def merge_segments(
     _check_sections(segments, version)
     names = _unite_names(segments)
     merged = _Merge(inputs, version, names)
-    with open_sink(sink) as out:
+    with open_sink(sink, storage_options=storage_options) as out:
         write_content(
             out,
             version,

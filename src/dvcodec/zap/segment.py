@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings
+from dvcodec.io import StorageOptions
 from dvcodec.io.source import Source, SourceTarget
 from dvcodec.zap import lookup, nested, synonyms, vectors
 from dvcodec.zap.chunks import decode_mode
@@ -63,13 +64,21 @@ class Segment:
         self._by_name = {info.name: info for info in self.fields}
 
     @classmethod
-    def open(cls, target: SourceTarget, *, verify_checksum: bool = True, limits: Limits = DEFAULT_LIMITS) -> Segment:
+    def open(
+        cls,
+        target: SourceTarget,
+        *,
+        verify_checksum: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+        storage_options: StorageOptions = None,
+    ) -> Segment:
         """Open a segment: its footer and its fields are read.
 
         Args:
             target: bytes-like, path (mapped into memory), URL, seekable binary file, or a `Source`.
             verify_checksum: whether to compare the CRC, which reads the whole file. Go readers never do.
             limits: bounds on what the bytes may ask for.
+            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
         Raises:
             ChecksumMismatch: the CRC differs.
@@ -78,7 +87,7 @@ class Segment:
             OSError: it cannot be opened.
         """
         with ExitStack() as stack:
-            source = stack.enter_context(open_mapped(target))
+            source = stack.enter_context(open_mapped(target, storage_options=storage_options))
             footer = decode_footer(source)
             if verify_checksum:
                 compare_checksum(source, footer)

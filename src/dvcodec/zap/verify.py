@@ -13,6 +13,7 @@ import numpy as np
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report, Status
+from dvcodec.io import StorageOptions
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap.data import open_mapped
 from dvcodec.zap.dictionary import term_blocks
@@ -36,7 +37,11 @@ _KIND = "zap v{}"
 
 
 def verify_segment(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, progress: Callable[[str], None] = lambda _: None
+    target: SourceTarget,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Callable[[str], None] = lambda _: None,
+    storage_options: StorageOptions = None,
 ) -> Report:
     """Verify a segment by reading all of it.
 
@@ -51,6 +56,7 @@ def verify_segment(
         target: bytes-like, path, URL, seekable binary file, or a `Source`.
         limits: bounds on what the bytes may ask for.
         progress: called with the name of each field when it has been checked.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         A report; damaged bytes are findings, not exceptions. What an earlier finding hides is not applicable.
@@ -58,7 +64,7 @@ def verify_segment(
     Raises:
         OSError: the file cannot be read.
     """
-    with open_mapped(target) as source:
+    with open_mapped(target, storage_options=storage_options) as source:
         checks: list[Check] = []
         kind: str | None = None
         try:

@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io import StorageOptions
 from dvcodec.io.sink import SinkTarget, open_sink
 from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
@@ -24,7 +25,12 @@ __all__ = ["write_segment"]
 
 
 def write_segment(
-    sink: SinkTarget, documents: Iterable[Document], version: int = 15, *, chunk_mode: int | None = None
+    sink: SinkTarget,
+    documents: Iterable[Document],
+    version: int = 15,
+    *,
+    chunk_mode: int | None = None,
+    storage_options: StorageOptions = None,
 ) -> int:
     """Write a segment from analysed documents.
 
@@ -36,6 +42,7 @@ def write_segment(
         documents: in the order of their document numbers; a nested document follows its parent.
         version: 11 to 17.
         chunk_mode: rule for the size of chunks, see `dvcodec.zap.chunks`; default: what zapx writes.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         Documents written, nested ones included.
@@ -56,7 +63,7 @@ def write_segment(
         contents = with_synonyms(
             chain([id_content(version, flat)], (column.content(version, ids) for column in columns)), flat
         )
-        with open_sink(sink) as out:
+        with open_sink(sink, storage_options=storage_options) as out:
             write_content(out, version, mode, len(flat), stored_columns(flat, ids), contents, edges=edges)
     except OverflowError:
         raise UsageError("a frequency, a length or a place is negative or above 2**64 - 1") from None

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from dvcodec import DecodeError
+from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
 from dvcodec.tables.delta.replay import rebuild
@@ -39,7 +40,7 @@ FOLDER = Folder("/t", recorded="s3://lake/t")
 
 def _run_iceberg_metadata(data: bytes) -> None:
     with held({"/t/m.json": data}):
-        found = iceberg_metadata.read_metadata("/t/m.json")
+        found = iceberg_metadata.read_metadata("/t/m.json", Storage())
     assert found.current is None or found.current in found.snapshots
     assert found.current_schema_id in found.schemas
     failed: DecodeError | None = None
@@ -62,7 +63,7 @@ def _iceberg_metadata() -> Iterator[bytes]:
 
 def _run_manifest_list(data: bytes) -> None:
     with held({"/t/list.avro": data}):
-        manifests = read_list("/t/list.avro", FOLDER.locate)
+        manifests = read_list("/t/list.avro", FOLDER.locate, Storage())
     assert len({manifest.path for manifest in manifests}) == len(manifests)
 
 
@@ -76,7 +77,7 @@ def _run_manifest(data: bytes) -> None:
         manifest = Manifest("m.avro", "/t/m.avro", 0, content, 3, 7, encrypted=False)
         try:
             with held({"/t/m.avro": data}):
-                for entry in read_manifest(manifest, (), FOLDER.locate):
+                for entry in read_manifest(manifest, (), FOLDER.locate, Storage()):
                     assert entry.path
                     assert entry.file is not None or entry.content == 2
         except DecodeError as error:
@@ -193,7 +194,7 @@ def _binary_rows() -> Iterator[bytes]:
 
 def _run_root(data: bytes) -> None:
     with held({"/t/root.bolt": data}):
-        root = read_root("/t/root.bolt")
+        root = read_root("/t/root.bolt", Storage())
     epochs = [epoch.id for epoch in root.epochs]
     assert epochs == sorted(set(epochs))
     for epoch in root.epochs:
@@ -254,7 +255,7 @@ def _run_position_deletes(data: bytes) -> None:
         return
     count, kind = data[0], _FORMATS[data[1] % 3] if len(data) > 1 else "avro"
     with held({"/t/d": data[2:]}):
-        found = read_deletes("/t/d", kind, count)
+        found = read_deletes("/t/d", kind, count, Storage())
     assert found.count == count
     assert sum(rows.cardinality for rows in found.rows.values()) <= count <= MANY
     for rows in found.rows.values():

@@ -6,6 +6,7 @@ import gzip
 import struct
 
 from dvcodec import iceberg
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import open_avro
 from dvcodec.tables.iceberg.metadata import read_metadata
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
@@ -28,8 +29,12 @@ bounded(
 )
 
 
+def metadata(path: str) -> object:
+    return read_metadata(path, Storage())
+
+
 def iceberg_records(path: str) -> int:
-    with open_avro(path) as (file, _):
+    with open_avro(path, Storage()) as (file, _):
         return drained(file.records())
 
 
@@ -42,14 +47,14 @@ cases("iceberg manifest, a field more", read_iceberg, **{
     ))
     for what, kind in EXTRAS.items()
 })  # fmt: skip
-cases("iceberg metadata", lambda data: read_metadata(saved(data, "v1.metadata.json")), **JSONS)
-cases("iceberg metadata, gzip", lambda data: read_metadata(saved(data, "v1.metadata.json.gz")), **{
+cases("iceberg metadata", lambda data: metadata(saved(data, "v1.metadata.json")), **JSONS)
+cases("iceberg metadata, gzip", lambda data: metadata(saved(data, "v1.metadata.json.gz")), **{
     what: (lambda make=make: gzip.compress(make())) for what, make in JSONS.items()
 })  # fmt: skip
 bounded(
     "iceberg metadata",
     limit("max_manifest_bytes"),
-    by_path("v1.metadata.json.gz", read_metadata),
+    by_path("v1.metadata.json.gz", metadata),
     gzip_bomb_of_blanks=lambda: gzipped(BOMB, b" "),
     gzip_bomb_of_brackets=lambda: gzipped(BOMB, b"["),
     blanks=lambda: b" " * (33 * MEGA),
@@ -57,7 +62,7 @@ bounded(
 bounded(
     "iceberg metadata",
     "LimitExceeded: .*values in the metadata: expected at most",
-    lambda data: read_metadata(saved(data, "v1.metadata.json.gz")),
+    lambda data: metadata(saved(data, "v1.metadata.json.gz")),
     bomb_of_lists=lambda: gzip.compress(b"{" + b'"a":[],' * (20 * MEGA // 7), 1),
 )
 tables("iceberg", lambda data: {"metadata/v1.metadata.json": data}, JSONS)
@@ -67,7 +72,7 @@ large_file(
     iceberg_records,
     lambda: large(avro_file(FLAT, 1, b"\0"), "m"),
 )
-large_file("iceberg metadata", limit("max_manifest_bytes"), read_metadata, lambda: large(b"{", "v1.metadata.json"))
+large_file("iceberg metadata", limit("max_manifest_bytes"), metadata, lambda: large(b"{", "v1.metadata.json"))
 large_file(
     "puffin footer",
     limit("max_footer_bytes"),

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from limits.hostile import MEGA
 from limits.making import cases, drained, saved
@@ -25,7 +26,7 @@ def with_footer(data: bytes, size: int) -> bytes:
 
 
 def rows_of(data: bytes) -> None:
-    with open_parquet(saved(data, "a.parquet")) as file:
+    with open_parquet(saved(data, "a.parquet"), Storage()) as file:
         drained(physical_batches(file, None))
 
 

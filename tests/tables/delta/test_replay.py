@@ -11,7 +11,7 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.log import Log
-from dvcodec.tables.delta.replay import State, commit_info, rebuild
+from dvcodec.tables.delta.replay import State, commit_infos, rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
 from tables.delta.crafted import TIME, Crafted, craft_table, rows_from
@@ -130,11 +130,13 @@ def test_a_checkpoint_has_to_have_them_itself(table: Crafted) -> None:
 def test_commit_info(table: Crafted, info: Any, expected: tuple[int | None, str | None]) -> None:
     lines = [{"add": {"path": 'x"commitInfo"'}}, {"commitInfo": info}]
     table.commit_file(5).write_text("\n".join(map(json.dumps, lines)))
-    assert commit_info(Folder(str(table.root)), log_of(table), 5) == SnapshotInfo(5, *expected, parent=4)
+    (found,) = commit_infos(Folder(str(table.root)), log_of(table), [5])
+    assert found == SnapshotInfo(5, *expected, parent=4)
 
 
 def test_a_version_without_a_commit(table: Crafted) -> None:
     table.checkpoint("classic")
     for version in range(5):
         table.commit_file(version).unlink()
-    assert commit_info(Folder(str(table.root)), log_of(table), 4) == SnapshotInfo(4, parent=3)
+    (found,) = commit_infos(Folder(str(table.root)), log_of(table), [4])
+    assert found == SnapshotInfo(4, parent=3)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import Column
 
@@ -19,7 +20,7 @@ A, B = (Column(name, name, None, True, pa.int64()) for name in "ab")
 def read(
     file: Path, columns: Sequence[Column], values: Mapping[str, str | None] | None = None, batch_rows: int = 1 << 16
 ) -> list[tuple[int, list[dict[str, object]]]]:
-    found = read_rows(str(file), columns, values or {}, frozenset(values or {}), batch_rows)
+    found = read_rows(str(file), Storage(), columns, values or {}, frozenset(values or {}), batch_rows)
     return [(rows.start, rows.batch.to_pylist()) for rows in found]
 
 
@@ -60,7 +61,7 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
 
 def test_no_columns(tmp_path: Path) -> None:
     file = write(tmp_path / "f", a=[1, 2, 3, 4])
-    assert [(rows.start, rows.batch.num_rows) for rows in read_rows(str(file), [], {}, frozenset(), 2)] == [
+    assert [(rows.start, rows.batch.num_rows) for rows in read_rows(str(file), Storage(), [], {}, frozenset(), 2)] == [
         (0, 2),
         (2, 1),
         (3, 1),

@@ -12,6 +12,7 @@ import fastavro
 import pytest
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import Column, Logical, open_avro, partition_names, select
 
 
@@ -57,7 +58,7 @@ COLUMNS = (Column("wanted", 7, ("long", "int"), required=True), Column("other", 
 
 def test_fields_are_found_by_id_or_by_name(tmp_path: Path) -> None:
     schema = record(of("int", "renamed", **{"field-id": 7}), of(["null", "string"], "other"), of("long", "wanted"))
-    with open_avro(written(tmp_path, schema, [{"renamed": 1, "other": "x", "wanted": 2}])) as (file, cursor):
+    with open_avro(written(tmp_path, schema, [{"renamed": 1, "other": "x", "wanted": 2}]), Storage()) as (file, cursor):
         found = select(file.schema, COLUMNS, "x", cursor)
         assert {name: field.name for name, field in found.items()} == {"wanted": "renamed", "other": "other"}
         assert list(file.records()) == [{"renamed": 1, "other": "x", "wanted": 2}]
@@ -66,7 +67,7 @@ def test_fields_are_found_by_id_or_by_name(tmp_path: Path) -> None:
 def test_a_name_with_another_id_is_another_field(tmp_path: Path) -> None:
     schema = record(of("long", "wanted", **{"field-id": 9}))
     with (
-        open_avro(written(tmp_path, schema)) as (file, cursor),
+        open_avro(written(tmp_path, schema), Storage()) as (file, cursor),
         pytest.raises(
             NotCanonical, match=r"x.avro at byte 0: field wanted \(7\) of x: expected a field, found nothing"
         ),
@@ -77,7 +78,7 @@ def test_a_name_with_another_id_is_another_field(tmp_path: Path) -> None:
 def test_a_field_of_another_type(tmp_path: Path) -> None:
     for kind in ("string", ["null", "string", "long"], {"type": "array", "items": "long"}):
         with (
-            open_avro(written(tmp_path, record(of(kind, "wanted")))) as (file, cursor),
+            open_avro(written(tmp_path, record(of(kind, "wanted"))), Storage()) as (file, cursor),
             pytest.raises(NotCanonical, match="field wanted of x: expected long or int, found"),
         ):
             select(file.schema, COLUMNS, "x", cursor)
@@ -104,7 +105,7 @@ def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
     head = io.BytesIO()
     fastavro.writer(head, schema, [], sync_marker=bytes(16))
     path.write_bytes(head.getvalue() + body.getvalue()[len(empty.getvalue()) :])
-    with open_avro(str(path)) as (file, cursor):
+    with open_avro(str(path), Storage()) as (file, cursor):
         assert list(file.records()) == [row]
         assert partition_names(file.schema, cursor) == {
             1000: ("day", Logical("date", 0, utc=False)),
@@ -140,14 +141,17 @@ def deep(levels: int) -> Any:
     ],
 )
 def test_made_up_schemas(tmp_path: Path, schema: Any, error: type[DecodeError], match: str) -> None:
-    with pytest.raises(error, match=f"x.avro at byte 0: Avro schema.*{match}"), open_avro(forged(tmp_path, schema)):
+    with (
+        pytest.raises(error, match=f"x.avro at byte 0: Avro schema.*{match}"),
+        open_avro(forged(tmp_path, schema), Storage()),
+    ):
         pass
 
 
 def test_partitions_that_are_none(tmp_path: Path) -> None:
     for field in (of("int"), of({"type": "array", "items": "int"}, **{"field-id": 1000})):
         with (
-            open_avro(written(tmp_path, record(field))) as (file, cursor),
+            open_avro(written(tmp_path, record(field)), Storage()) as (file, cursor),
             pytest.raises(NotCanonical, match="field 'a' of partition"),
         ):
             partition_names(file.schema, cursor)

@@ -9,6 +9,7 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, iceberg
 from dvcodec.core.report import Status
+from dvcodec.io import Storage
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletionVector
 from dvcodec.tables.iceberg.container import check_vectors
@@ -27,13 +28,13 @@ def made(tmp_path: Path) -> tuple[str, list[DeletionVector]]:
 
 
 def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
-    found = check_vectors(path, vectors)
+    found = check_vectors(path, vectors, Storage())
     return [(check.name, check.subject) for check in found if check.status is Status.FAIL]
 
 
 def test_a_sound_file(made: tuple[str, list[DeletionVector]]) -> None:
     path, vectors = made
-    checks = list(check_vectors(path, vectors))
+    checks = list(check_vectors(path, vectors, Storage()))
     assert {check.status for check in checks} == {Status.PASS}
     assert {check.name for check in checks} >= OWN | {"blob-range", "blob-properties", "one-vector-per-file"}
     assert sum(check.name == "blob-cardinality" for check in checks) == 2
@@ -69,7 +70,7 @@ def test_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> No
 def test_a_wrong_range(made: tuple[str, list[DeletionVector]]) -> None:
     path, (one, two) = made
     assert one.size is not None
-    checks = list(check_vectors(path, [replace(one, size=one.size - 1), replace(two, offset=9)]))
+    checks = list(check_vectors(path, [replace(one, size=one.size - 1), replace(two, offset=9)], Storage()))
     found = [check for check in checks if check.status is Status.FAIL]
     assert [(check.name, check.actual) for check in found] == [
         ("blob-at-range", f"{one.size} bytes there"),
@@ -105,11 +106,13 @@ def test_a_damaged_footer(made: tuple[str, list[DeletionVector]]) -> None:
     data = Path(path).read_bytes()
     Path(path).write_bytes(data[:-1] + b"x")
     with pytest.raises(DecodeError, match=r"v\.puffin"):
-        list(check_vectors(path, vectors))
+        list(check_vectors(path, vectors, Storage()))
 
 
 def test_position_deletes_have_a_size_only(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     path.write_bytes(b"anything")
     vector = DeletionVector("position-deletes", None, str(path), str(path), size=8, file_size=8)
-    assert [(check.name, check.status) for check in check_vectors(str(path), [vector])] == [("file-size", Status.PASS)]
+    assert [(check.name, check.status) for check in check_vectors(str(path), [vector], Storage())] == [
+        ("file-size", Status.PASS)
+    ]

@@ -16,6 +16,7 @@ from pyarrow import orc
 
 from dvcodec import RowSet
 from dvcodec.core.errors import CardinalityMismatch, DecodeError, NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.deletes import read_deletes
 
 FORMATS = ("parquet", "avro", "orc")
@@ -40,7 +41,7 @@ def write(path: Path, file_format: str, columns: Mapping[str, list[Any]]) -> str
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_what_is_read(tmp_path: Path, file_format: str) -> None:
     path = write(tmp_path / "d", file_format, {"file_path": PATHS, "pos": POSITIONS, "row": ["x"] * 4})
-    found = read_deletes(path, file_format, 4)
+    found = read_deletes(path, file_format, 4, Storage())
     assert found.rows == {"/t/b": RowSet([0, 7]), "/t/a": RowSet([2**40])}
     assert found.count == 4
     assert found.cost >= 4
@@ -58,14 +59,14 @@ def test_no_rows(tmp_path: Path, file_format: str) -> None:
         fields = [{"name": "file_path", "type": "string"}, {"name": "pos", "type": "long"}]
         with path.open("wb") as file:
             fastavro.writer(file, {"type": "record", "name": "d", "fields": fields}, [])
-    assert read_deletes(str(path), file_format, 0).rows == {}
+    assert read_deletes(str(path), file_format, 0, Storage()).rows == {}
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_wrong_count(tmp_path: Path, file_format: str) -> None:
     path = write(tmp_path / "d", file_format, {"file_path": PATHS, "pos": POSITIONS})
     with pytest.raises(CardinalityMismatch, match=r"/d: record_count: expected 5 \(manifest\), found 4 rows"):
-        read_deletes(path, file_format, 5)
+        read_deletes(path, file_format, 5, Storage())
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -84,12 +85,12 @@ def test_a_wrong_count(tmp_path: Path, file_format: str) -> None:
 def test_other_columns(tmp_path: Path, file_format: str, columns: Mapping[str, list[Any]]) -> None:
     path = write(tmp_path / "d", file_format, columns)
     with pytest.raises(NotCanonical, match="/d"):
-        read_deletes(path, file_format, 4)
+        read_deletes(path, file_format, 4, Storage())
 
 
 def test_another_format(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="x: format of position deletes: expected parquet, avro, orc, found lance"):
-        read_deletes("x", "lance", 4)
+        read_deletes("x", "lance", 4, Storage())
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -97,9 +98,9 @@ def test_no_file_of_the_format(tmp_path: Path, file_format: str) -> None:
     path = tmp_path / "d"
     path.write_bytes(b"neither of them" * 9)
     with pytest.raises(DecodeError, match="/d"):
-        read_deletes(str(path), file_format, 4)
+        read_deletes(str(path), file_format, 4, Storage())
     with pytest.raises(FileNotFoundError):
-        read_deletes(str(tmp_path / "none"), file_format, 4)
+        read_deletes(str(tmp_path / "none"), file_format, 4, Storage())
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
@@ -114,7 +115,7 @@ def test_damage_ends_in_a_value_or_an_error(
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(damaged)
     try:
-        found = read_deletes(str(path), file_format, 4)
+        found = read_deletes(str(path), file_format, 4, Storage())
     except DecodeError as error:
         assert error.source == str(path)
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.io import Storage
 from dvcodec.tables import Folder
 from dvcodec.tables.iceberg.latest import check_newest, find_metadata
 
@@ -73,7 +74,7 @@ def test_newer_metadata_beside(tmp_path: Path, own: str, others: list[str], newe
     fill(tmp_path, [own, *others], None)
     location = str(tmp_path / "metadata" / own)
     if newer is None:
-        check_newest(location)
+        check_newest(location, Storage())
     else:
         with pytest.raises(UsageError, match=f"{own}: {newer} beside it may be newer"):
-            check_newest(location)
+            check_newest(location, Storage())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
 from tables.iceberg.crafted import list_schema, moved, write_avro
 
@@ -26,7 +27,7 @@ LISTED = {
 
 def listed(folder: Path, version: int, *records: dict[str, Any]) -> list[Manifest]:
     write_avro(folder / "l.avro", list_schema(version), records, "null")
-    return read_list(str(folder / "l.avro"), moved)
+    return read_list(str(folder / "l.avro"), moved, Storage())
 
 
 def test_manifest_lists(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest
 from dvcodec.tables.iceberg.manifests import Entry, read_manifest
@@ -30,7 +31,7 @@ def read(
     path = folder / "m.avro"
     write_avro(path, entry_schema(version, (), {}), entries, "deflate")
     manifest = Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)
-    return read_manifest(manifest, (), moved)
+    return read_manifest(manifest, (), moved, Storage())
 
 
 def entry(status: int = 1, file: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -102,6 +103,6 @@ def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:
 def test_encrypted_manifests(tmp_path: Path) -> None:
     manifest = Manifest("m", str(tmp_path / "m"), 0, DATA, 1, 1, encrypted=True)
     with pytest.raises(Unsupported, match="manifest: expected no encryption"):
-        read_manifest(manifest, (), moved)
+        read_manifest(manifest, (), moved, Storage())
     with pytest.raises(FileNotFoundError):
-        read_manifest(replace(manifest, encrypted=False), (), moved)
+        read_manifest(replace(manifest, encrypted=False), (), moved, Storage())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, read_metadata
 
 
@@ -41,7 +42,7 @@ SOUND: dict[str, Any] = {
 def read(folder: Path, metadata: Any) -> TableMetadata:
     path = folder / "v1.metadata.json"
     path.write_text(metadata if isinstance(metadata, str) else json.dumps(metadata))
-    return read_metadata(str(path))
+    return read_metadata(str(path), Storage())
 
 
 def test_what_is_read(tmp_path: Path) -> None:
@@ -60,23 +61,23 @@ def test_gzip(tmp_path: Path) -> None:
     path = tmp_path / "00001-x.gz.metadata.json"
     data = gzip.compress(json.dumps(SOUND).encode())
     path.write_bytes(data)
-    assert read_metadata(str(path)).current == 2
+    assert read_metadata(str(path), Storage()).current == 2
     path.write_bytes(data[:-20])
     with pytest.raises(Truncated, match="gzip: expected a whole stream"):
-        read_metadata(str(path))
+        read_metadata(str(path), Storage())
     path.write_bytes(data[:20] + bytes(20) + data[40:])
     with pytest.raises(NotCanonical, match="gzip"):
-        read_metadata(str(path))
+        read_metadata(str(path), Storage())
 
 
 def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
     path = tmp_path / "v1.metadata.json"
     path.write_bytes(gzip.compress(bytes(2**28 + 1), 1))
     with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
-        read_metadata(str(path))
+        read_metadata(str(path), Storage())
     path.write_text("[" + "[]," * 200_000 + "[]]")
     with pytest.raises(LimitExceeded, match="values in the metadata"):
-        read_metadata(str(path))
+        read_metadata(str(path), Storage())
 
 
 @pytest.mark.parametrize("missing", [-1, None])

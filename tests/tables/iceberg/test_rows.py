@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
@@ -50,6 +51,7 @@ def read(
     parts = list(
         read_rows(
             str(path / "f.parquet"),
+            Storage(),
             fields,
             partition=partition or {},
             names=None if names is None else read_name_mapping(names, "v1.metadata.json"),
@@ -104,7 +106,13 @@ def test_batches_end_with_row_groups(tmp_path: Path) -> None:
     pq.write_table(table_of((stored("a", pa.int64(), 1), range(10))), tmp_path / "f", row_group_size=4)
     parts = list(
         read_rows(
-            str(tmp_path / "f"), fields_of(column(1, "a", "long")), partition={}, names=None, rows=10, batch_rows=3
+            str(tmp_path / "f"),
+            Storage(),
+            fields_of(column(1, "a", "long")),
+            partition={},
+            names=None,
+            rows=10,
+            batch_rows=3,
         )
     )
     assert [(part.start, part.batch.num_rows) for part in parts] == [(0, 3), (3, 1), (4, 3), (7, 1), (8, 2)]
@@ -114,7 +122,7 @@ def test_batches_end_with_row_groups(tmp_path: Path) -> None:
 def test_no_columns_but_rows(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1, 2, 3]))
     pq.write_table(table, tmp_path / "f")
-    (part,) = read_rows(str(tmp_path / "f"), (), partition={}, names=None, rows=None, batch_rows=9)
+    (part,) = read_rows(str(tmp_path / "f"), Storage(), (), partition={}, names=None, rows=None, batch_rows=9)
     assert (part.batch.num_rows, part.batch.num_columns) == (3, 0)
     assert read(tmp_path, table, column(9, "new", "long")).to_pydict() == {"new": [None] * 3}
 
@@ -569,7 +577,7 @@ def test_damaged_data_files_end_in_rows_or_an_error(
     path.write_bytes(damaged)
     fields = fields_of(column(1, "a", "long"), column(2, "b", POINT))
     try:
-        parts = list(read_rows(str(path), fields, partition={}, names=None, rows=50, batch_rows=20))
+        parts = list(read_rows(str(path), Storage(), fields, partition={}, names=None, rows=50, batch_rows=20))
     except DecodeError as error:
         assert error.source == str(path)
     else:

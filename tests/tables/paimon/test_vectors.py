@@ -12,6 +12,7 @@ import pytest
 from dvcodec import BadMagic, RowSet, Truncated, paimon
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.report import Status
+from dvcodec.io import Storage
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables import DeletionVector, Folder
 from dvcodec.tables.paimon.vectors import check_index_file, meta_of, vectors_of_entry
@@ -37,7 +38,7 @@ def vectors(folder: Path, entry: IndexManifestEntry, *, bitmap64: bool = False) 
 
 
 def failed(folder: Path, entry: IndexManifestEntry) -> dict[str, str | None]:
-    checks = list(check_index_file(str(folder / "index-1"), vectors(folder, entry)))
+    checks = list(check_index_file(str(folder / "index-1"), vectors(folder, entry), Storage()))
     assert {check.name for check in checks} == set(CHECKS)
     return {check.name: check.message for check in checks if check.status is Status.FAIL}
 
@@ -107,10 +108,10 @@ def test_file_that_is_not_sound_is_an_error(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(b"\2" + data[1:])
     with pytest.raises(BadMagic, match="version byte"):
-        list(check_index_file(str(path), found))
+        list(check_index_file(str(path), found, Storage()))
     path.write_bytes(data[:-1])
     with pytest.raises(Truncated, match="length field"):
-        list(check_index_file(str(path), found))
+        list(check_index_file(str(path), found, Storage()))
     path.unlink()
     with pytest.raises(FileNotFoundError):
-        list(check_index_file(str(path), found))
+        list(check_index_file(str(path), found, Storage()))

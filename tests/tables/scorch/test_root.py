@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.scorch import root as module
 from dvcodec.tables.scorch.bolt import read_bolt
 from dvcodec.tables.scorch.root import Root, encode_key, read_root
@@ -23,7 +24,7 @@ META = {b"type": b"zap", b"version": b"\0\0\0\x10\0", b"timeStamp": b"2026-01-02
 def read(tmp_path: Path, tree: dict[bytes, Any], **options: int) -> Root:
     path = tmp_path / "root.bolt"
     path.write_bytes(Bolt(tree).data(**options))
-    return read_root(str(path))
+    return read_root(str(path), Storage())
 
 
 def snapshot(meta: dict[bytes, bytes] | None = None, **segment: bytes) -> dict[bytes, Any]:
@@ -188,7 +189,7 @@ def test_a_transaction_while_the_file_is_read(tmp_path: Path, monkeypatch: pytes
         return found
 
     monkeypatch.setattr(module, "read_bolt", disturbed)
-    found = read_root(str(path))
+    found = read_root(str(path), Storage())
     assert (found.transaction, [epoch.id for epoch in found.epochs]) == (9, [2])
 
 
@@ -205,11 +206,11 @@ def test_pages_that_a_transaction_changed(tmp_path: Path, monkeypatch: pytest.Mo
         return read_bolt(source)
 
     monkeypatch.setattr(module, "read_bolt", torn)
-    assert [epoch.id for epoch in read_root(str(path)).epochs] == [1]
+    assert [epoch.id for epoch in read_root(str(path), Storage()).epochs] == [1]
     tries.clear()
     path.write_bytes(Bolt({}).data(transaction=8))
     with pytest.raises(NotCanonical, match="page"):
-        read_root(str(path))
+        read_root(str(path), Storage())
     assert len(tries) == 1
 
 
@@ -226,4 +227,4 @@ def test_a_writer_that_does_not_rest(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "read_bolt", disturbed)
     with pytest.raises(NotCanonical, match="transactions: expected none while the file is read"):
-        read_root(str(path))
+        read_root(str(path), Storage())

@@ -1,7 +1,7 @@
 """Folders, local and remote: what is in them, and the few changes that a commit makes.
 
 Paths are spelled as the user spelled the folder: a name found in ``file:/a%20b`` is a URL too, one in ``/a b`` a path.
-Remote ones are fsspec's (extra ``remote``), with the credentials that the store's package finds in its environment.
+Remote ones are reached by `dvcodec.io.store` (extra ``remote``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io import is_url
+from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
+from dvcodec.io.find import find_remote
 from dvcodec.io.paths import join
-from dvcodec.io.target import filesystem_of, local_path, remote_errors
+from dvcodec.io.source import options_of
+from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
+from dvcodec.io.target import local_path
 
 __all__ = [
     "FileEntry",
@@ -64,7 +67,7 @@ class Found:
     folders: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find(path: str) -> Found:
+def find(path: str, storage_options: StorageOptions = None) -> Found:
     """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
 
     Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
@@ -75,7 +78,7 @@ def find(path: str) -> Found:
         OSError: it cannot be listed.
     """
     local = local_path(path)
-    found = _find_remote(path) if local is None else _find_local(path, local)
+    found = _find_remote(path, storage_of(storage_options)) if local is None else _find_local(path, local)
     if found is None:
         raise UsageError(f"{path}: no such file or folder")
     found.files.sort()
@@ -119,73 +122,54 @@ def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: 
                 found.files.append(FileEntry(join(spelled, entry.name), size, listed=True))
 
 
-def _find_remote(url: str) -> Found | None:
-    filesystem, path = filesystem_of(url)
-    with remote_errors(url):
-        if filesystem.isfile(path):
-            return Found([FileEntry(url, int(filesystem.size(path) or 0), listed=False)])
-        if filesystem.isdir(path):
-            filesystem.invalidate_cache(path)
-            inside = filesystem.find(path, detail=True)
-            return _found(url, path, inside, folders={url: []})
-        if not _PATTERN.search(path):
-            return None
-        inner, chain, outer = url.partition("::")
-        base_url = _PATTERN.split(inner, maxsplit=1)[0].rpartition("/")[0] + chain + outer
-        inside = filesystem.glob(path, detail=True)
-        return _found(base_url, filesystem_of(base_url)[1], inside, folders={}) if inside else None
+def _find_remote(url: str, known: Storage) -> Found | None:
+    found = find_remote(url, known)
+    if found is None:
+        return None
+    if found.folder is None:
+        return Found([FileEntry(url, found.files[0].size, listed=False)])
+    folders: dict[str, list[str]] = {} if found.is_pattern else {found.folder: []}
+    return _found(found.folder, found.files, folders)
 
 
-def _found(url: str, root: str, inside: dict[str, Any], folders: dict[str, list[str]]) -> Found:
+def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> Found:
     found = Found([], folders)
-    for name, info in inside.items():
-        if info.get("type") == "directory":
-            continue
-        below = str(name)[len(str(root)) :].strip("/")
-        parts = below.split("/")
+    start = len(url.rstrip("/")) + 1
+    for file in inside:
+        parts = file.location[start:].split("/")
         shown = next((i for i, part in enumerate(parts) if part.startswith(_HIDDEN)), len(parts) - 1)
         folder = "/".join(parts[:shown])
         hidden = folders.setdefault(join(url, folder) if folder else url, []) if folders else []
         if not parts[shown].startswith(_HIDDEN):
-            found.files.append(FileEntry(join(url, below), int(info.get("size") or 0), listed=True))
+            found.files.append(FileEntry(file.location, file.size, listed=True))
         elif parts[shown] not in hidden:
             hidden.append(parts[shown])
     return found
 
 
-def names(folder: str) -> list[str]:
+def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
     """Return the bare names of what lies in a folder; a folder that is not there is empty."""
     local = local_path(folder)
     if local is not None:
         return [entry.name for entry in os.scandir(local)] if local.is_dir() else []
-    filesystem, path = filesystem_of(folder)
-    with remote_errors(folder):
-        if not filesystem.isdir(path):
-            return []
-        filesystem.invalidate_cache(path)
-        return [str(name).rstrip("/").rpartition("/")[2] for name in filesystem.ls(path, detail=False)]
+    return storage_of(storage_options).names(folder)
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder, and those it is in. An object store has none: nothing happens there."""
+    """Make a local folder, and those it is in. Stores have none, or make them with what is written there."""
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
-        return
-    filesystem, path = filesystem_of(folder)
-    with remote_errors(folder):
-        filesystem.makedirs(path, exist_ok=True)
 
 
-def move(source: str, target: str) -> None:
+def move(source: str, target: str, storage_options: StorageOptions = None) -> None:
     """Move a file; what was at `target` is replaced. A local move is one rename."""
     local, to = local_path(source), local_path(target)
     if local is not None and to is not None:
         local.replace(to)
         return
-    filesystem, path = filesystem_of(source)
-    with remote_errors(source):
-        filesystem.mv(path, filesystem_of(target)[1])
+    store, key = open_store(source, options_of(storage_options))
+    store.move(key, open_store(target, options_of(storage_options))[1])
 
 
 def sync(folder: str) -> None:
@@ -201,34 +185,40 @@ def sync(folder: str) -> None:
             os.close(descriptor)
 
 
-def is_file(path: str) -> bool:
+def is_file(path: str, storage_options: StorageOptions = None) -> bool:
     """Whether there is a file (and no folder) of that name."""
     local = local_path(path)
     if local is not None:
         return local.is_file()
-    filesystem, inner = filesystem_of(path)
-    with remote_errors(path):
-        return bool(filesystem.isfile(inner))
+    return _head(path, storage_options) is not None
 
 
-def remove_file(path: str) -> None:
+def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
+    store, key = open_store(path, options_of(storage_options))
+    try:
+        return store.head(key) if key else None
+    except StoreError as err:
+        if err.reason is Reason.NO_OBJECT:
+            return None
+        raise
+
+
+def remove_file(path: str, storage_options: StorageOptions = None) -> None:
     """Remove a file. What is not there is no error, and neither is a folder of that name: it stays.
 
     Raises:
         OSError: it could not be removed.
     """
-    if not is_file(path):
+    if not is_file(path, storage_options):
         return
     local = local_path(path)
     if local is not None:
         local.unlink(missing_ok=True)
         return
-    filesystem, inner = filesystem_of(path)
-    with remote_errors(path):
-        filesystem.rm_file(inner)
+    storage_of(storage_options).remove(path)
 
 
-def remove_folder(folder: str, *, attempts: int = 5) -> None:
+def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
     """Remove a folder with all that is in it. What is not there is no error.
 
     A task that is still writing may add a file meanwhile: then it is tried again.
@@ -238,11 +228,9 @@ def remove_folder(folder: str, *, attempts: int = 5) -> None:
     """
     local = local_path(folder)
     if local is None:
-        filesystem, path = filesystem_of(folder)
-        with remote_errors(folder):
-            filesystem.invalidate_cache(path)
-            if filesystem.exists(path):
-                filesystem.rm(path, recursive=True)
+        known = storage_of(storage_options)
+        for file in known.walk(folder):
+            known.remove(file.location)
         return
     for left in reversed(range(attempts)):
         with suppress(FileNotFoundError):
@@ -260,14 +248,10 @@ def remove_folder(folder: str, *, attempts: int = 5) -> None:
         time.sleep(0.05)
 
 
-def modified(path: str) -> float | None:
+def modified(path: str, storage_options: StorageOptions = None) -> float | None:
     """Return when a file or folder was changed last, in seconds since 1970; None where the store does not say."""
     local = local_path(path)
     if local is not None:
         return local.stat().st_mtime
-    filesystem, inner = filesystem_of(path)
-    try:
-        with remote_errors(path):
-            return float(filesystem.modified(inner).timestamp())
-    except OSError:  # folders of object stores are no things
-        return None
+    found = _head(path, storage_options)
+    return None if found is None or found.modified_ms is None else found.modified_ms / 1000

@@ -52,7 +52,7 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
     for name in names:
         for action in _top(folder, name):
             if action.where == "sidecar":
-                yield from _actions(_sidecar(folder, action), ("add", "remove"))
+                yield from _actions(folder, _sidecar(folder, action), ("add", "remove"))
             elif action.where == "checkpointMetadata" and action.integer("version") != version:
                 action.fail("version", version, action.integer("version"))
             yield action
@@ -74,7 +74,7 @@ def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) ->
     location = folder.join(f"{LOG}/{name}")
     if name.endswith(".json"):
         return parse_lines(folder.read(f"{LOG}/{name}"), location)
-    return _actions(location, kinds)
+    return _actions(folder, location, kinds)
 
 
 def _sidecar(folder: Folder, action: Members) -> str:
@@ -86,9 +86,9 @@ def _sidecar(folder: Folder, action: Members) -> str:
     return folder.join(f"{SIDECARS}/{name}")
 
 
-def _actions(location: str, kinds: tuple[str, ...]) -> Iterator[Members]:
+def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[Members]:
     """Yield the actions of a Parquet file, kind by kind of each row group."""
-    with open_parquet(location) as file:
+    with open_parquet(location, folder.storage) as file:
         columns = _columns(file.schema_arrow, kinds, location)
         for start, batch in physical_batches(file, columns):
             for name in batch.schema.names:

@@ -7,7 +7,7 @@ logical file, known by the data file's path and the vector's id, the newest ``ad
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import SnapshotInfo
 
-__all__ = ["State", "commit_info", "read_commit", "rebuild"]
+__all__ = ["State", "commit_infos", "read_commits", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,21 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         start = base + 1
     else:
         start = 0
-    for commit in range(start, version + 1):
-        replay.apply(read_commit(folder, log, commit))
+    for actions in read_commits(folder, log, range(start, version + 1)):
+        replay.apply(actions)
     return replay.state(version, log.location)
 
 
-def read_commit(folder: Folder, log: Log, version: int) -> Iterable[Members]:
-    """Return the actions of a commit.
+def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[Members]]:
+    """Yield the actions of commits; several files are read at a time where they are far away.
 
     Raises:
-        DecodeError: it is not sound.
-        OSError: it cannot be read.
+        DecodeError: one is not sound.
+        OSError: one cannot be read.
     """
-    name = f"{LOG}/{log.commits[version]}"
-    return parse_lines(folder.read(name), folder.join(name))
+    names = [f"{LOG}/{log.commits[version]}" for version in versions]
+    for name, data in zip(names, folder.read_each(names), strict=True):
+        yield parse_lines(data, folder.join(name))
 
 
 class _Replay:
@@ -128,16 +129,22 @@ def _fail_both(action: Members) -> NoReturn:
     action.fail("path", "a file that is either live or removed", f"both of {action.text('path')!r:.80}")
 
 
-def commit_info(folder: Folder, log: Log, version: int) -> SnapshotInfo:
-    """Return what a commit says of itself; nothing of it is required.
+def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[SnapshotInfo]:
+    """Yield what commits say of themselves; nothing of it is required.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: one cannot be read.
     """
+    versions = list(versions)
+    data = folder.read_each(f"{LOG}/{log.commits[version]}" for version in versions if version in log.commits)
+    for version in versions:
+        yield _info(version, next(data) if version in log.commits else b"")
+
+
+def _info(version: int, data: bytes) -> SnapshotInfo:
     parent = version - 1 if version else None
-    name = log.commits.get(version)
     found: dict[str, Any] = {}
-    for line in folder.read(f"{LOG}/{name}").split(b"\n") if name else ():
+    for line in data.split(b"\n"):
         if b'"commitInfo"' in line:  # the other lines are most of a log
             try:
                 info = json.loads(line)["commitInfo"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.io import Storage
 from dvcodec.tables.delta.conform import FIELD_ID, conform, find_field
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import Column
@@ -20,6 +21,7 @@ __all__ = ["read_rows"]
 
 def read_rows(
     location: str,
+    storage: Storage,
     columns: Sequence[Column],
     partition_values: Mapping[str, str | None],
     partition_columns: frozenset[str],
@@ -29,6 +31,7 @@ def read_rows(
 
     Args:
         location: of the file.
+        storage: by which it is opened.
         columns: of the table, those to read.
         partition_values: of the file, by physical name.
         partition_columns: names of the columns whose values are those, whatever the file holds.
@@ -46,7 +49,7 @@ def read_rows(
         if column.name in partition_columns
     }
     schema = pa.schema([column.field for column in columns])
-    with open_parquet(location) as file:
+    with open_parquet(location, storage) as file:
         fields = list(file.schema_arrow)
         stored = [column for column in columns if column.name not in constants]
         if stored and stored[0].id is not None and not any(FIELD_ID in (field.metadata or {}) for field in fields):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,14 +16,13 @@ from dvcodec.delta import EMPTY, Descriptor, read_frames
 from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
-from dvcodec.io import open_source
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Metadata, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import NULL_FOLDER
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
-from dvcodec.tables.delta.replay import State, commit_info, read_commit, rebuild
+from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
 from dvcodec.tables.folder import Folder
@@ -44,21 +44,20 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable", "open"]
 
 
-def open(location: str, allow: frozenset[str] = frozenset()) -> DeltaTable:  # noqa: A001  (every kind of table has one)
+def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder. Its log is listed once: what is committed later is not seen.
 
     Args:
-        location: the folder, path or URL.
-        allow: see `Folder.allow`.
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
         UsageError: there is no log.
         OSError: the folder cannot be read.
     """
-    folder = Folder(location.rstrip("/") or "/", allow=allow)
+    folder = Folder.of(location)
     names = folder.names(LOG)
     if not names:
-        raise UsageError(f"{location}: no Delta table (there is nothing in {LOG})")
+        raise UsageError(f"{folder.location}: no Delta table (there is nothing in {LOG})")
     return DeltaTable(folder, Log.from_names(folder.join(LOG), names))
 
 
@@ -85,7 +84,7 @@ class DeltaTable(Table):
             OSError: a commit cannot be read.
         """
         self.log.latest  # noqa: B018  (checked)
-        return tuple(commit_info(self.folder, self.log, version) for version in self.log.versions)
+        return tuple(commit_infos(self.folder, self.log, self.log.versions))
 
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
@@ -114,7 +113,8 @@ class DeltaTable(Table):
                 bare.add(key)
             else:
                 vectors.append(self._vector(added.vector, added, data_files[key].path))
-        return Snapshot(commit_info(self.folder, self.log, version), tuple(data_files.values()), tuple(vectors))
+        (info,) = commit_infos(self.folder, self.log, [version])
+        return Snapshot(info, tuple(data_files.values()), tuple(vectors))
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
         """Read a vector by its byte range, or from the log, and hold it against its descriptor; see `Table.read`."""
@@ -128,7 +128,7 @@ class DeltaTable(Table):
             found = read_inline(text, size, cardinality=descriptor.cardinality, source=vector.where)
             stats = measure(found, row_count=rows, size=size)
         else:
-            with open_source(vector.location) as source:
+            with self.folder.storage.open(vector.location) as source:
                 cursor = frame_at(source, descriptor)
             found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
             stats = measure(found, row_count=rows)
@@ -143,7 +143,7 @@ class DeltaTable(Table):
             DecodeError: the file does not begin with its version, or is not frames back to back.
             OSError: it cannot be read.
         """
-        with open_source(location) as source:
+        with self.folder.storage.open(location) as source:
             frames = {cursor.base: len(cursor.view) for cursor in read_frames(source)}
         for vector in vectors:
             offset = 1 if vector.offset is None else vector.offset
@@ -175,9 +175,11 @@ class DeltaTable(Table):
             names = self.log.checkpoints.get(version)
             if names is not None and (version not in self.log.commits or last != version - 1):
                 found.update(self._named(read_checkpoint(self.folder, names, version)))
-            if version in self.log.commits:
-                found.update(self._named(read_commit(self.folder, self.log, version)))
             last = version
+        for actions in read_commits(
+            self.folder, self.log, [one for one in self.log.versions if one in self.log.commits]
+        ):
+            found.update(self._named(actions))
         return frozenset(found)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
@@ -219,7 +221,9 @@ class DeltaTable(Table):
             )
         wanted = [schema.column(name) for name in names]
         values = data_file.record["partitionValues"]
-        return read_rows(data_file.location, wanted, values, frozenset(metadata.partition_columns), batch_rows)
+        return read_rows(
+            data_file.location, self.folder.storage, wanted, values, frozenset(metadata.partition_columns), batch_rows
+        )
 
     def _state(self, version: int) -> State:
         """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""

@@ -18,7 +18,7 @@ from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import open_source, read_window
+from dvcodec.io import Storage, read_window
 
 __all__ = ["INTEGERS", "Column", "Found", "Logical", "open_avro", "partition_names", "select"]
 
@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 
 @contextmanager
-def open_avro(location: str) -> Iterator[tuple[AvroFile, Cursor]]:
+def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Cursor]]:
     """Open a container file, and a cursor for errors about it.
 
     Numbers and bytes come as they are stored, whatever their logical types: dates of any year, timestamps without a
@@ -78,7 +78,7 @@ def open_avro(location: str) -> Iterator[tuple[AvroFile, Cursor]]:
         DecodeError: no Avro file, or a schema that no writer of Iceberg's has.
         OSError: it cannot be read.
     """
-    with open_source(location) as source:
+    with storage.open(location) as source:
         cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
         file = avro.decode(cursor)
         schema, _ = _Cleaner(cursor).clean(file.schema)

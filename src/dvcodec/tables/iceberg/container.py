@@ -13,7 +13,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
 from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
 from dvcodec.iceberg.lint import lint
-from dvcodec.io import open_source
+from dvcodec.io import Storage
 from dvcodec.io.paths import same_key
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata
@@ -22,7 +22,7 @@ from dvcodec.tables.model import DeletionVector
 __all__ = ["check_vectors"]
 
 
-def check_vectors(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
+def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
     """Check a file of deletion vectors.
 
     Checks of the file: ``file-size``. Of each vector in a Puffin file: ``blob-at-range`` (there is a blob of exactly
@@ -32,12 +32,13 @@ def check_vectors(location: str, vectors: Sequence[DeletionVector]) -> Iterator[
     Args:
         location: path or URL of the file.
         vectors: what the metadata records of it.
+        storage: by which it is opened.
 
     Raises:
         DecodeError: it is no container of vectors, or its footer is not sound.
         OSError: it cannot be read.
     """
-    with open_source(location) as source:
+    with storage.open(location) as source:
         yield from _file_size(source.size, vectors)
         ranged = [vector for vector in vectors if vector.format == "iceberg"]
         footer = sniff_source(source).footer if ranged else None

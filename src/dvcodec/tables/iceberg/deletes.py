@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
-from dvcodec.io import RandomAccess, open_source
+from dvcodec.io import RandomAccess, Storage
 from dvcodec.tables.iceberg.avro_fields import Column, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.parquet import open_parquet, physical_batches
@@ -50,13 +50,14 @@ class PositionDeletes:
         return 2 * self.count + 512 * len(self.rows)
 
 
-def read_deletes(location: str, file_format: str, count: int) -> PositionDeletes:
+def read_deletes(location: str, file_format: str, count: int, storage: Storage) -> PositionDeletes:
     """Read a file of position deletes; memory is bounded by a batch and the row sets.
 
     Args:
         location: path or URL.
         file_format: ``parquet``, ``avro`` or ``orc``.
         count: rows as recorded.
+        storage: by which it is opened.
 
     Raises:
         NotCanonical: no such file, or without the two columns, or with a null or a negative position in them.
@@ -67,7 +68,7 @@ def read_deletes(location: str, file_format: str, count: int) -> PositionDeletes
     if file_format not in _READERS:
         known = ", ".join(_READERS)
         raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
-    counted = _Counted(_READERS[file_format](location))
+    counted = _Counted(_READERS[file_format](location, storage))
     with data_errors(location):
         rows = vectors_from_arrow(counted)
     if counted.rows != count:
@@ -90,18 +91,18 @@ class _Counted:
             yield batch
 
 
-def _parquet(location: str) -> Iterator[pa.RecordBatch]:
-    with open_parquet(location) as file:
+def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
+    with open_parquet(location, storage) as file:
         check_columns(file.schema_arrow, FILE_PATH, POS)
         for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=_BATCH_ROWS):
             yield batch
 
 
-def _orc(location: str) -> Iterator[pa.RecordBatch]:
+def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa  # noqa: PLC0415  (extra "tables")
     from pyarrow import orc  # noqa: PLC0415
 
-    with open_source(location) as source:
+    with storage.open(location) as source:
         try:
             file = orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
             check_columns(file.schema, FILE_PATH, POS)
@@ -112,10 +113,10 @@ def _orc(location: str) -> Iterator[pa.RecordBatch]:
             raise NotCanonical("ORC file", source=location, expected="sound stripes", actual=told) from None
 
 
-def _avro(location: str) -> Iterator[pa.RecordBatch]:
+def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
-    with open_avro(location) as (file, cursor):
+    with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
         records = file.records()
         while chunk := list(islice(records, _BATCH_ROWS)):
@@ -123,4 +124,4 @@ def _avro(location: str) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
 
 
-_READERS: Mapping[str, Callable[[str], Any]] = {"parquet": _parquet, "avro": _avro, "orc": _orc}
+_READERS: Mapping[str, Callable[[str, Storage], Any]] = {"parquet": _parquet, "avro": _avro, "orc": _orc}

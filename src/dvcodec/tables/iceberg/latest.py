@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import list_names, open_source
+from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.*?)(?:\.gz)?\.metadata\.json(?:\
 _HINT_BYTES = 4096
 
 
-def check_newest(location: str) -> None:
+def check_newest(location: str, storage: Storage) -> None:
     """Make sure that no metadata file beside this one has a higher number, or the same.
 
     Raises:
@@ -34,7 +34,7 @@ def check_newest(location: str) -> None:
         OSError: its folder cannot be listed.
     """
     folder, own = split(location)
-    numbered = _numbered(list_names(folder))
+    numbered = _numbered(storage.names(folder))
     last = max(numbered, default=0)
     others = [name for name in numbered.get(last, ()) if name != own]
     if others:
@@ -86,7 +86,7 @@ def find_metadata(folder: Folder) -> str:
 
 
 def _read_hint(folder: Folder) -> str:
-    with open_source(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
+    with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
         return bytes(source.read(0, min(source.size, _HINT_BYTES))).decode("utf-8", "replace").strip()
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, select
 from dvcodec.tables.members import is_path
 
@@ -51,19 +52,20 @@ class Manifest:
     encrypted: bool
 
 
-def read_list(location: str, locate: Callable[[str], str]) -> list[Manifest]:
+def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> list[Manifest]:
     """Read a manifest list.
 
     Args:
         location: where it can be opened.
         locate: tells where a recorded path can be opened.
+        storage: by which it is opened.
 
     Raises:
         DecodeError: the file is not sound, or names a manifest twice.
         OSError: it cannot be read.
     """
     manifests: dict[str, Manifest] = {}
-    with open_avro(location) as (file, cursor):
+    with open_avro(location, storage) as (file, cursor):
         names = {name: field.name for name, field in select(file.schema, _COLUMNS, "manifest list", cursor).items()}
         for i, record in enumerate(file.records()):
             manifest = _manifest(record, names, f"manifest {i}", locate, cursor)

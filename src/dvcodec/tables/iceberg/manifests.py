@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, partition_names, select
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
@@ -97,7 +98,7 @@ class Entry:
 
 
 def read_manifest(
-    manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str]
+    manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
 ) -> tuple[Entry, ...]:
     """Read the live entries of a manifest: those of status deleted are what the commit took away.
 
@@ -105,6 +106,7 @@ def read_manifest(
         manifest: from the list.
         fields: of its partition spec.
         locate: tells where a recorded path can be opened.
+        storage: by which it is opened.
 
     Raises:
         DecodeError: the file is not sound.
@@ -113,7 +115,7 @@ def read_manifest(
     """
     if manifest.encrypted:
         raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
-    with open_avro(manifest.location) as (file, cursor):
+    with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
         entries = [reader.read(record, i) for i, record in enumerate(file.records())]
     return tuple(entry for entry in entries if entry is not None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, enough_memory
-from dvcodec.io import open_source
+from dvcodec.io import Storage
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import SnapshotInfo
 
@@ -96,7 +96,7 @@ class TableMetadata:
     name_mapping: str | None
 
 
-def read_metadata(location: str) -> TableMetadata:
+def read_metadata(location: str, storage: Storage) -> TableMetadata:
     """Read a metadata file, gzip-compressed or not.
 
     Checked: the types of all members that are used here, that the current snapshot is there, that no snapshot comes
@@ -107,7 +107,7 @@ def read_metadata(location: str) -> TableMetadata:
         Unsupported: another format version.
         OSError: it cannot be read.
     """
-    members = Members.of(_parse(_read_text(location), location), location)
+    members = Members.of(_parse(_read_text(location, storage), location), location)
     version = members.integer("format-version")
     if version not in VERSIONS:
         known = ", ".join(map(str, VERSIONS))
@@ -130,9 +130,9 @@ def read_metadata(location: str) -> TableMetadata:
     )
 
 
-def _read_text(location: str) -> bytes:
+def _read_text(location: str, storage: Storage) -> bytes:
     most = DEFAULT_LIMITS.max_manifest_bytes
-    with open_source(location) as source:
+    with storage.open(location) as source:
         data = bytes(source.read(0, min(source.size, most + 1)))
     if len(data) <= most and data.startswith(_GZIP):
         inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.schema import Field, constant_of_default, constant_of_partition
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import PhysicalRows
@@ -74,6 +75,7 @@ def _name_mapping(members: Members, name: str) -> dict[str, NameMapping]:
 
 def read_rows(
     location: str,
+    storage: Storage,
     fields: Sequence[Field],
     *,
     partition: Mapping[int, Any],
@@ -85,6 +87,7 @@ def read_rows(
 
     Args:
         location: path or URL.
+        storage: by which it is opened.
         fields: columns to give, in this order.
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
@@ -97,7 +100,7 @@ def read_rows(
         Unsupported: no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """
-    with open_parquet(location) as file:
+    with open_parquet(location, storage) as file:
         found = file.metadata.num_rows
         if rows is not None and found != rows:
             raise CardinalityMismatch(

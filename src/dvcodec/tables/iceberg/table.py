@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.io.reach import check_reach
+from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["IcebergTable", "open"]
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _KEPT_PLANS = 8
 """Snapshots that are kept; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
@@ -47,12 +52,11 @@ _KEPT_DELETES = 64 << 20
 """Bytes of position deletes that are kept."""
 
 
-def open(location: str | os.PathLike[str], allow: frozenset[str] = frozenset()) -> IcebergTable:  # noqa: A001
+def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
 
     Args:
-        location: path or URL.
-        allow: see `Folder.allow`.
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
         UsageError: there is no metadata file, or it takes a catalog to tell which one holds.
@@ -61,15 +65,16 @@ def open(location: str | os.PathLike[str], allow: frozenset[str] = frozenset()) 
             that metadata may not name.
         OSError: it cannot be read.
     """
-    spelled = os.fspath(location)
+    folder = Folder.of(location)
+    spelled = folder.location
     if not spelled.endswith((".metadata.json", ".metadata.json.gz")):
-        spelled = find_metadata(Folder(spelled.rstrip("/") or "/"))
-    metadata = read_metadata(spelled)
+        spelled = find_metadata(folder)
+    metadata = read_metadata(spelled, folder.storage)
     above, name = split(split(spelled)[0])
     if name != METADATA:
-        check_reach(metadata.location, spelled, allow)
+        check_reach(metadata.location, spelled, folder.allow)
         above = metadata.location
-    return IcebergTable(Folder(above, metadata.location, allow), metadata)
+    return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata)
 
 
 class IcebergTable(Table):
@@ -128,7 +133,7 @@ class IcebergTable(Table):
         plan = self._plan(snapshot.info.id)
         refuse_encrypted(vector.record, vector.where)
         if vector.format == "iceberg":
-            return (read_vector(vector, plan),)
+            return (read_vector(vector, plan, self.folder.storage),)
         if vector.data_file is None and vector.path not in plan.by_partition:
             raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
         deletes = self._position_deletes(vector)
@@ -157,7 +162,7 @@ class IcebergTable(Table):
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a file of vectors; see `container.check_vectors` for the names of the checks."""
-        return check_vectors(location, vectors)
+        return check_vectors(location, vectors, self.folder.storage)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots.
@@ -168,15 +173,16 @@ class IcebergTable(Table):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        check_newest(metadata.source)
+        check_newest(metadata.source, self.folder.storage)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         for record in metadata.snapshots.values():
             found.add(self._manifest_list(record))
-            for manifest in read_list(self._manifest_list(record), self._locate):
-                if manifest.location not in found:
-                    found.add(manifest.location)
-                    found.update(entry.location for entry in self._read_manifest(manifest))
+        lists = [self._manifest_list(record) for record in metadata.snapshots.values()]
+        manifests = dict.fromkeys(itertools.chain.from_iterable(self._each(self._read_list, lists)))
+        for manifest, entries in zip(manifests, self._each(self._read_manifest, manifests), strict=True):
+            found.add(manifest.location)
+            found.update(entry.location for entry in entries)
         return frozenset(found)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
@@ -230,6 +236,7 @@ class IcebergTable(Table):
         mapping = self.metadata.name_mapping
         return read_rows(
             data_file.location,
+            self.folder.storage,
             tuple(fields.values()),
             partition=self._identity_values(entry),
             names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
@@ -245,13 +252,24 @@ class IcebergTable(Table):
             raise UsageError(f"{self.location}: no snapshot {number}")
         record = self.metadata.snapshots[number]
         location = self._manifest_list(record)
-        entries = [entry for manifest in read_list(location, self._locate) for entry in self._read_manifest(manifest)]
+        entries = itertools.chain.from_iterable(self._each(self._read_manifest, self._read_list(location)))
         schema_id = self.metadata.current_schema_id if record.schema_id is None else record.schema_id
         return Plan.of(record.info, entries, self.metadata.specs, location, schema_id=schema_id)
 
+    def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Read metadata of one level, several files at a time where they are far away."""
+        # Decoding is Python's work: locally threads would only be in each other's way.
+        threads = 1 if local_path(self.location) is not None else self.folder.storage.threads(self.location)
+        return run_bounded(work, items, threads)
+
+    def _read_list(self, location: str) -> list[Manifest]:
+        return read_list(location, self._locate, self.folder.storage)
+
     def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
         file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
-        return self._deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count))
+        return self._deletes.get(
+            vector.location, lambda: read_deletes(vector.location, file_format, count, self.folder.storage)
+        )
 
     def _manifest_list(self, record: SnapshotRecord) -> str:
         where = f"snapshot {record.info.id}"
@@ -270,7 +288,7 @@ class IcebergTable(Table):
                 expected="one of partition-specs",
                 actual=manifest.spec_id,
             )
-        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate))
+        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, self.folder.storage))
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location

@@ -8,7 +8,7 @@ from typing import Any
 from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.frame import Magic
-from dvcodec.io import open_source, read_window
+from dvcodec.io import Storage, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
@@ -16,7 +16,7 @@ from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
 __all__ = ["read_vector", "refuse_encrypted"]
 
 
-def read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
+def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> DeletedRows:
     """Read a deletion vector by its byte range, whatever file it lies in.
 
     Raises:
@@ -43,7 +43,7 @@ def read_vector(vector: DeletionVector, plan: Plan) -> DeletedRows:
             expected=f"at least {data.sequence_number}, that of the data file",
             actual=written,
         )
-    with open_source(vector.location) as source:
+    with storage.open(vector.location, size=vector.file_size) as source:
         found = vector_.read(
             read_window(source, vector.offset, vector.size),
             allowed=(Magic.PORTABLE64,),

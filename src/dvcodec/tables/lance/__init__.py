@@ -11,13 +11,14 @@ Rows are read by Lance's own library (extra ``lance``), which has to understand 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
-from dvcodec.io import open_source
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_deletion_file, read_manifest, read_operation
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
@@ -49,18 +50,18 @@ transaction files, overlays, covering indices, spilled row ids. Of these, the fi
 rows."""
 
 
-def open(location: str, allow: frozenset[str] = frozenset()) -> LanceTable:  # noqa: A001  (every kind of table has one)
+def open(location: Folder | str | os.PathLike[str]) -> LanceTable:  # noqa: A001  (every kind of table has one)
     """Open a dataset by its folder, or a branch by its own.
 
     Args:
-        location: the folder, path or URL.
-        allow: see `Folder.allow`.
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
         UsageError: there is no version.
         OSError: the folder cannot be read.
     """
-    table = LanceTable(Folder(location, allow=allow))
+    folder = Folder.of(location)
+    table = LanceTable(folder)
     table.manifests()
     return table
 
@@ -94,9 +95,11 @@ class LanceTable(Table):
             OSError: it cannot be read.
         """
         manifests = self.manifests()
-        return tuple(
-            self._info(_read(location, version), location, manifests) for version, location in manifests.items()
-        )
+
+        def info(item: tuple[int, str]) -> SnapshotInfo:
+            return self._info(_read(self.folder, item[1], item[0]), item[1], manifests)
+
+        return tuple(run_bounded(info, manifests.items(), self.folder.storage.threads(self.location)))
 
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
@@ -115,7 +118,7 @@ class LanceTable(Table):
         if version not in manifests:
             raise UsageError(f"{self.location}: no version {version}")
         location = manifests[version]
-        manifest = _read(location, version)
+        manifest = _read(self.folder, location, version)
         data_files = [_data_file(self.folder, fragment, manifest, location) for fragment in manifest.fragments]
         _refuse_twins((fragment.id for fragment in manifest.fragments), "fragments of one id", location)
         _refuse_twins((file.path for file in data_files), "fragments of one data file", location)
@@ -135,7 +138,7 @@ class LanceTable(Table):
             OSError: it cannot be read.
         """
         physical_rows = vector.record["physical_rows"]
-        with open_source(vector.location) as source:
+        with self.folder.storage.open(vector.location) as source:
             found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
             kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
             stats = measure(
@@ -149,7 +152,7 @@ class LanceTable(Table):
         Checks, for each record: ``name`` (it says fragment, read version and id), ``read-version`` (the delete started
         from a version before the snapshot) and ``kind`` (the first bytes are those of an Arrow file, or are not).
         """
-        with open_source(location) as source:
+        with self.folder.storage.open(location) as source:
             head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
         kind = "arrow" if head == ARROW_MAGIC else "bin"
         for vector in vectors:
@@ -201,24 +204,25 @@ class LanceTable(Table):
     def _info(self, manifest: Manifest, location: str, manifests: Mapping[int, str]) -> SnapshotInfo:
         operation = None
         if manifest.transaction_offset is not None:
-            operation = read_operation(location, manifest.transaction_offset)
+            operation = read_operation(location, manifest.transaction_offset, storage_options=self.folder.storage)
         elif manifest.transaction_file:
             try:
-                operation = read_operation(self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}"))
+                place = self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
+                operation = read_operation(place, storage_options=self.folder.storage)
             except FileNotFoundError:
                 operation = None  # no version needs it once it is there
         before = manifest.version - 1
         return SnapshotInfo(manifest.version, manifest.timestamp_ms, operation, before if before in manifests else None)
 
 
-def _read(location: str, version: int) -> Manifest:
+def _read(folder: Folder, location: str, version: int) -> Manifest:
     """Read the manifest of a version.
 
     Raises:
         Unsupported: it uses what is not known here.
         NotCanonical: it is of another version than its name says.
     """
-    manifest = read_manifest(location)
+    manifest = read_manifest(location, storage_options=folder.storage)
     if manifest.version != version:
         raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
     if manifest.reader_flags & ~_KNOWN_FLAGS:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join, split
 from dvcodec.io.reach import check_reach
 from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
@@ -102,11 +103,14 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
 
 def _named(folder: Folder) -> Iterator[str]:
     """Return the files that the manifests of a dataset, or of a branch, name."""
-    for name in folder.names(VERSIONS):
-        if manifest_version(name) is None and not _DETACHED.fullmatch(name):
-            continue
-        source = folder.join(f"{VERSIONS}/{name}")
-        manifest = read_manifest(source)
+    names = folder.names(VERSIONS)
+    known = (name for name in names if manifest_version(name) is not None or _DETACHED.fullmatch(name))
+
+    def read(source: str) -> tuple[str, Manifest]:
+        return source, read_manifest(source, storage_options=folder.storage)
+
+    sources = (folder.join(f"{VERSIONS}/{name}") for name in known)
+    for source, manifest in run_bounded(read, sources, folder.storage.threads(folder.location)):
         if manifest.transaction_file:
             yield folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
         for fragment in manifest.fragments:

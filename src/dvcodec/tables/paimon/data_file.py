@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, Unsupported
-from dvcodec.io import RandomAccess, open_source
+from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
@@ -36,7 +36,7 @@ class OpenFile:
 
 
 @contextmanager
-def open_data_file(location: str) -> Iterator[OpenFile]:
+def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
     """Open a data file; its extension says what it is.
 
     Raises:
@@ -48,18 +48,20 @@ def open_data_file(location: str) -> Iterator[OpenFile]:
     name = location.rpartition("/")[2]
     extension = name.rpartition(".")[2].lower()
     if extension == "parquet":
-        with open_parquet(location, int96_unit="ns") as file:
+        with open_parquet(location, storage, int96_unit="ns") as file:
             columns = frozenset(file.schema_arrow.names)
-            yield OpenFile(columns, file.metadata.num_rows, lambda *wanted: _parquet_batches(file, location, *wanted))
+            yield OpenFile(
+                columns, file.metadata.num_rows, lambda *wanted: _parquet_batches(file, location, storage, *wanted)
+            )
     elif extension == "orc":
-        with _open_orc(location) as orc:
+        with _open_orc(location, storage) as orc:
             yield OpenFile(frozenset(orc.schema.names), orc.nrows, lambda *wanted: _orc_batches(orc, *wanted))
     else:
         raise Unsupported(f"format of {name}", source=location, expected="parquet or orc", actual=extension)
 
 
 def _parquet_batches(
-    file: pq.ParquetFile, location: str, names: Sequence[str], batch_rows: int
+    file: pq.ParquetFile, location: str, storage: Storage, names: Sequence[str], batch_rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches; times of 96 bits are nanoseconds, and those that are too far away for that are refused."""
     leaves = (file.schema.column(i) for i in range(len(file.schema)))
@@ -69,7 +71,7 @@ def _parquet_batches(
     if not times:
         yield from batches
         return
-    with open_parquet(location) as coarse:
+    with open_parquet(location, storage) as coarse:
         others = physical_batches(coarse, times, batch_rows=batch_rows)
         for (start, batch), (_, other) in zip(batches, others, strict=True):
             for name in times:
@@ -89,13 +91,13 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
 
 
 @contextmanager
-def _open_orc(location: str) -> Iterator[Any]:
+def _open_orc(location: str, storage: Storage) -> Iterator[Any]:
     try:
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
         from pyarrow import orc  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow with ORC", "tables") from None
-    with open_source(location) as source:
+    with storage.open(location) as source:
         try:
             with arrow_damage("ORC file", "a readable file"):
                 yield orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))

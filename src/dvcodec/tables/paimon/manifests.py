@@ -16,11 +16,13 @@ from dvcodec.core import avro
 from dvcodec.core.avro_schema import differs
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import open_source, read_window
+from dvcodec.io import read_window
+from dvcodec.io.parallel import run_bounded
+from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.fields import bare_name
 
-__all__ = ["ManifestEntry", "live_entries", "read_manifest", "read_manifest_list"]
+__all__ = ["ManifestEntry", "live_entries", "read_manifest", "read_manifest_list", "read_manifests"]
 
 VERSION = 2
 ADD, DELETE = 0, 1
@@ -116,7 +118,18 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
         OSError: it cannot be read.
     """
     source = folder.join(f"manifest/{name}")
-    return [bare_name(record["_FILE_NAME"], "_FILE_NAME", source) for record in _records(source, _LIST_SCHEMA)]
+    return [bare_name(record["_FILE_NAME"], "_FILE_NAME", source) for record in _records(folder, source, _LIST_SCHEMA)]
+
+
+def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
+    """Yield manifests by name, in order; several are read at a time where they are far away.
+
+    Raises:
+        DecodeError, OSError: see `read_manifest`.
+    """
+    # Decoding is Python's work: locally threads would only be in each other's way.
+    threads = 1 if local_path(folder.location) is not None else folder.storage.threads(folder.location)
+    return run_bounded(lambda name: (name, read_manifest(folder, name)), names, threads)
 
 
 def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
@@ -127,11 +140,11 @@ def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
         OSError: it cannot be read.
     """
     source = folder.join(f"manifest/{name}")
-    return [_entry(record, source) for record in _records(source, _ENTRY_SCHEMA)]
+    return [_entry(record, source) for record in _records(folder, source, _ENTRY_SCHEMA)]
 
 
-def _records(location: str, known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    with open_source(location) as source:
+def _records(folder: Folder, location: str, known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    with folder.storage.open(location) as source:
         cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
     file = avro.decode(cursor)
     problem = differs(file.schema, known)

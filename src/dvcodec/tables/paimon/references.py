@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
 from dvcodec.tables.paimon.metadata import PaimonSnapshot, read_schema, read_snapshot
 
 __all__ = ["referenced_files"]
@@ -79,14 +79,14 @@ class _References:
     def _index_entries(self, source: str) -> list[IndexManifestEntry]:
         """Return the entries of an index manifest, which is read once for all states."""
         if source not in self._index_manifests:
-            self._index_manifests[source] = read_index_manifest(source)
+            self._index_manifests[source] = read_index_manifest(source, storage_options=self._folder.storage)
         return self._index_manifests[source]
 
     def _entries(self, manifest_list: str) -> Iterator[ManifestEntry]:
         """Yield the entries of a manifest list's manifests; each manifest is read once for all states."""
         self._paths.add(f"manifest/{manifest_list}")
-        for name in read_manifest_list(self._folder, manifest_list):
-            self._paths.add(f"manifest/{name}")
-            if name not in self._manifests:
-                self._manifests[name] = read_manifest(self._folder, name)
+        names = read_manifest_list(self._folder, manifest_list)
+        self._paths.update(f"manifest/{name}" for name in names)
+        self._manifests.update(read_manifests(self._folder, [name for name in names if name not in self._manifests]))
+        for name in names:
             yield from self._manifests[name]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.io import Storage
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
@@ -49,6 +50,7 @@ class _Stored:
 
 def read_rows(
     data_file: DataFile,
+    storage: Storage,
     columns: Sequence[Field],
     constants: dict[str, Value],
     written: TableSchema,
@@ -60,6 +62,7 @@ def read_rows(
 
     Args:
         data_file: which.
+        storage: by which it is opened.
         columns: what to read, in the schema of the state.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
@@ -76,7 +79,7 @@ def read_rows(
 
     stored = _stored_columns(data_file, columns, constants, written, written_source)
     target = pa.schema([arrow_field(field) for field in columns])
-    with open_data_file(data_file.location) as file:
+    with open_data_file(data_file.location, storage) as file:
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
             raise NotCanonical("rows of the data file", source=data_file.location, expected=expected, actual=file.rows)

@@ -23,7 +23,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import live_entries, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.manifests import live_entries, read_manifest_list, read_manifests
 from dvcodec.tables.paimon.metadata import PaimonSnapshot, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.rows import column, read_rows
@@ -64,9 +64,9 @@ class PaimonTable(Table):
 
     kind = TableKind.PAIMON
 
-    def __init__(self, location: str, allow: frozenset[str] = frozenset()) -> None:
+    def __init__(self, location: Folder | str) -> None:
         """Open a table by its folder; nothing is read yet."""
-        self.folder = Folder(location, allow=allow)
+        self.folder = Folder.of(location)
         self._schemas: dict[int, TableSchema] = {}
         self._last: _View | None = None
 
@@ -82,7 +82,7 @@ class PaimonTable(Table):
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
             for name in read_manifest_list(self.folder, manifest_list)
         ]
-        entries = live_entries(entry for name in manifests for entry in read_manifest(self.folder, name))
+        entries = live_entries(entry for _, found in read_manifests(self.folder, manifests) for entry in found)
         files: dict[str, DataFile] = {}
         named: dict[tuple[bytes, int, str], str] = {}
         for entry in entries:
@@ -97,7 +97,7 @@ class PaimonTable(Table):
         return self._view(Snapshot(state.info, tuple(files.values()), tuple(vectors), shown)).snapshot
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002, D102
-        found = load_vector(vector.location, meta_of(vector))
+        found = load_vector(vector.location, meta_of(vector), storage_options=self.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: D102
@@ -110,7 +110,7 @@ class PaimonTable(Table):
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check an index file against the index manifest's record of it; see `vectors.check_index_file`."""
-        return check_index_file(location, vectors)
+        return check_index_file(location, vectors, self.folder.storage)
 
     def referenced(self) -> frozenset[str]:  # noqa: D102
         return referenced_files(self.folder)
@@ -162,6 +162,7 @@ class PaimonTable(Table):
         written = self._schema(data_file.record["_SCHEMA_ID"])
         return read_rows(
             data_file,
+            self.folder.storage,
             [column(field, self.folder.join(schema.name)) for field in wanted],
             dict(zip(view.layout.spec.names, partition.values, strict=True)),
             written,
@@ -182,7 +183,7 @@ class PaimonTable(Table):
             return
         source = self.folder.join(f"manifest/{state.index_manifest}")
         bitmap64 = schema.is_true("deletion-vectors.bitmap64")
-        for entry in read_index_manifest(source):
+        for entry in read_index_manifest(source, storage_options=self.folder.storage):
             if entry.kind != "ADD":
                 raise NotCanonical("_KIND", source=source, expected="ADD", actual=f"{entry.kind} {entry.file_name!r}")
 

@@ -15,7 +15,7 @@ from typing import Any
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
-from dvcodec.io import open_source
+from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.index_file import FORMATS, LENGTH_DIFFERENCE
@@ -59,7 +59,7 @@ def vectors_of_entry(
         if room in (meta.length, meta.length + LENGTH_DIFFERENCE):
             kind = BITS64 if room == meta.length else BITS32
         else:
-            kind = _kind_by_magic(location, meta.offset) or (BITS64 if bitmap64 else BITS32)
+            kind = _kind_by_magic(location, meta.offset, folder.storage) or (BITS64 if bitmap64 else BITS32)
         yield DeletionVector(
             kind,
             data_file(meta.data_file),
@@ -85,17 +85,17 @@ def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]
     return dict(zip(offsets, [*offsets[1:], file_size], strict=True)) if offsets else {}
 
 
-def _kind_by_magic(location: str, offset: int) -> str | None:
+def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
     """Return the kind of the vector there, None if the file does not tell."""
     try:
-        with open_source(location) as source:
+        with storage.open(location) as source:
             magic = Magic.find(bytes(source.read(offset + 4, 4)))
     except (OSError, DecodeError):
         return None
     return None if magic is None else FORMATS.get(magic)
 
 
-def check_index_file(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
+def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
     """Check an index file against what the metadata records of it, and of all its vectors.
 
     Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of its very length
@@ -106,7 +106,7 @@ def check_index_file(location: str, vectors: Sequence[DeletionVector]) -> Iterat
         DecodeError: the file is not sound.
         OSError: it cannot be read.
     """
-    with open_source(location) as source:
+    with storage.open(location) as source:
         for size in dict.fromkeys(vector.file_size for vector in vectors):
             yield _compare("file-size", location, None, "_FILE_SIZE", f"{size} (metadata)", source.size, size)
         check_version(source)

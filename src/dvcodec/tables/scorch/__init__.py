@@ -11,13 +11,15 @@ reading a vector of it fails then. Copy a busy index, or open it anew.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
-from dvcodec.io import open_source
+from dvcodec.io import Storage
+from dvcodec.io.parallel import run_bounded
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
@@ -44,24 +46,21 @@ __all__ = ["ScorchTable", "open"]
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
 
 
-def open(  # noqa: A001  (every kind of table has one)
-    location: str, allow: frozenset[str] = frozenset()
-) -> ScorchTable:
+def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A001  (every kind of table has one)
     """Open an index by its folder, or by the folder ``store`` in it.
 
     Args:
-        location: the folder, path or URL.
-        allow: see `Folder.allow`; an index names nothing outside of its folder.
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
         UsageError: there is no ``root.bolt``.
         OSError: the folder cannot be read.
     """
-    folder = Folder(location, allow=allow)
+    folder = Folder.of(location)
     for store in ("", f"{STORE}/"):
         if ROOT in folder.names(store.rstrip("/")):
             return ScorchTable(folder, store)
-    raise UsageError(f"{location}: no scorch index (there is no {ROOT}, nor {STORE}/{ROOT})")
+    raise UsageError(f"{folder.location}: no scorch index (there is no {ROOT}, nor {STORE}/{ROOT})")
 
 
 class ScorchTable(Table):
@@ -109,7 +108,8 @@ class ScorchTable(Table):
                 actual = f"{count} of {name}"
                 raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
         dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
-        data_files = tuple(self._data_file(entry, epoch, dropped) for entry in epoch.segments)
+        threads = self.folder.storage.threads(self.location)
+        data_files = tuple(run_bounded(lambda one: self._data_file(one, epoch, dropped), epoch.segments, threads))
         vectors = (
             self._vector(entry, epoch, root, file) for entry, file in zip(epoch.segments, data_files, strict=True)
         )
@@ -124,11 +124,11 @@ class ScorchTable(Table):
             OSError: ``root.bolt`` cannot be read.
         """
         try:
-            with open_source(vector.location) as source:
+            with self.folder.storage.open(vector.location) as source:
                 ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
                 stored = read_vector(source, ref)
         finally:
-            _refuse_later(vector)
+            _refuse_later(vector, self.folder.storage)
         rows = stored.load()
         stats = measure(stored, row_count=vector.record["physical_rows"])
         return (DeletedRows(str(vector.data_file), rows, stats),)
@@ -144,7 +144,7 @@ class ScorchTable(Table):
         """
         ranges = {
             (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
-            for epoch in read_root(location).epochs
+            for epoch in read_root(location, self.folder.storage).epochs
             for entry in epoch.segments
             if entry.deleted is not None
         }
@@ -192,7 +192,9 @@ class ScorchTable(Table):
             DecodeError: the segment is not sound, or is another than it was.
         """
         stop = 0
-        for rows in documents.documents(data_file.location, data_file.record["dropped_fields"], columns, batch_rows):
+        for rows in documents.documents(
+            data_file.location, self.folder.storage, data_file.record["dropped_fields"], columns, batch_rows
+        ):
             yield rows
             stop = rows.start + rows.batch.num_rows
         if stop != data_file.physical_rows:
@@ -201,7 +203,7 @@ class ScorchTable(Table):
             )
 
     def _root(self) -> Root:
-        return read_root(self._location(ROOT))
+        return read_root(self._location(ROOT), self.folder.storage)
 
     def _location(self, name: str) -> str:
         return self.folder.join(self._store + name)
@@ -210,7 +212,7 @@ class ScorchTable(Table):
         location = self._location(entry.file_name)
         rows, size, problem = None, None, None
         try:
-            with open_source(location) as source:
+            with self.folder.storage.open(location) as source:
                 size = source.size
                 footer = decode_footer(source)
             if footer.version != epoch.version:
@@ -243,9 +245,9 @@ class ScorchTable(Table):
         )
 
 
-def _refuse_later(vector: DeletionVector) -> None:
+def _refuse_later(vector: DeletionVector, storage: Storage) -> None:
     """Raise `NotCanonical` if the place of a vector may hold something else by now."""
-    read, now = vector.record["transaction"], read_transaction(vector.location)
+    read, now = vector.record["transaction"], read_transaction(vector.location, storage)
     if now != read:
         raise NotCanonical(
             "transaction",

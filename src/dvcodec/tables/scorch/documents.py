@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.ragged import offsets_of
+from dvcodec.io import Storage
 from dvcodec.tables.model import PhysicalRows
 from dvcodec.zap import Edges, Segment
 
@@ -54,12 +55,13 @@ def schema() -> pa.Schema:
 
 
 def documents(
-    location: str, dropped: Collection[str], columns: Sequence[str] | None, batch_rows: int
+    location: str, storage: Storage, dropped: Collection[str], columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
     """Yield the documents of a segment in order, a bounded part of the file at a time.
 
     Args:
         location: of the segment.
+        storage: by which it is opened.
         dropped: fields whose values are left out.
         columns: of `schema`, in this order; None = all.
         batch_rows: at most so many documents in a batch.
@@ -75,7 +77,7 @@ def documents(
         if name not in whole.names:
             raise UsageError(f"stored documents have no column {name!r}: they have {', '.join(whole.names)}")
     start = 0
-    with Segment.open(location) as segment:
+    with Segment.open(location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
             batch = _batch(values, start, hidden, segment.edges, whole).select(names)

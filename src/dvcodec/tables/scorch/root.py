@@ -22,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
-from dvcodec.io import open_source
+from dvcodec.io import Storage
 from dvcodec.tables.scorch.bolt import Bucket, Value, read_bolt, read_meta
 from dvcodec.zap.footer import VERSIONS
 
@@ -85,7 +85,7 @@ class Root:
     epochs: tuple[Epoch, ...]
 
 
-def read_root(location: str) -> Root:
+def read_root(location: str, storage: Storage) -> Root:
     """Read ``root.bolt``; again, if a writer ended a transaction meanwhile.
 
     Raises:
@@ -93,15 +93,15 @@ def read_root(location: str) -> Root:
         OSError: it cannot be read.
     """
     for _ in range(_READINGS):
-        before = read_transaction(location)
+        before = read_transaction(location, storage)
         try:
-            with open_source(location) as source:
+            with storage.open(location) as source:
                 meta, root = read_bolt(source)
         except DecodeError:
-            if read_transaction(location) == before:
+            if read_transaction(location, storage) == before:
                 raise
             continue
-        if read_transaction(location) == meta.transaction:
+        if read_transaction(location, storage) == meta.transaction:
             return Root(meta.transaction, _epochs(root, source.name))
     raise NotCanonical(
         "transactions",
@@ -111,9 +111,12 @@ def read_root(location: str) -> Root:
     )
 
 
-def read_transaction(location: str) -> int:
-    """Return the number of the last transaction. The file is opened anew: what an open one has buffered may be old."""
-    with open_source(location) as source:
+def read_transaction(location: str, storage: Storage) -> int:
+    """Return the number of the last transaction. A local file is opened anew: what an open one has buffered may be old.
+
+    An object is never written in part, and a `Storage` reads no two states of one.
+    """
+    with storage.open(location) as source:
         return read_meta(source).transaction
 
 

@@ -1,0 +1,103 @@
+"""What a URL means to who reads files: an object, all that is below a folder, or what matches a pattern."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dvcodec.io.paths import join
+from dvcodec.io.storage import Listed, Storage
+from dvcodec.io.store import Reason, StoreError, open_store
+
+__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex"]
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """What was found by a URL.
+
+    Attributes:
+        files: by location.
+        folder: what was listed: the URL, or the part of a pattern before its first magic character; None where the
+            URL is an object's own.
+        is_pattern: whether it was a pattern.
+    """
+
+    files: list[Listed]
+    folder: str | None = None
+    is_pattern: bool = False
+
+
+def has_pattern(url: str) -> bool:
+    """Whether a URL, query aside, may be a pattern: it has ``*``, ``?`` or ``[`` in its key."""
+    inner = url.partition("::")[0]
+    key = inner.partition("://")[2]
+    return _MAGIC.search(key.partition("?")[0] if inner.lower().startswith("http") else key) is not None
+
+
+def find_remote(url: str, storage: Storage) -> FoundFiles | None:
+    """Find the files that a URL means; None if there is nothing.
+
+    What is there under the very name comes first, then a folder, then a pattern: ``*`` and ``?`` are of one step,
+    ``**`` of any number of them.
+
+    Args:
+        url: with a scheme, not ``file:``.
+        storage: by which it is looked up.
+
+    Raises:
+        UsageError: an unknown protocol or option.
+        OSError: the store cannot be asked.
+    """
+    store, key = open_store(url, storage.options)
+    if key and not url.endswith("/"):
+        try:
+            found = store.head(key)
+        except StoreError as err:
+            if err.reason is not Reason.NO_OBJECT:
+                raise
+        else:
+            return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
+    inside = sorted(storage.walk(url), key=lambda file: file.location)
+    if inside:
+        return FoundFiles(inside, url.rstrip("/"))
+    if not has_pattern(url):
+        return None
+    inner, chain, outer = url.partition("::")
+    before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
+    base = before + chain + outer
+    matches = pattern_regex(inner[len(before) :].strip("/"))
+    start = len(join(base, "")) - len(chain + outer) if chain else len(base) + 1
+    below = ((file, file.location[start : len(file.location) - len(chain + outer)]) for file in storage.walk(base))
+    files = [file for file, name in below if matches.fullmatch(name)]
+    return FoundFiles(sorted(files, key=lambda file: file.location), base, True) if files else None
+
+
+def pattern_regex(pattern: str) -> re.Pattern[str]:
+    """Translate a pattern into a regular expression for the whole of a name.
+
+    >>> [bool(pattern_regex("a/**/*.bin").fullmatch(name)) for name in ("a/x.bin", "a/b/c/x.bin", "a/x.puffin")]
+    [True, True, False]
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            parts.append("(?:[^/]+/)*")
+            at += 3
+        elif pattern[at] == "*":
+            parts.append(".*" if pattern[at:] == "**" else "[^/]*")
+            at += 2 if pattern[at:] == "**" else 1
+        elif pattern[at] == "?":
+            parts.append("[^/]")
+            at += 1
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
+            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+            at = end + 1
+        else:
+            parts.append(re.escape(pattern[at]))
+            at += 1
+    return re.compile("".join(parts), re.DOTALL)

@@ -1,0 +1,247 @@
+"""What one reader knows of its storage: the options to reach it, and what lists and answers have said.
+
+A table, or a command, opens many files. It has one `Storage`, which is asked for every one of them, so that nothing is
+asked for twice: a small object is kept once it was read, the sizes that a list tells are not asked for again. A new
+`Storage` knows nothing: who opens a table anew sees what is there now.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+from dvcodec.core.errors import LimitExceeded
+from dvcodec.io.paths import join
+from dvcodec.io.remote import StoreSource
+from dvcodec.io.source import ReadAhead, Source, StorageOptions, held_source, hold_source, open_local
+from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
+from dvcodec.io.target import local_path
+
+__all__ = ["Listed", "Storage", "open_remote", "storage_of"]
+
+_KEPT_BYTES = 128 << 20
+_KEPT_SOURCES = 1 << 14
+_LOCAL_THREADS = 8
+_FRESH_SECONDS = 30.0
+"""How long the list that was made to open a table stands for what is below its folder."""
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file below a folder.
+
+    Attributes:
+        location: where it can be opened, spelled as the folder is.
+        size: bytes.
+        modified_ms: when it was written, milliseconds since 1970 UTC; None where the storage does not say.
+    """
+
+    location: str
+    size: int
+    modified_ms: int | None = None
+
+
+class Storage:
+    """Where a reader's files are. Safe to use from several threads.
+
+    Args:
+        storage_options: see `dvcodec.io.store.options`.
+    """
+
+    def __init__(self, storage_options: Mapping[str, object] | StoreOptions | None = None) -> None:
+        self.options = (
+            storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
+        )
+        self._lock = threading.Lock()
+        self._sources: OrderedDict[str, StoreSource] = OrderedDict()
+        self._bytes = 0
+        self._listed: dict[str, StoredObject] = {}
+        self._folders: dict[str, tuple[float, list[Listed]]] = {}
+
+    @contextmanager
+    def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
+        """Open a file for reading.
+
+        Args:
+            location: path or URL.
+            size: bytes that metadata says it has. A remote file is read accordingly, and no request made for its size;
+                what it has in truth is the source's `size`.
+
+        Raises:
+            UsageError, MissingExtra: see `dvcodec.io.open_source`.
+            OSError: it cannot be opened.
+        """
+        held = held_source(location)
+        local = local_path(location)
+        if held is not None:
+            yield held
+        elif local is None:
+            yield self.remote(location, size)
+        else:
+            with open_local(local) as source:
+                yield source
+
+    @contextmanager
+    def hold(self, location: str, ahead: tuple[int, int] | None = None) -> Iterator[Source]:
+        """Open a file once for all who `open` it within the block, in this thread.
+
+        For many ranges of one file, each read by code that knows nothing of the others.
+
+        Args:
+            location: path or URL, spelled as it will be opened.
+            ahead: offset and size (bytes) of a range to be read at once; ranges in it are then cut out of that.
+
+        Raises:
+            Truncated: `ahead` is not in the file.
+            UsageError, OSError: see `open`.
+        """
+        with self.open(location) as source:
+            one = source if ahead is None else ReadAhead(source, *ahead)
+            with hold_source(location, one):
+                yield one
+
+    def read(self, location: str, most: int, limit: str) -> bytes:
+        """Read a whole file.
+
+        Args:
+            location: path or URL.
+            most: bytes that it may have.
+            limit: what to call that in the error.
+
+        Raises:
+            LimitExceeded: it has more.
+            OSError: it cannot be read.
+        """
+        with self.open(location) as source:
+            if source.size > most:
+                expected = f"at most {most} bytes"
+                raise LimitExceeded(limit, source=source.name, expected=expected, actual=source.size)
+            return bytes(source.read(0, source.size))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the bare names of the files and folders in a folder, in no order.
+
+        A folder in an object store that is not there is empty: there are no folders there.
+
+        Raises:
+            OSError: it cannot be listed, or is not there.
+        """
+        store, key = self._store(folder)
+        if isinstance(store, LocalStore):
+            return store.names(key)
+        known = self._page(folder, store, key)
+        if known is not None:
+            start = len(folder.rstrip("/")) + 1
+            return list(dict.fromkeys(file.location[start:].partition("/")[0] for file in known))
+        folders, files = store.list_folder(key)
+        found = self._note(folder, key, files)
+        return [*folders, *(file.location.rpartition("/")[2] for file in found)]
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """List all files below a folder, in no order; links to folders are not followed.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
+        store, key = self._store(folder)
+        root = folder.rstrip("/")
+        with self._lock:
+            begun, known = self._folders.pop(root, (0.0, None))
+        if known is not None and time.monotonic() - begun < _FRESH_SECONDS:
+            yield from known
+            return
+        for one in store.list_all(key):
+            yield from self._note(folder, key, [one])
+
+    def remove(self, location: str) -> None:
+        """Remove a file.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        store, key = self._store(location)
+        store.delete(key)
+
+    def threads(self, location: str, wanted: int | None = None) -> int:
+        """Return how many files to read at once: few where the processor is what limits, many where waiting is."""
+        if wanted is not None:
+            return wanted
+        return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency
+
+    def _store(self, location: str) -> tuple[Store, str]:
+        local = local_path(location)
+        return (LocalStore(), str(local)) if local is not None else open_store(location, self.options)
+
+    def remote(self, location: str, size: int | None = None) -> StoreSource:
+        """Return a remote file as a source; see `open`."""
+        with self._lock:
+            source = self._sources.get(location)
+            if source is None:
+                store, key = open_store(location, self.options)
+                listed = self._listed.get(location)
+                source = StoreSource(store, key, location, listed=listed, expected=size, eager=True, grown=self._grown)
+                self._sources[location] = source
+            self._sources.move_to_end(location)
+            return source
+
+    def _grown(self, by: int) -> None:
+        """Count bytes that a source keeps, and let go of those used longest ago. Called with no lock held here."""
+        with self._lock:
+            self._bytes += by
+            while len(self._sources) > 1 and (self._bytes > _KEPT_BYTES or len(self._sources) > _KEPT_SOURCES):
+                _, gone = self._sources.popitem(last=False)
+                self._bytes -= gone.kept
+
+    def _page(self, folder: str, store: Store, key: str) -> list[Listed] | None:
+        """Return all that is below a folder if it is no more than a page of a list; None if it is more.
+
+        That costs the one request that its own names would cost, and answers for the folders in it, their sizes too.
+        """
+        root = folder.rstrip("/")
+        with self._lock:
+            for known, (begun, files) in self._folders.items():
+                if (root == known or root.startswith(f"{known}/")) and time.monotonic() - begun < _FRESH_SECONDS:
+                    return [file for file in files if file.location.startswith(f"{root}/")]
+        if not store.lists_by_page:
+            return None
+        begun = time.monotonic()
+        found = list(islice(store.list_all(key), _PAGE))
+        if len(found) == _PAGE:
+            return None
+        files = self._note(folder, key, found)
+        with self._lock:
+            self._folders[root] = begun, files
+        return files
+
+    def _note(self, folder: str, key: str, found: list[StoredObject]) -> list[Listed]:
+        files = []
+        for one in found:
+            location = join(folder, one.key[len(key) :].strip("/"))
+            files.append(Listed(location, one.size or 0, one.modified_ms))
+            with self._lock:
+                if len(self._listed) < _KEPT_SOURCES:
+                    self._listed[location] = one
+        return files
+
+
+def storage_of(storage_options: StorageOptions) -> Storage:
+    """Return the storage that a caller means: the one that is given, or a new one with these options."""
+    return storage_options if isinstance(storage_options, Storage) else Storage(storage_options)
+
+
+def open_remote(url: str, storage_options: StorageOptions, *, name: str | None = None) -> StoreSource:
+    """Return a remote file as a source: one that a storage keeps, or one of its own.
+
+    Raises:
+        UsageError: an unknown protocol or option.
+        MissingExtra: what serves the protocol is not installed.
+    """
+    if isinstance(storage_options, Storage):
+        return storage_options.remote(url)
+    return StoreSource(*open_store(url, storage_options), name or url)

@@ -1,0 +1,120 @@
+"""Stores: where objects and files are, behind one small interface.
+
+`open_store` finds the store of a URL, and the object's key in it. S3, GCS, Azure and the web go through obstore, which
+is Rust's object_store; every other protocol through fsspec. Local files have the interface too, and need nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.errors import (
+    AccessDenied,
+    BucketNotFound,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    Reason,
+    StoreError,
+    StoreTimeout,
+    StoreUnreachable,
+)
+from dvcodec.io.store.local import LocalStore
+from dvcodec.io.store.options import StoreOptions
+from dvcodec.io.store.requests import RequestCounts, request_counts
+
+__all__ = [
+    "AccessDenied",
+    "BucketNotFound",
+    "Fetched",
+    "LocalStore",
+    "ObjectChanged",
+    "ObjectExists",
+    "ObjectNotFound",
+    "Reason",
+    "RequestCounts",
+    "Store",
+    "StoreError",
+    "StoreOptions",
+    "StoreTimeout",
+    "StoreUnreachable",
+    "StoredObject",
+    "open_store",
+    "request_counts",
+]
+
+_SCHEMES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"), "az"),
+    "http": "http",
+    "https": "https",
+}
+"""Schemes that obstore serves, by what the client is made for."""
+_ENVIRONMENT = re.compile(r"(?:AWS|AZURE|GOOGLE|GCP)_|SERVICE_ACCOUNT")
+
+
+def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | None = None) -> tuple[Store, str]:
+    """Return the store of a URL, and the key in it. Clients are kept, so that connections are.
+
+    Keys are plain text, nothing in them is percent-decoded; web addresses alone are. Slashes that follow one another
+    count as one.
+
+    Args:
+        url: of an object, a folder, or a bucket; with a scheme.
+        storage_options: see `dvcodec.io.store.options`.
+
+    Raises:
+        MissingExtra: the package that serves the protocol is not installed.
+        UsageError: an unknown protocol or option.
+        StoreError: the file system cannot be reached.
+    """
+    options = storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
+    scheme, separator, rest = url.partition("://")
+    kind = _SCHEMES.get(scheme.lower()) if separator and "::" not in url else None
+    if kind is None:
+        from dvcodec.io.store import filesystems  # noqa: PLC0415  (needs fsspec)
+
+        return filesystems.connect(f"{scheme.lower()}{separator}{rest}" if "::" not in url else url, options)
+    from dvcodec.io.store.objects import web_address  # noqa: PLC0415
+
+    query = ""
+    if kind in ("http", "https"):
+        _, authority, query, key = web_address(url)
+    else:
+        authority, _, key = rest.partition("/")
+        key = re.sub(r"/{2,}", "/", key).strip("/")
+    environment = tuple(sorted((name, value) for name, value in os.environ.items() if _ENVIRONMENT.match(name)))
+    return _client(kind, scheme, authority, query, _Frozen(options), environment), key
+
+
+class _Frozen:
+    """Options as a key of a cache."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        self.options = options
+        self._key = (tuple(sorted(options.values.items())), *(getattr(options, name) for name in _NAMES))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frozen) and self._key == other._key
+
+
+_NAMES = ("endpoint", "profile", "anonymous", "retry", "max_concurrency")
+
+
+@lru_cache(maxsize=64)
+def _client(
+    kind: str, scheme: str, authority: str, query: str, options: _Frozen, environment: tuple[tuple[str, str], ...]
+) -> Store:
+    """Make a client; what it reads of the environment is part of its identity, as keys there are changed."""
+    del environment
+    from dvcodec.io.store.objects import connect  # noqa: PLC0415
+
+    return connect(kind, authority, query, options.options, spelled=scheme)

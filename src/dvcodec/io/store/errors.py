@@ -1,0 +1,204 @@
+"""What a store refuses, and why: one line that keeps the store's own words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from enum import Enum
+from typing import Any
+
+__all__ = [
+    "AccessDenied",
+    "BucketNotFound",
+    "ObjectChanged",
+    "ObjectExists",
+    "ObjectNotFound",
+    "Reason",
+    "StoreError",
+    "StoreTimeout",
+    "StoreUnreachable",
+    "store_error",
+]
+
+
+class Reason(str, Enum):
+    """Why a request failed."""
+
+    NO_OBJECT = "no such object"
+    NO_BUCKET = "no such bucket"
+    DENIED = "denied"
+    BAD_CREDENTIALS = "credentials refused"
+    EXPIRED = "expired credentials"
+    THROTTLED = "throttled"
+    UNREACHABLE = "endpoint not reachable"
+    TIMEOUT = "timed out"
+    UNAVAILABLE = "store unavailable"
+    CHANGED = "changed since it was listed or opened"
+    EXISTS = "already exists"
+    NOT_PARTIAL = "no byte ranges"
+    RANGE = "range beyond the end"
+    OTHER = "failed"
+
+
+_ERRNO = {
+    Reason.NO_OBJECT: errno.ENOENT,
+    Reason.NO_BUCKET: errno.ENOENT,
+    Reason.DENIED: errno.EACCES,
+    Reason.BAD_CREDENTIALS: errno.EACCES,
+    Reason.EXPIRED: errno.EACCES,
+    Reason.THROTTLED: errno.EAGAIN,
+    Reason.UNREACHABLE: errno.ECONNREFUSED,
+    Reason.TIMEOUT: errno.ETIMEDOUT,
+    Reason.EXISTS: errno.EEXIST,
+}
+
+
+class StoreError(OSError):
+    """A request to a store failed.
+
+    Attributes:
+        url: of the object or folder.
+        action: what was asked for: ``read``, ``list``, ``write``, ``delete``.
+        reason: why it failed, as far as the answer says.
+        words: what the store, or its client, says.
+    """
+
+    def __init__(self, url: str, action: str, reason: Reason, words: str) -> None:
+        code = _ERRNO.get(reason, errno.EIO)
+        super().__init__(code, os.strerror(code), url)
+        self.url, self.action, self.reason, self.words = url, action, reason, words
+
+    def __str__(self) -> str:
+        words = f": {self.words}" if self.words else ""
+        return f"{self.url}: cannot {self.action}: {self.reason.value}{words}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url, self.action, self.reason, self.words)
+
+
+class ObjectNotFound(StoreError, FileNotFoundError):
+    """There is no such object."""
+
+
+class BucketNotFound(StoreError, FileNotFoundError):
+    """There is no such bucket or container."""
+
+
+class AccessDenied(StoreError, PermissionError):
+    """The credentials do not allow this action on this object, are wrong, or have expired: see `reason`."""
+
+
+class ObjectExists(StoreError, FileExistsError):
+    """There is an object of that name already, and it may not be replaced."""
+
+
+class ObjectChanged(StoreError):
+    """The object was replaced while it was read, or after it was listed."""
+
+
+class StoreUnreachable(StoreError, ConnectionError):
+    """Nothing answers at the endpoint."""
+
+
+class StoreTimeout(StoreError, TimeoutError):
+    """No answer in time."""
+
+
+_CLASSES: dict[Reason, type[StoreError]] = {
+    Reason.NO_OBJECT: ObjectNotFound,
+    Reason.NO_BUCKET: BucketNotFound,
+    Reason.DENIED: AccessDenied,
+    Reason.BAD_CREDENTIALS: AccessDenied,
+    Reason.EXPIRED: AccessDenied,
+    Reason.EXISTS: ObjectExists,
+    Reason.CHANGED: ObjectChanged,
+    Reason.UNREACHABLE: StoreUnreachable,
+    Reason.TIMEOUT: StoreTimeout,
+}
+
+# Codes of S3, and of stores that speak its protocol; then Azure's. GCS answers in S3's words.
+_CODES = {
+    "NoSuchKey": Reason.NO_OBJECT,
+    "BlobNotFound": Reason.NO_OBJECT,
+    "NoSuchBucket": Reason.NO_BUCKET,
+    "ContainerNotFound": Reason.NO_BUCKET,
+    "AccessDenied": Reason.DENIED,
+    "AllAccessDisabled": Reason.DENIED,
+    "AuthorizationFailure": Reason.DENIED,
+    "AuthorizationPermissionMismatch": Reason.DENIED,
+    "InvalidAccessKeyId": Reason.BAD_CREDENTIALS,
+    "SignatureDoesNotMatch": Reason.BAD_CREDENTIALS,
+    "InvalidToken": Reason.BAD_CREDENTIALS,
+    "AuthenticationFailed": Reason.BAD_CREDENTIALS,
+    "ExpiredToken": Reason.EXPIRED,
+    "ExpiredTokenException": Reason.EXPIRED,
+    "TokenRefreshRequired": Reason.EXPIRED,
+    "RequestExpired": Reason.EXPIRED,
+    "SlowDown": Reason.THROTTLED,
+    "Throttling": Reason.THROTTLED,
+    "ThrottlingException": Reason.THROTTLED,
+    "RequestLimitExceeded": Reason.THROTTLED,
+    "TooManyRequests": Reason.THROTTLED,
+    "ServerBusy": Reason.THROTTLED,
+    "RequestTimeout": Reason.TIMEOUT,
+    "PreconditionFailed": Reason.CHANGED,
+    "ConditionNotMet": Reason.CHANGED,
+    "InvalidRange": Reason.RANGE,
+}
+_STATUSES = {
+    401: Reason.BAD_CREDENTIALS,
+    403: Reason.DENIED,
+    404: Reason.NO_OBJECT,
+    408: Reason.TIMEOUT,
+    412: Reason.CHANGED,
+    416: Reason.RANGE,
+    429: Reason.THROTTLED,
+    500: Reason.UNAVAILABLE,
+    502: Reason.UNAVAILABLE,
+    503: Reason.THROTTLED,
+    504: Reason.TIMEOUT,
+}
+_WORDS = (
+    (re.compile(r"NotPartial|non-partial response"), Reason.NOT_PARTIAL),
+    (re.compile(r"kind: Timeout|operation timed out|deadline has elapsed"), Reason.TIMEOUT),
+    (re.compile(r"kind: Connect|dns error|tcp connect|Name or service not known|builder error"), Reason.UNREACHABLE),
+    (re.compile(r"kind: (?:Request|Interrupted|Decode|Unknown)|error decoding response body"), Reason.UNAVAILABLE),
+)
+_STATUS = re.compile(r"status code: (\d{3})(?: ([^:\n]*))?|with status (\d{3})()")
+_XML = re.compile(r"<(Code|Message)>([^<]*)</")
+_JSON = re.compile(r'"(code|message)"\s*:\s*"?([^",}]+)')
+_SHOWN = 300
+
+
+def store_error(url: str, action: str, text: str, reason: Reason | None = None) -> StoreError:
+    """Return the error for what a store answered.
+
+    Args:
+        url: of the object or folder.
+        action: what was asked for.
+        text: what the client says, the answer's body among it.
+        reason: why, where the client's type of error says so better than the text.
+    """
+    head = text.partition("\n\nDebug source")[0]
+    status = _STATUS.search(head)
+    number = int(status[1] or status[3]) if status else None
+    found = {name.lower(): value.strip() for name, value in (*_JSON.findall(head), *_XML.findall(head))}
+    code = found.get("code", "")
+    known = _CODES.get(code)
+    if known is None and number is not None:
+        known = _STATUSES.get(number, Reason.UNAVAILABLE if number >= 500 else None)
+    if known is None:
+        known = next((why for pattern, why in _WORDS if pattern.search(text)), None)
+    # The client's own type is the better witness only where the answer has no code.
+    chosen = known if reason is None or code in _CODES else reason
+    if reason is Reason.EXISTS:
+        chosen = reason
+    chosen = chosen or Reason.OTHER
+    if status:
+        parts = [f"{number} {(status[2] or '').strip()}".strip(), code if not code.isdigit() else ""]
+        words = " ".join(part for part in parts if part)
+        words += f" ({found['message']})" if found.get("message") else ""
+    else:
+        words = " ".join(head.split())
+    return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN])

@@ -1,0 +1,199 @@
+"""Every other protocol (hdfs, ftp, sftp, memory, chains, ...) through fsspec (extra ``remote``).
+
+fsspec remembers what folders hold and how large files are, for as long as a process lives; so its caches are emptied
+before anything is listed or asked for its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
+from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.errors import Reason, StoreError, store_error
+from dvcodec.io.store.options import StoreOptions
+from dvcodec.io.store.requests import Requests
+
+__all__ = ["FilesystemStore", "connect"]
+
+Result = TypeVar("Result")
+_REASONS = (
+    (FileNotFoundError, Reason.NO_OBJECT),
+    (FileExistsError, Reason.EXISTS),
+    (PermissionError, Reason.DENIED),
+    (TimeoutError, Reason.TIMEOUT),
+    (ConnectionError, Reason.UNREACHABLE),
+)
+
+
+def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
+    """Return the file system of a URL, and the path in it.
+
+    Raises:
+        MissingExtra: fsspec is not installed.
+        UsageError: there is no such protocol, its package is not installed, or it refuses an option.
+        StoreError: it cannot be reached.
+    """
+    try:
+        import fsspec  # noqa: PLC0415  (extra "remote")
+    except ImportError:
+        raise MissingExtra("fsspec", "remote") from None
+    given = dict(options.values)
+    if options.endpoint is not None:
+        given["endpoint"] = options.endpoint
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url, **given)
+    except (ImportError, ValueError, TypeError) as err:  # no such protocol or option, or its package is not installed
+        raise UsageError(f"{url}: {err}") from None
+    except Exception as err:
+        raise _error(url, "open", err) from err
+    return FilesystemStore(filesystem, url, str(path), options), str(path)
+
+
+class FilesystemStore(Store):
+    """A file system of fsspec. Its keys are the paths that it uses itself.
+
+    Args:
+        filesystem: fsspec's.
+        url: by which it was found.
+        path: the same in the file system.
+        options: checked.
+    """
+
+    excludes = False
+
+    def __init__(self, filesystem: Any, url: str, path: str, options: StoreOptions) -> None:
+        inner, chain, outer = url.partition("::")
+        self.root = inner[: len(inner) - len(path)] if inner.endswith(path) else f"{inner.partition('://')[0]}://"
+        self._chain = chain + outer
+        self.max_concurrency = options.max_concurrency
+        self._filesystem = filesystem
+        self._requests = Requests(options.retry, options.max_concurrency)
+
+    def url(self, key: str) -> str:
+        """Return how users spell a key."""
+        return f"{self.root}{key}{self._chain}"
+
+    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
+        """Read a file or a byte range of it; see `Store.get`. That it was replaced meanwhile is not noticed."""
+        del etag
+
+        def work() -> Fetched:
+            # By name: the second parameter of some file systems is a version, not an offset.
+            data = memoryview(self._filesystem.cat_file(key, start=start, end=stop))
+            size = len(data) if start is None else None
+            return Fetched(data, start or 0, StoredObject(key, size))
+
+        return self._make("get", key, "read", work, lambda found: len(found.data))
+
+    def head(self, key: str) -> StoredObject:
+        """Return the size of a file; see `Store.head`. None where a web server does not say."""
+
+        def work() -> StoredObject:
+            self._filesystem.invalidate_cache()
+            info = self._filesystem.info(key)
+            if info.get("type") == "directory":
+                raise store_error(self.url(key), "read", "it is a folder", Reason.NO_OBJECT)
+            return _object(key, info)
+
+        return self._make("head", key, "read", work, lambda _: 0)
+
+    def list_all(self, folder: str = "") -> Iterator[StoredObject]:
+        """Yield everything below a folder; see `Store.list_all`."""
+
+        def work() -> dict[str, Any]:
+            self._filesystem.invalidate_cache()
+            return dict(self._filesystem.find(folder, detail=True))
+
+        found = self._make("list", folder, "list", work, lambda _: 0)
+        return (_object(str(path), info) for path, info in found.items())
+
+    def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
+        """Return what is in a folder; see `Store.list_folder`."""
+
+        def work() -> list[Mapping[str, Any]]:
+            self._filesystem.invalidate_cache()
+            try:
+                return list(self._filesystem.ls(folder, detail=True))
+            except FileNotFoundError:
+                return []
+
+        folders: list[str] = []
+        files: list[StoredObject] = []
+        for info in self._make("list", folder, "list", work, lambda _: 0):
+            path = str(info["name"]).rstrip("/")
+            if info.get("type") == "directory":
+                folders.append(path.rpartition("/")[2])
+            elif path.strip("/") != folder.strip("/"):  # a file lists itself
+                files.append(_object(path, info))
+        return folders, files
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write a file; see `Store.put`."""
+
+        def work() -> None:
+            parent = self._filesystem._parent(key)  # noqa: SLF001  (fsspec's own way to say it)
+            if parent:
+                self._filesystem.makedirs(parent, exist_ok=True)
+            self._filesystem.pipe_file(key, data)
+
+        self._make("put", key, "write", work, lambda _: len(data))
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Refuse: few file systems can write a file only if it is not there, and fsspec does not say which."""
+        del data
+        raise UsageError(f"{self.url(key)}: this store cannot write a file only if it is not there yet")
+
+    def move(self, key: str, to: str) -> None:
+        """Give a file another name; see `Store.move`."""
+
+        def work() -> None:
+            parent = self._filesystem._parent(to)  # noqa: SLF001
+            if parent:
+                self._filesystem.makedirs(parent, exist_ok=True)
+            self._filesystem.mv(key, to)
+
+        self._make("put", key, "move", work, lambda _: 0)
+
+    def delete(self, key: str) -> None:
+        """Remove a file; see `Store.delete`."""
+        self._make("delete", key, "delete", lambda: self._filesystem.rm_file(key), lambda _: 0)
+
+    def _make(
+        self, kind: str, key: str, action: str, work: Callable[[], Result], size: Callable[[Result], int]
+    ) -> Result:
+        def checked(attempt: int) -> Result:
+            del attempt
+            try:
+                return work()
+            except (DvcodecError, StoreError):
+                raise
+            except (ImportError, ValueError, TypeError) as err:
+                raise UsageError(f"{self.url(key)}: {err}") from None
+            except Exception as err:
+                raise _error(self.url(key), action, err) from err
+
+        return self._requests.make(kind, self.url(key), checked, size)
+
+
+def _error(url: str, action: str, err: Exception) -> StoreError:
+    reason = next((why for kind, why in _REASONS if isinstance(err, kind)), Reason.OTHER)
+    # What a store's package says is often only in the cause of what fsspec makes of it.
+    words = str(err.__cause__ or err) or type(err).__name__
+    return store_error(url, action, words, reason)
+
+
+def _object(key: str, info: Mapping[str, Any]) -> StoredObject:
+    size = info.get("size")
+    etag = info.get("ETag") or info.get("etag")
+    modified = None
+    for name in ("mtime", "LastModified", "last_modified", "created"):  # each store calls it something else
+        value = info.get(name)
+        if isinstance(value, datetime):
+            value = value.timestamp()
+        if isinstance(value, (int, float)):
+            modified = int(value * 1000)
+            break
+    return StoredObject(key, None if size is None else int(size), None if etag is None else str(etag), modified)

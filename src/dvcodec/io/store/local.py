@@ -1,0 +1,93 @@
+"""Local files as a store: the same interface where nothing is far away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dvcodec.io.store.base import Fetched, Store, StoredObject
+
+__all__ = ["LocalStore"]
+
+
+class LocalStore(Store):
+    """The local file system. Keys are paths.
+
+    Its errors are the operating system's, not `StoreError`.
+    """
+
+    root = ""
+    tells_size = True
+
+    def url(self, key: str) -> str:
+        """Return the path."""
+        return key
+
+    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
+        """Read a file or a byte range of it; see `Store.get`. That it was replaced meanwhile is not noticed."""
+        del etag
+        with Path(key).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            first = min(start or 0, size)
+            file.seek(first)
+            data = file.read(max(min(size if stop is None else stop, size) - first, 0))
+        return Fetched(memoryview(data), first, StoredObject(key, size))
+
+    def head(self, key: str) -> StoredObject:
+        """Return the size of a file; see `Store.head`."""
+        return _object(key, Path(key).stat())
+
+    def list_all(self, folder: str = "") -> Iterator[StoredObject]:
+        """Yield all files below a folder; links to folders are not followed. See `Store.list_all`."""
+        left = [folder or "."]
+        while left:
+            here = left.pop()
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    elif entry.is_file():
+                        yield _object(entry.path, entry.stat())
+
+    def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
+        """Return what is in a folder; a link that leads nowhere is in neither list. See `Store.list_folder`."""
+        with os.scandir(folder or ".") as entries:
+            found = list(entries)
+        files = [_object(entry.path, entry.stat()) for entry in found if entry.is_file()]
+        return [entry.name for entry in found if entry.is_dir()], files
+
+    def names(self, folder: str) -> list[str]:
+        """Return the bare names of all that is in a folder, links that lead nowhere among them."""
+        with os.scandir(folder or ".") as entries:
+            return [entry.name for entry in entries]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write a file, whole or not at all; see `Store.put`."""
+        self._write(key, data, exclusive=False)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write a file that must not be there; see `Store.put_if_absent`.
+
+        Raises:
+            FileExistsError: it is there.
+        """
+        self._write(key, data, exclusive=True)
+
+    def move(self, key: str, to: str) -> None:
+        """Rename a file; see `Store.move`."""
+        Path(key).replace(to)
+
+    def delete(self, key: str) -> None:
+        """Remove a file; see `Store.delete`."""
+        Path(key).unlink()
+
+    def _write(self, key: str, data: bytes, *, exclusive: bool) -> None:
+        from dvcodec.io.sink import open_sink  # noqa: PLC0415  (which writes to stores)
+
+        with open_sink(key, exclusive=exclusive) as sink:
+            sink.write(data)
+
+
+def _object(path: str, state: os.stat_result) -> StoredObject:
+    return StoredObject(path, state.st_size, None, state.st_mtime_ns // 1_000_000)

@@ -1,0 +1,326 @@
+"""Object stores (S3, GCS, Azure) and web servers, through obstore: Rust's object_store (extra ``remote``)."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.errors import Reason, StoreError, store_error
+from dvcodec.io.store.options import StoreOptions, suggestion
+from dvcodec.io.store.requests import Requests
+
+__all__ = ["PAGE", "ObjectStore", "connect", "web_address"]
+
+Result = TypeVar("Result")
+PAGE = 1000
+"""Objects in a page of a list, and in what is taken from the client at once."""
+_ENDPOINT = {"s3": "aws_endpoint", "gs": "base_url"}
+
+
+def connect(
+    scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str | None = None
+) -> ObjectStore:
+    """Return a client of a bucket, a container or a web server.
+
+    Args:
+        scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
+        authority: what follows ``://`` up to the first slash.
+        query: of a web address, with its question mark.
+        options: checked.
+        spelled: the scheme as the user has it, for errors.
+
+    Raises:
+        MissingExtra: obstore is not installed; or boto3, for a profile that needs it.
+        UsageError: an option that the store does not know, or a value that it refuses.
+    """
+    try:
+        import obstore.store as clients  # noqa: PLC0415  (extra "remote")
+        from obstore.exceptions import BaseError, UnknownConfigurationKeyError  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("obstore", "remote") from None
+    values: dict[str, Any] = dict(options.values)
+    if options.anonymous:
+        values["skip_signature"] = "true"
+    if options.endpoint is not None:
+        values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
+    root, again = f"{spelled or scheme}://{authority}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
+    client: Any
+    try:
+        if scheme == "s3":
+            provider = None if options.anonymous else _profile(options, values)
+            client = clients.S3Store(
+                authority, config=cast("Any", values), retry_config=again, credential_provider=provider
+            )
+        elif scheme == "gs":
+            client = clients.GCSStore(authority, config=cast("Any", values), retry_config=again)
+        elif scheme in ("http", "https"):
+            values = {"allow_http": scheme == "http", **values}
+            client = clients.HTTPStore(
+                f"{scheme}://{authority}/{query}", client_options=cast("Any", values), retry_config=again
+            )
+        else:
+            container, at, host = authority.partition("@")
+            if at:
+                values.setdefault("azure_storage_account_name", host.partition(".")[0])
+            client = clients.AzureStore(container, config=cast("Any", values), retry_config=again)
+    except UnknownConfigurationKeyError as err:
+        name = str(err).partition("'")[2].partition("'")[0]
+        raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name)}") from None
+    except (BaseError, ValueError) as err:
+        raise UsageError(f"storage_options for {root}: {_head(err)}") from None
+    return ObjectStore(client, root, options, query=query)
+
+
+_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token", "token")
+_CREDENTIALS_ELSEWHERE = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+_LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file"})
+
+
+def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
+    """Put what a profile of AWS's files says into `values`; return who gives credentials where that takes a login.
+
+    As AWS's own tools have it: a profile that is asked for holds; keys, given or in the environment, come before the
+    profile that the environment names, or ``default``.
+    """
+    named = options.profile
+    if named is None:
+        given = any(name.removeprefix("aws_") in _CREDENTIALS for name in values)
+        if given or any(name in os.environ for name in _CREDENTIALS_ELSEWHERE):
+            return None
+    name = named or os.environ.get("AWS_PROFILE") or "default"
+    home = Path("~/.aws").expanduser()
+    config = os.environ.get("AWS_CONFIG_FILE") or home / "config"
+    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"
+    found = configparser.RawConfigParser(default_section="")
+    try:
+        found.read((config, credentials), encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError) as err:
+        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
+    settings: dict[str, str] = {}
+    for section in (f"profile {name}", name):
+        settings |= dict(found[section]) if found.has_section(section) else {}
+    if not settings:
+        if name == "default" and named is None:
+            return None
+        raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
+    if "region" in settings and not {"aws_region", "region", "aws_default_region"} & set(values):
+        values["aws_region"] = settings["region"]
+    if "endpoint_url" in settings and options.endpoint is None:
+        values["aws_endpoint"] = settings["endpoint_url"].rstrip("/")
+    if "aws_access_key_id" in settings and "role_arn" not in settings:
+        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+        values |= {key: settings[key] for key in keys if key in settings}
+        return None
+    if not _LOGINS & set(settings):
+        return None
+    try:
+        import boto3  # noqa: PLC0415  (extra "aws")
+        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("boto3", "aws") from None
+    try:
+        return Boto3CredentialProvider(boto3.Session(profile_name=name))
+    except Exception as err:  # noqa: BLE001  (botocore has an error of its own for every way to log in)
+        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
+
+
+class ObjectStore(Store):
+    """A bucket, a container or a web server.
+
+    Args:
+        client: obstore's.
+        root: see `Store`.
+        options: checked.
+        query: of a web address. It may be a signature, and is not shown.
+    """
+
+    tells_size = True
+    lists_by_page = True
+
+    def __init__(self, client: Any, root: str, options: StoreOptions, *, query: str = "") -> None:
+        self.root = root
+        self.max_concurrency = options.max_concurrency
+        self._client = client
+        self._requests = Requests(options.retry, options.max_concurrency)
+        self._query = query
+
+    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
+        """Read an object or a byte range of it; see `Store.get`. A server without ranges sends all of it."""
+        import obstore  # noqa: PLC0415
+
+        options: dict[str, Any] = {}
+        if start is not None:
+            options["range"] = {"offset": start} if stop is None else (start, stop)
+        if etag is not None and not etag.startswith("W/"):  # a weak one matches nothing
+            options["if_match"] = etag
+
+        def work(attempt: int) -> Fetched:
+            del attempt
+            answer = obstore.get(self._client, key, options=cast("Any", options))
+            data = memoryview(cast("Any", answer.bytes()))
+            first, end = answer.range
+            if len(data) != end - first:
+                raise store_error(
+                    self.url(key), "read", f"expected {end - first} bytes, {len(data)} came", Reason.UNAVAILABLE
+                )
+            return Fetched(data, first, _object(answer.meta))
+
+        try:
+            return self._make("get", key, "read", work, lambda found: len(found.data))
+        except StoreError as err:
+            if err.reason is not Reason.NOT_PARTIAL or start is None:
+                raise
+        return self.get(key, etag=etag)
+
+    def head(self, key: str) -> StoredObject:
+        """Return size and ETag of an object; see `Store.head`."""
+        import obstore  # noqa: PLC0415
+
+        return _object(self._make("head", key, "read", lambda _: obstore.head(self._client, key), lambda _: 0))
+
+    def list_all(self, folder: str = "") -> Iterator[StoredObject]:
+        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name."""
+        import obstore  # noqa: PLC0415
+
+        last = ""
+        stream: Any = None
+
+        def work(attempt: int) -> list[Any]:
+            nonlocal stream
+            if stream is None or attempt:
+                stream = iter(obstore.list(self._client, folder or None, offset=last or None, chunk_size=PAGE))
+            return list(next(stream, ()))
+
+        while True:
+            try:
+                page = self._make("list", folder, "list", work, lambda _: 0)
+            except StoreError as err:
+                if err.reason is Reason.NO_OBJECT:  # a file system behind the protocol may say so of a folder
+                    return
+                raise
+            # Names come in order. Azure lists from the beginning again.
+            yield from (_object(meta) for meta in page if meta["path"] > last)
+            if len(page) < PAGE:
+                return
+            last = page[-1]["path"]
+
+    def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
+        """Return what is in a folder; see `Store.list_folder`."""
+        import obstore  # noqa: PLC0415
+
+        try:
+            found = self._make(
+                "list", folder, "list", lambda _: obstore.list_with_delimiter(self._client, folder or None), lambda _: 0
+            )
+        except StoreError as err:
+            if err.reason is Reason.NO_OBJECT:
+                return [], []
+            raise
+        folders = [str(name).rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
+        return folders, [_object(meta) for meta in found["objects"]]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object; see `Store.put`."""
+        import obstore  # noqa: PLC0415
+
+        self._make("put", key, "write", lambda _: obstore.put(self._client, key, data), lambda _: len(data))
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write an object that must not be there; see `Store.put_if_absent`.
+
+        Where the answer to the first attempt was lost, an object of the very same bytes counts as written by it.
+        """
+        import obstore  # noqa: PLC0415
+
+        def work(attempt: int) -> None:
+            try:
+                obstore.put(self._client, key, data, mode="create")
+            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
+                wrong = self._error(key, "write", err)
+                if wrong.reason is Reason.EXISTS and attempt and bytes(self.get(key).data) == data:
+                    return
+                raise wrong from None
+
+        self._make("put", key, "write", work, lambda _: len(data))
+
+    def move(self, key: str, to: str) -> None:
+        """Give an object another name; see `Store.move`."""
+        import obstore  # noqa: PLC0415
+
+        self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to), lambda _: 0)
+        self.delete(key)
+
+    def delete(self, key: str) -> None:
+        """Remove an object; see `Store.delete`."""
+        import obstore  # noqa: PLC0415
+
+        self._make("delete", key, "delete", lambda _: obstore.delete(self._client, key), lambda _: 0)
+
+    def url(self, key: str) -> str:
+        """Return how users spell a key."""
+        return f"{self.root}/{key}{'?..' if self._query else ''}"
+
+    def _make(
+        self, kind: str, key: str, action: str, work: Callable[[int], Result], size: Callable[[Result], int]
+    ) -> Result:
+        def checked(attempt: int) -> Result:
+            try:
+                return work(attempt)
+            except StoreError:
+                raise
+            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
+                raise self._error(key, action, err) from None
+
+        return self._requests.make(kind, self.url(key), checked, size)
+
+    def _error(self, key: str, action: str, err: Exception) -> StoreError:
+        from obstore import exceptions  # noqa: PLC0415
+
+        if isinstance(err, (ValueError, exceptions.InvalidPathError)):
+            raise UsageError(f"{self.url(key)}: {_head(err)}") from None
+        if not isinstance(err, (exceptions.BaseError, OSError)):
+            raise err
+        if "169.254.169.254" in str(err):
+            what = "none found in storage_options, the environment or AWS's files, and no instance metadata service"
+            return store_error(self.url(key), action, what, Reason.BAD_CREDENTIALS)
+        kinds = (
+            (exceptions.AlreadyExistsError, Reason.EXISTS),
+            (exceptions.PreconditionError, Reason.CHANGED),
+            (exceptions.PermissionDeniedError, Reason.DENIED),
+            (exceptions.UnauthenticatedError, Reason.BAD_CREDENTIALS),
+            (FileNotFoundError, Reason.NO_OBJECT),
+        )
+        return store_error(
+            self.url(key), action, str(err), next((why for kind, why in kinds if isinstance(err, kind)), None)
+        )
+
+
+def _object(meta: Any) -> StoredObject:
+    modified = meta.get("last_modified")
+    return StoredObject(
+        meta["path"],
+        int(meta["size"]),
+        meta.get("e_tag"),
+        None if modified is None else int(modified.timestamp() * 1000),
+    )
+
+
+def _head(err: BaseException) -> str:
+    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:300] or type(err).__name__
+
+
+def web_address(url: str) -> tuple[str, str, str, str]:
+    """Return scheme, authority, query and key of a web address."""
+    parts = urlsplit(url)
+    return parts.scheme.lower(), parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")

@@ -1,0 +1,174 @@
+"""Options of a store, in the spelling of Rust's object_store, which deltalake and polars share.
+
+Keys are taken in any case. What a store's client knows goes to it as it is (``aws_region``, ``google_service_account``,
+``azure_storage_account_key``, ``allow_http``, ``timeout``, ``proxy_url``, ...). Read here, for all stores alike:
+
+- ``endpoint`` (or ``endpoint_url``, ``aws_endpoint_url``): where the store answers;
+- ``anonymous`` (or ``skip_signature``): requests are not signed;
+- ``profile`` (or ``aws_profile``): a profile of AWS's configuration files;
+- ``max_retries``, ``retry_timeout``, ``init_backoff``, ``max_backoff``: how often and how long a request is repeated;
+- ``max_concurrency``: requests under way at once.
+
+Durations are numbers of seconds, or text: ``30s``, ``2 min``, ``500ms``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dvcodec.core.errors import UsageError
+
+__all__ = ["DEFAULT_CONCURRENCY", "RetryPolicy", "StoreOptions", "suggestion"]
+
+DEFAULT_CONCURRENCY = 32
+"""Requests under way at once, of one store's client."""
+_ALIASES = {
+    "endpoint_url": "endpoint",
+    "aws_endpoint": "endpoint",
+    "aws_endpoint_url": "endpoint",
+    "aws_endpoint_url_s3": "endpoint",
+    "azure_endpoint": "endpoint",
+    "azure_storage_endpoint": "endpoint",
+    "google_base_url": "endpoint",
+    "base_url": "endpoint",
+    "anonymous": "skip_signature",
+    "anon": "skip_signature",
+    "aws_skip_signature": "skip_signature",
+    "azure_skip_signature": "skip_signature",
+    "google_skip_signature": "skip_signature",
+    "aws_profile": "profile",
+    "aws_allow_http": "allow_http",
+}
+# deltalake's own, about how it locks and renames: nothing here depends on them.
+_OF_DELTALAKE = (
+    "aws_s3_allow_unsafe_rename",
+    "aws_s3_locking_provider",
+    "delta_dynamo_table_name",
+    "mount_allow_unsafe_rename",
+)
+_DURATIONS = ("timeout", "connect_timeout", "read_timeout", "pool_idle_timeout")
+_UNITS = {
+    "": 1.0,
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "m": 60.0,
+    "min": 60.0,
+    "minutes": 60.0,
+    "h": 3600.0,
+}
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*")
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How a request that failed for now is repeated.
+
+    Attributes:
+        max_retries: repetitions of one request.
+        timeout: seconds after which none is begun any more.
+        init_backoff: seconds before the first; each further one waits twice as long, and a random part of it.
+        max_backoff: seconds at the most.
+    """
+
+    max_retries: int = 10
+    timeout: float = 180.0
+    init_backoff: float = 0.1
+    max_backoff: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Options, checked.
+
+    Attributes:
+        values: what goes to the store's client, by lower-case key.
+        endpoint: where the store answers, None for the store's own.
+        profile: of AWS's configuration files.
+        anonymous: whether requests are not signed.
+        retry: how requests are repeated.
+        max_concurrency: requests under way at once.
+    """
+
+    values: Mapping[str, str]
+    endpoint: str | None = None
+    profile: str | None = None
+    anonymous: bool = False
+    retry: RetryPolicy = RetryPolicy()
+    max_concurrency: int = DEFAULT_CONCURRENCY
+
+    @classmethod
+    def of(cls, given: Mapping[str, object] | None) -> StoreOptions:
+        """Check options as a caller spells them.
+
+        Raises:
+            UsageError: a value that cannot be, or one option in two spellings.
+        """
+        values: dict[str, str] = {}
+        for key, value in (given or {}).items():
+            name = _ALIASES.get(key.lower(), key.lower())
+            if value is None or name in _OF_DELTALAKE:
+                continue
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if values.setdefault(name, text) != text:
+                raise UsageError(f"storage_options: {name} is given twice, in two spellings")
+        usual = RetryPolicy()
+        retry = RetryPolicy(
+            _whole(values, "max_retries", usual.max_retries),
+            _seconds(values, "retry_timeout", usual.timeout),
+            _seconds(values, "init_backoff", usual.init_backoff),
+            _seconds(values, "max_backoff", usual.max_backoff),
+        )
+        concurrency = _whole(values, "max_concurrency", DEFAULT_CONCURRENCY)
+        if not concurrency:
+            raise UsageError("storage_options: max_concurrency must be 1 or more")
+        anonymous = _flag(values, "skip_signature")
+        for name in _DURATIONS:
+            if name in values:
+                values[name] = f"{round(1000 * _seconds(values, name, 0.0))}ms"
+        return cls(
+            values,
+            values.pop("endpoint", None),
+            values.pop("profile", None),
+            anonymous,
+            retry,
+            concurrency,
+        )
+
+
+def suggestion(name: str, known: tuple[str, ...] = ()) -> str:
+    """Return what may have been meant, for the end of an error's line."""
+    names = [*_ALIASES, *_ALIASES.values(), "allow_http", "timeout", "max_retries", "max_concurrency", *known]
+    near = difflib.get_close_matches(name.lower(), names, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _whole(values: dict[str, str], name: str, default: int) -> int:
+    text = values.pop(name, None)
+    if text is None:
+        return default
+    if not text.isdecimal():
+        raise UsageError(f"storage_options: {name} must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _seconds(values: dict[str, str], name: str, default: float) -> float:
+    text = values.pop(name, None)
+    if text is None:
+        return default
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or match[2] not in _UNITS:
+        raise UsageError(f"storage_options: {name} must be a duration such as 30s, not {text!r}")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _flag(values: dict[str, str], name: str) -> bool:
+    text = values.pop(name, "").lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise UsageError(f"storage_options: {name} must be true or false, not {text!r}")
+    return text in _TRUE

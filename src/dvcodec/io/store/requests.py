@@ -1,0 +1,151 @@
+"""Requests as they are made: counted, logged, and repeated where that can help.
+
+object_store repeats requests by itself, but says so nowhere: not how often, and not why. A user who waits wants to
+know, so its own repetitions are switched off, and those made here are logged and counted. Logger ``dvcodec.store`` has
+a line at INFO for a request that is repeated, and one at DEBUG for each request.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from dvcodec.io.store.errors import Reason, StoreError
+from dvcodec.io.store.options import RetryPolicy
+
+__all__ = ["LOGGER", "RequestCounts", "Requests", "request_counts"]
+
+LOGGER = logging.getLogger("dvcodec.store")
+Result = TypeVar("Result")
+
+_AGAIN = (Reason.THROTTLED, Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
+_UNREACHABLE_RETRIES = 3
+"""An endpoint that nothing listens at is most often a wrong one: nobody should wait three minutes to learn that."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """What was asked of stores by this process, or between two looks: subtract one from the other.
+
+    Attributes:
+        get: reads of objects, or of byte ranges.
+        head: requests for a size.
+        list: folders, page by page where that is known.
+        put: writes.
+        delete: removals.
+        retries: of these, how many repeated another that had failed.
+        bytes_read: of answers.
+        bytes_written: of objects.
+    """
+
+    get: int = 0
+    head: int = 0
+    list: int = 0
+    put: int = 0
+    delete: int = 0
+    retries: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def requests(self) -> int:
+        """All of them."""
+        return self.get + self.head + self.list + self.put + self.delete
+
+    def __sub__(self, other: RequestCounts) -> RequestCounts:
+        return RequestCounts(*(getattr(self, one.name) - getattr(other, one.name) for one in fields(self)))
+
+    def __str__(self) -> str:
+        kinds = ("get", "head", "list", "put", "delete")
+        made = ", ".join(f"{getattr(self, kind):,} {kind.upper()}" for kind in kinds if getattr(self, kind))
+        return (
+            f"{self.requests:,} requests{f' ({made})' if made else ''}, {self.bytes_read:,} bytes read, "
+            f"{self.bytes_written:,} written, {self.retries:,} repeated"
+        )
+
+
+_LOCK = threading.Lock()
+_COUNTS = {one.name: 0 for one in fields(RequestCounts)}
+
+
+def request_counts() -> RequestCounts:
+    """Return what this process has asked of stores so far, in all threads.
+
+    >>> before = request_counts()
+    >>> (request_counts() - before).requests
+    0
+    """
+    with _LOCK:
+        return RequestCounts(**_COUNTS)
+
+
+def _count(kind: str, by: int = 1) -> None:
+    with _LOCK:
+        _COUNTS[kind] += by
+
+
+class Requests:
+    """Makes the requests of one client.
+
+    Args:
+        policy: how they are repeated.
+        most: how many at once.
+    """
+
+    def __init__(self, policy: RetryPolicy, most: int) -> None:
+        self._policy = policy
+        self._slots = threading.BoundedSemaphore(most)
+
+    def make(self, kind: str, url: str, work: Callable[[int], Result], size: Callable[[Result], int]) -> Result:
+        """Make a request, again and again while that may help.
+
+        Args:
+            kind: ``get``, ``head``, ``list``, ``put`` or ``delete``.
+            url: for the log.
+            work: makes it; is given how often it was made before, and raises `StoreError`.
+            size: bytes of its result.
+
+        Raises:
+            StoreError: it failed for good.
+        """
+        begun = time.monotonic()
+        attempt = 0
+        while True:
+            started = time.monotonic()
+            _count(kind)
+            try:
+                with self._slots:
+                    result = work(attempt)
+            except StoreError as err:
+                attempt += 1
+                wait = self._wait(err, attempt, time.monotonic() - begun)
+                if wait is None:
+                    LOGGER.debug("%s %s: %s", kind.upper(), url, err.reason.value)
+                    raise
+                _count("retries")
+                LOGGER.info(
+                    "%s %s: %s (%s): repeated in %.1f s, %d of %d",
+                    *(kind.upper(), url, err.reason.value, err.words, wait, attempt, self._policy.max_retries),
+                )
+                time.sleep(wait)
+            else:
+                count = size(result)
+                _count("bytes_written" if kind == "put" else "bytes_read", count)
+                LOGGER.debug("%s %s: %d bytes, %.0f ms", kind.upper(), url, count, 1000 * (time.monotonic() - started))
+                return result
+
+    def _wait(self, err: StoreError, attempt: int, elapsed: float) -> float | None:
+        """Return how many seconds to wait before the next attempt; None if there is none."""
+        policy = self._policy
+        most = policy.max_retries
+        if err.reason is Reason.UNREACHABLE:
+            most = min(most, _UNREACHABLE_RETRIES)
+        if err.reason not in _AGAIN or attempt > most or elapsed > policy.timeout:
+            return None
+        longest: float = min(policy.init_backoff * 2 ** (attempt - 1), policy.max_backoff)
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (so that many clients do not come back at once)
