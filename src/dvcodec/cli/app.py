@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from dvcodec._version import __version__
+from dvcodec.cli.storage import with_storage
 from dvcodec.core.errors import DvcodecError
 
 __all__ = ["COMMANDS", "build"]
@@ -103,9 +104,11 @@ def build(only: str | None = None) -> typer.Typer:
             continue
         command = getattr(import_module(f"dvcodec.cli.{module}"), name.replace("-", "_"))
         if isinstance(command, typer.Typer):
+            for inner in command.registered_commands:
+                inner.callback = with_storage(inner.callback) if inner.callback else None
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name)(with_storage(command))
     return app
 
 

@@ -15,6 +15,7 @@ import typer
 from dvcodec import delta, iceberg, paimon, puffin
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
 from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, opened, sink_of
+from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import only, open_source_of
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
@@ -110,7 +111,7 @@ def merge(
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         raise UsageError("a Puffin file names the data file of every vector: give --data-file")
-    _show_written(kind, conversion.write(kind, sink_of(output), vectors), output, as_json)
+    _show_written(kind, conversion.write(kind, sink_of(output), vectors, storage_options=storage()), output, as_json)
 
 
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
@@ -119,7 +120,9 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
     with open_source_of(only(target)) as source:
         if kind == "puffin" and not data_files:
             _need_names(source)
-        written = conversion.convert(source, kind, sink_of(output), data_files=data_files or None)
+        written = conversion.convert(
+            source, kind, sink_of(output), data_files=data_files or None, storage_options=storage()
+        )
     _show_written(kind, written, output, as_json)
 
 
@@ -212,7 +215,7 @@ def rewrite_paths(
                 raise UsageError(f"{source.name}: no data file's path begins with {old}")
         else:
             mapping = dict(_pair(text, paths, source.name) for text in pairs or [])
-        changed = puffin.rewrite_paths(source, sink_of(output), mapping)
+        changed = puffin.rewrite_paths(source, sink_of(output), mapping, storage_options=storage())
     with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
 

@@ -11,6 +11,7 @@ import typer
 from dvcodec import lance, paimon
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, print_json, say
 from dvcodec.cli.shared import Json
+from dvcodec.cli.storage import storage
 from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.report import Check
@@ -35,7 +36,11 @@ def manifest(
 
     With --check, exit code 1 if something that it names is not sound.
     """
-    path = lance.find_manifest(target, version) if version is not None or _is_dataset(target) else target
+    path = (
+        lance.find_manifest(target, version, storage_options=storage())
+        if version is not None or _is_dataset(target)
+        else target
+    )
     show = _paimon if _is_avro(path) else _lance
     raise typer.Exit(1 if show(path, check, as_json) else 0)
 
@@ -44,14 +49,14 @@ def _is_dataset(target: str) -> bool:
     if not is_url(target):
         return Path(target, "_versions").is_dir()
     try:
-        return bool(list_names(f"{target.rstrip('/')}/_versions"))
+        return bool(list_names(f"{target.rstrip('/')}/_versions", storage_options=storage()))
     except OSError:  # no such folder: a manifest by itself
         return False
 
 
 def _is_avro(path: str) -> bool:
     """Tell the two kinds apart: Avro files have their magic at the beginning, Lance's manifests at the end."""
-    with open_source(path) as source:
+    with open_source(path, storage_options=storage()) as source:
         head = bytes(source.read(0, min(source.size, 4)))
         tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
     if head != AVRO_MAGIC and tail != LANCE_MAGIC:
@@ -69,7 +74,7 @@ def _root(path: str, folder: str) -> str:
 
 
 def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
-    entries = paimon.read_index_manifest(path)
+    entries = paimon.read_index_manifest(path, storage_options=storage())
     findings = [found for entry in entries for found in _check_entry(entry, _root(path, "manifest"))] if check else []
     if as_json:
         items = [asdict(entry) | {"partition": entry.partition.hex()} for entry in entries]
@@ -102,7 +107,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
     try:
         location = Folder(root).locate(entry.path(root))
         if entry.index_type == paimon.HASH:
-            with open_source(location) as source:
+            with open_source(location, storage_options=storage()) as source:
                 data = source.read(0, source.size)
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
@@ -125,7 +130,7 @@ def _failed(name: str, subject: str, err: DecodeError | OSError) -> Check:
 
 
 def _lance(path: str, check: bool, as_json: bool) -> list[Check]:
-    found = lance.read_manifest(path)
+    found = lance.read_manifest(path, storage_options=storage())
     root = _root(path, "_versions") if check else ""
     findings = _check_lance(found, root) if check else []
     fragments = [_fragment(fragment) for fragment in found.fragments]
@@ -196,7 +201,7 @@ def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
         deleted = RowSet()
         subject = f"fragment {fragment.id}"
         try:
-            deleted = fragment.deleted_rows(root)
+            deleted = fragment.deleted_rows(root, storage_options=storage())
         except (DecodeError, OSError) as err:
             findings.append(_failed("deletion-file", subject, err))
         try:

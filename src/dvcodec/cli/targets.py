@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dvcodec.cli.storage import storage
 from dvcodec.core import frame
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import Magic
@@ -18,6 +19,8 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
+from dvcodec.io.find import find_remote, has_pattern
+from dvcodec.io.target import local_path
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
@@ -100,8 +103,10 @@ def _expand(name: str) -> list[Target]:
     if not name:
         raise UsageError("a target is empty: name a file")
     path = Path(name)
-    if name == "-" or (is_url(name) and not _SLICE.match(name)):
+    if name == "-":
         return [Target(name)]
+    if is_url(name) and local_path(name) is None:
+        return _expand_remote(name)
     if path.is_dir():
         files = [Target(str(file), found=True) for file in sorted(_walk(path)) if file.is_file()]
         if not files:
@@ -119,6 +124,22 @@ def _expand(name: str) -> list[Target]:
             raise UsageError(f"{name}: no such files")
         return matches
     return [Target(name)]
+
+
+def _expand_remote(name: str) -> list[Target]:
+    """Find what a URL means; one that means nothing is told where it is opened, in the store's own words."""
+    match = _SLICE.match(name)
+    if match:
+        size = match["size"]
+        return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
+    if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):
+        return [Target(name)]
+    found = find_remote(name, storage())
+    if found is None:
+        if has_pattern(name) or name.endswith("/"):
+            raise UsageError(f"{name}: no such files")
+        return [Target(name)]
+    return [Target(file.location, found=found.folder is not None and not found.is_pattern) for file in found.files]
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -200,7 +221,7 @@ def _open_file(target: Target) -> Iterator[Source]:
         with Path(target.path).open("rb") as file, open_source(file, name=target.path) as source:
             yield source
     else:
-        with open_source(target.path) as source:
+        with open_source(target.path, storage_options=storage()) as source:
             yield source
 
 
@@ -255,7 +276,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
 
 
 def _is_named_so(path: str, segments: bool) -> bool:
-    name = Path(path).absolute().as_posix()
+    name = path if is_url(path) else Path(path).absolute().as_posix()
     return bool(_VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name)))
 
 

@@ -47,7 +47,7 @@ def audit(
     snapshot_id: int | None = None,
     *,
     orphans: bool = True,
-    threads: int = 8,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Audit a snapshot of a table. What is not sound is a finding, and stops nothing.
@@ -56,7 +56,7 @@ def audit(
         table: see `open_table`.
         snapshot_id: which state; None = the current one.
         orphans: True lists the table's folder, for orphans and for data files that are missing.
-        threads: how many read at a time.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
         progress: called with how many vectors and their files are done, and of how many.
 
     Raises:
@@ -64,6 +64,7 @@ def audit(
         DecodeError: the metadata of this state is not sound: nothing is known of its vectors then.
         OSError: it cannot be read.
     """
+    threads = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
     containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
     total = len(snapshot.vectors) + len(containers)

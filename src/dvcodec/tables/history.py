@@ -89,7 +89,7 @@ def history(
     since: int | None = None,
     until: int | None = None,
     keep_rows: bool = False,
-    threads: int = 8,
+    threads: int | None = None,
 ) -> Iterator[SnapshotChange]:
     """Tell what each snapshot changed, oldest first.
 
@@ -101,7 +101,7 @@ def history(
         since: id of the first snapshot to tell of; None = the oldest.
         until: id of the last; None = the current one.
         keep_rows: True keeps which rows were deleted and restored.
-        threads: how many read at a time.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
 
     Raises:
         UsageError: there is no such snapshot, or `until` comes before `since`.
@@ -131,7 +131,9 @@ def history(
         yield _change(table, old, seen, keep_rows=keep_rows, threads=threads)
 
 
-def _change(table: Table, old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int) -> SnapshotChange:
+def _change(
+    table: Table, old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None
+) -> SnapshotChange:
     before = {file.path: file for file in old.data_files} if old is not None else {}
     after = {file.path: file for file in new.data_files}
     then = _identified(table, old) if old is not None else {}
@@ -173,7 +175,9 @@ def _identified(table: Table, snapshot: Snapshot) -> dict[Hashable, DeletionVect
     return keys
 
 
-def _rows(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int) -> dict[str, RowSet]:
+def _rows(
+    table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None
+) -> dict[str, RowSet]:
     rows: dict[str, RowSet] = {}
     for read in read_vectors(table, snapshot, vectors, threads=threads):
         if read.error is not None:

@@ -94,7 +94,7 @@ def scan(
     table: Table,
     snapshot_id: int | None = None,
     *,
-    threads: int = 8,
+    threads: int | None = None,
     keep_rows: bool = False,
     progress: Progress | None = None,
 ) -> Scan:
@@ -103,7 +103,7 @@ def scan(
     Args:
         table: see `open_table`.
         snapshot_id: which state; None = the current one.
-        threads: how many read at a time.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
         keep_rows: True keeps each data file's rows; else they are dropped once they are counted.
         progress: called with how many vectors are read, and of how many.
 
@@ -120,7 +120,12 @@ def scan(
 
 
 def scan_snapshot(
-    table: Table, snapshot: Snapshot, *, threads: int = 8, keep_rows: bool = False, progress: Progress | None = None
+    table: Table,
+    snapshot: Snapshot,
+    *,
+    threads: int | None = None,
+    keep_rows: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[Scan, tuple[Problem, ...]]:
     """`scan` for a snapshot at hand; with what is wrong, in full."""
     collector = _Collector(table, snapshot, keep_rows)

@@ -9,6 +9,7 @@ import typer
 
 from dvcodec.cli.render import counted, counter, plain, print_json, say
 from dvcodec.cli.shared import Json
+from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
@@ -31,7 +32,7 @@ def audit(
     kind: Kind = None,
     allow: Allow = None,
     orphans: Orphans = True,
-    threads: Threads = 8,
+    threads: Threads = None,
     every: Annotated[
         bool, typer.Option("--all", help=f"Show all findings, not the first {_SHOWN} of each kind.")
     ] = False,
@@ -50,14 +51,14 @@ def audit(
     """
     if folder is not None and not plan:
         raise UsageError("--write goes with --repair-plan")
-    table = open_table(target, kind=kind, allow=allow or ())
+    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     if plan:
         repair = repair_plan(found, table)
         told: dict[str, Any] = repair.to_dict()
         if folder is not None:
-            told["written"] = [asdict(location) for location in write(repair, table, folder)]
+            told["written"] = [asdict(location) for location in write(repair, table, folder, storage_options=storage())]
         print_json(told)
     elif as_json:
         print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})

@@ -8,6 +8,7 @@ import typer
 
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
 from dvcodec.cli.shared import Json
+from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
@@ -42,7 +43,7 @@ def convert_table(
     """
     if to not in convert.TARGETS:
         raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
-    table = open_table(target, kind=kind, allow=allow or ())
+    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("converting") as progress:
         done = convert.convert_table(
             table,
@@ -52,6 +53,7 @@ def convert_table(
             reference_in_place=in_place,
             root=root,
             progress=progress,
+            storage_options=storage(),
         )
     if as_json:
         print_json(done.to_dict())

@@ -28,7 +28,15 @@ Allow = Annotated[
         help="Open locations of this protocol (http, sftp, file) too, where the metadata names them; repeat for more.",
     ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="How many files are read at a time.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        help="How many files are read at a time; by default 8, of an object store 32.",
+        show_default=False,
+    ),
+]
 Orphans = Annotated[
     bool, typer.Option("--orphans/--no-orphans", help="List the folder, for files that are missing or nobody's.")
 ]

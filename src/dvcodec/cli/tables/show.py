@@ -19,6 +19,7 @@ from dvcodec.cli.render import (
     shares_strip,
 )
 from dvcodec.cli.shared import Json
+from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
 from dvcodec.core.text import folder_of
@@ -48,11 +49,11 @@ def table(
     small_file: Annotated[
         int | None, typer.Option("--small-file", min=0, help="Also worth rewriting: files of fewer bytes.")
     ] = None,
-    threads: Threads = 8,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting."""
-    opened = open_table(target, kind=kind, allow=allow or ())
+    opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("reading") as progress:
         scan = scan_table(opened, snapshot, threads=threads, progress=progress)
     sums = totals(scan)
@@ -138,11 +139,16 @@ def log(
     since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
     until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Show the data files too.")] = False,
-    threads: Threads = 8,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first."""
-    changes = history(open_table(target, kind=kind, allow=allow or ()), since=since, until=until, threads=threads)
+    changes = history(
+        open_table(target, kind=kind, allow=allow or (), storage_options=storage()),
+        since=since,
+        until=until,
+        threads=threads,
+    )
     if as_json:
         print_json([change.to_dict() for change in changes])
     elif files:

@@ -12,6 +12,7 @@ import typer
 from dvcodec import report as html
 from dvcodec.cli.render import counted, counter, plain
 from dvcodec.cli.shared import STDOUT, Output, sink_of
+from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
@@ -29,13 +30,13 @@ def report(
     min_ratio: Annotated[
         float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
     ] = WORTH_REWRITING,
-    threads: Threads = 8,
+    threads: Threads = None,
 ) -> None:
     """Audit a table and write what was found as one HTML page, which needs nothing else."""
-    table = open_table(target, kind=kind, allow=allow or ())
+    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
-    html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio)
+    html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
     _tell(output, f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}")
 
 
@@ -52,7 +53,7 @@ def export_live(
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
-    table = open_table(target, kind=kind, allow=allow or ())
+    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("exporting") as progress:
         rows = export(
             table,
@@ -62,6 +63,7 @@ def export_live(
             columns=columns or None,
             deleted=deleted,
             progress=progress,
+            storage_options=storage(),
         )
     _tell(output, counted(rows, "row"))
 

@@ -13,6 +13,7 @@ import typer
 
 from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_json, progress
 from dvcodec.cli.shared import Json, Output, opened
+from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
@@ -62,11 +63,18 @@ def merge(
         inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
-        told = None if numbers is None else stack.enter_context(open_sink(numbers))  # a bad path is told before
+        told = None
+        if numbers is not None:  # before the work is done: its path may be wrong
+            told = stack.enter_context(open_sink(numbers, storage_options=storage()))
         buffer = BytesIO()
         with progress(steps, "merging", silent=True) as advance:
             found = merge_segments(
-                inputs, dropped, buffer if output == _STDOUT else output, version, progress=lambda _: advance()
+                inputs,
+                dropped,
+                buffer if output == _STDOUT else output,
+                version,
+                progress=lambda _: advance(),
+                storage_options=storage(),
             )
         kept = [int((new >= 0).sum()) for new in found]
         counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
@@ -77,7 +85,7 @@ def merge(
         sys.stdout.buffer.write(buffer.getbuffer())
         size = buffer.tell()
     else:
-        with open_source(output) as written:
+        with open_source(output, storage_options=storage()) as written:
             size = written.size
     with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
         _show_merged(output, highest if version is None else version, size, counts, as_json)

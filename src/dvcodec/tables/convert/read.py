@@ -14,7 +14,7 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import Source, open_source, read_window
+from dvcodec.io import Source, read_window
 from dvcodec.ops.convert import encode_frame, frame_for
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned
@@ -99,7 +99,7 @@ class Reader:
                 for item in items:
                     yield from self._encoded(item)
             else:
-                with open_source(location) as source:
+                with self._table.folder.storage.open(location) as source:
                     for item in items:
                         yield from self._stored(item, source)
 

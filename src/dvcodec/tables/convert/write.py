@@ -14,8 +14,9 @@ from dvcodec import delta, iceberg, paimon
 from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
-from dvcodec.io import list_names, open_sink
+from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.paths import join
+from dvcodec.io.sink import can_exclude
 from dvcodec.io.target import local_path
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
@@ -84,6 +85,7 @@ def convert_table(
     reference_in_place: bool | None = None,
     root: str | None = None,
     progress: Progress | None = None,
+    storage_options: StorageOptions = None,
 ) -> Conversion:
     """Write what another format needs to delete the same rows of the same data files: data, ready to be committed.
 
@@ -108,7 +110,7 @@ def convert_table(
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
         to: the target; of Paimon with the width of its vectors.
         folder: path or URL; made if it is not there. Nothing in it is replaced. Of several conversions at once into one
-            local folder, one succeeds, and the others leave nothing; at a URL that is not checked.
+            folder, one succeeds, and the others leave nothing; through fsspec that is not checked.
         snapshot_id: which state; None = the current one.
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
             asks for. Java engines read them there by offset and size. Readers that open the container first do not:
@@ -116,6 +118,7 @@ def convert_table(
             Delta no. Paimon's are always written anew.
         root: folder of the target's table (Delta records paths from there); None = the source table's.
         progress: called with the number of vectors read and of all, after each.
+        storage_options: how the store of `folder` is reached; None = as that of the table.
 
     Raises:
         UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold;
@@ -139,17 +142,19 @@ def convert_table(
         check_deletes(table, snapshot)
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
     target = absolute(folder)
+    storage = table.folder.storage if storage_options is None else storage_of(storage_options)
     advance = _counter(len(snapshot.vectors), progress)
     planned = plan(table, snapshot, advance)
-    with _folder(target) as written:
+    with _folder(target, storage) as written:
         reader = Reader(table, snapshot, speller, in_place, advance)
         for group in _groups(planned, speller):
-            _write(reader, group, target, written)
+            _write(reader, group, target, written, storage)
         files = tuple(written)
         entries = join(target, ENTRIES)
+        exclusive = can_exclude(target, storage)
         if local_path(target) is None:  # half an object may be there
             written.append(entries)
-        with _unless_taken(target), open_sink(entries, exclusive=True) as out:
+        with _unless_taken(target), open_sink(entries, exclusive=exclusive, storage_options=storage) as out:
             for converted in reader.converted:
                 out.write(json.dumps(converted.to_dict()).encode() + b"\n")
     return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
@@ -166,17 +171,17 @@ def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
 
 
 @contextmanager
-def _folder(folder: str) -> Iterator[list[str]]:
+def _folder(folder: str, storage: Storage) -> Iterator[list[str]]:
     """Make the folder, and yield a list: the files that it names are removed if the block fails."""
     local = local_path(folder)
     made = local is not None and not local.exists()
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
-        if ENTRIES in list_names(folder):
+        if ENTRIES in storage.names(folder):
             raise _taken(folder)
     try:
-        with new_files() as written:
+        with new_files(storage) as written:
             yield written
     except BaseException:
         if local is not None and made:
@@ -213,7 +218,7 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
     return [list(group.values()) for group in groups.values()]
 
 
-def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]) -> None:
+def _write(reader: Reader, group: list[Planned], folder: str, written: list[str], storage: Storage) -> None:
     """Write as many files as a group needs."""
     to = reader.speller.to
     full = paimon.TARGET_SIZE if to.startswith("paimon") else FILE_BYTES
@@ -222,13 +227,13 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
             several = itertools.chain([first], _until(frames, full - len(as_view(first.data))))
             if to == "iceberg":
                 written.append(join(folder, f"{uuid.uuid4()}-deletes.puffin"))
-                locations = iceberg.write_stored_vectors(written[-1], several)
+                locations = iceberg.write_stored_vectors(written[-1], several, storage_options=storage)
             elif to == "delta":
                 written.append(delta.new_file(folder))
-                locations = delta.write_stored_vectors(written[-1], several)
+                locations = delta.write_stored_vectors(written[-1], several, storage_options=storage)
             else:
                 written.append(join(folder, f"index-{uuid.uuid4()}-{len(written)}"))
-                locations = paimon.write_stored_vectors(written[-1], several)
+                locations = paimon.write_stored_vectors(written[-1], several, storage_options=storage)
             reader.written(locations)
 
 

@@ -10,7 +10,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta.descriptor import new_file
-from dvcodec.io import open_source, remove
+from dvcodec.io import Storage, StorageOptions, remove, storage_of
 from dvcodec.io.paths import join, same_key
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
@@ -24,7 +24,9 @@ from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 __all__ = ["write"]
 
 
-def write(plan: RepairPlan, table: Table, folder: str) -> tuple[DvLocation, ...]:
+def write(
+    plan: RepairPlan, table: Table, folder: str, *, storage_options: StorageOptions = None
+) -> tuple[DvLocation, ...]:
     """Write the vector files that a plan needs; the commit is the table library's.
 
     Vectors are read and verified again. New vectors go into one Puffin file (Iceberg), one vector file (Delta), or one
@@ -34,6 +36,7 @@ def write(plan: RepairPlan, table: Table, folder: str) -> tuple[DvLocation, ...]
         plan: of `repair_plan`.
         table: for which it was made.
         folder: path or URL of a folder outside of the table; a local one is made.
+        storage_options: how the store of `folder` is reached; None = as that of the table.
 
     Returns:
         What a commit has to point at in place of `RepairAction.replaces`, in the order of the actions. `data_file` is
@@ -54,18 +57,20 @@ def write(plan: RepairPlan, table: Table, folder: str) -> tuple[DvLocation, ...]
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
-    with new_files() as written:
+    storage = table.folder.storage if storage_options is None else storage_of(storage_options)
+    with new_files(storage) as written:
         found: dict[int, list[DvLocation]] = {}
         rows = _Rows(table)
         for group in groups.values():
             path, to = _new_file(group[0][1].replaces[0], table.kind, folder)
             written.append(path)
-            locations = convert.write(to, path, {str(action.data_file): rows(action) for _, action in group})
+            vectors = {str(action.data_file): rows(action) for _, action in group}
+            locations = convert.write(to, path, vectors, storage_options=storage)
             by_file = {location.data_file: location for location in locations}
             found |= {index: [by_file[action.data_file]] for index, action in group}
         for index, action in enumerate(plan.actions):
             if action.action == "rewrite-paths":
-                found[index] = _rewrite(action, folder, written)
+                found[index] = _rewrite(action, folder, written, table.folder.storage, storage)
     return tuple(location for index in sorted(found) for location in found[index])
 
 
@@ -117,22 +122,20 @@ def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str
     return join(folder, f"index-{uuid.uuid4()}-0"), "paimon64" if vector.format == "paimon64" else "paimon32"
 
 
-def _rewrite(action: RepairAction, folder: str, written: list[str]) -> list[DvLocation]:
+def _rewrite(action: RepairAction, folder: str, written: list[str], old: Storage, new: Storage) -> list[DvLocation]:
     """Write a Puffin file with the paths that its data files have now; other containers name none."""
     container = str(action.path)
     moved = [
         replace(vector, data_file=action.mapping.get(str(vector.data_file), vector.data_file))
         for vector in action.replaces
     ]
-    with open_source(container) as source:
-        named = sniff_source(source).kind is ContainerKind.PUFFIN
-    if named:
-        path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
-        written.append(path)
-        if rewrite_paths(container, path, lambda old: action.mapping.get(old, old)):
-            with open_source(path) as source:
-                size = source.size
-            moved = [replace(vector, path=path, file_size=size) for vector in moved]
-        else:  # only the metadata was stale
-            remove(written.pop())
+    with old.open(container) as source:
+        if sniff_source(source).kind is ContainerKind.PUFFIN:
+            path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
+            written.append(path)
+            if rewrite_paths(source, path, lambda one: action.mapping.get(one, one), storage_options=new):
+                with new.open(path) as copy:
+                    moved = [replace(vector, path=path, file_size=copy.size) for vector in moved]
+            else:  # only the metadata was stale
+                remove(written.pop(), storage_options=new)
     return [vector.to_location() for vector in moved]

@@ -1,0 +1,105 @@
+"""What every command has: options for object stores, and a log of what is asked of them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from dvcodec.core.errors import UsageError
+from dvcodec.io import Storage
+from dvcodec.io.store import request_counts
+
+__all__ = ["storage", "with_storage"]
+
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="An option of the object store, as deltalake and polars spell it: aws_endpoint_url=..; repeat for more.",
+    ),
+]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Log to standard error: what was asked of object stores, and again; -vv every request.",
+        show_default=False,
+    ),
+]
+_ADDED = {"storage_option": (StorageOption, None), "verbose": (Verbose, 0)}
+_STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", default=None)
+
+
+def storage() -> Storage:
+    """Return the storage of the command that runs: all its files are opened by it, so nothing is asked for twice."""
+    known = _STORAGE.get()
+    if known is None:
+        known = Storage()
+        _STORAGE.set(known)
+    return known
+
+
+def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that every command has."""
+    hints = get_type_hints(command, include_extras=True)
+
+    def run(**arguments: Any) -> Any:
+        given = _parse(arguments.pop("storage_option") or [])
+        with _logged(arguments.pop("verbose")):
+            _STORAGE.set(Storage(given))
+            try:
+                return command(**arguments)
+            finally:
+                _STORAGE.set(None)
+
+    signature = inspect.signature(command)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+        for name, (kind, default) in _ADDED.items()
+    ]
+    parameters = [one.replace(annotation=hints[one.name]) for one in signature.parameters.values()]
+    run.__signature__ = signature.replace(parameters=[*parameters, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = hints | {name: kind for name, (kind, _) in _ADDED.items()}
+    run.__doc__, run.__name__, run.__module__ = command.__doc__, command.__name__, command.__module__
+    return run
+
+
+def _parse(given: list[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for text in given:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--storage-option {text}: expected KEY=VALUE, as in aws_region=eu-central-1")
+        options[key] = value
+    return options
+
+
+@contextmanager
+def _logged(verbose: int) -> Iterator[None]:
+    """Write the library's log to standard error: from INFO on, or all of it."""
+    if not verbose:
+        yield
+        return
+    logger = logging.getLogger("dvcodec")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("dvcodec: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    before = request_counts()
+    try:
+        yield
+    finally:
+        logger.info("object stores: %s", request_counts() - before)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
