@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import signal
@@ -15,8 +18,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from email.utils import formatdate
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 BUILT = Path(__file__).parents[2] / "interop" / "servers"
 VERSITYGW = BUILT / "bin" / "versitygw"
@@ -48,10 +53,45 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs, and its address without a path (``http://127.0.0.1:1234``)."""
+    """A server that runs: its address without a path (``http://127.0.0.1:1234``), and the folder of its data."""
 
     name: str
     url: str
+    folder: Path
+
+    def make_bucket(self, name: str) -> None:
+        """Make a bucket, or what Azure calls a container."""
+        if self.name == "versitygw":
+            (self.folder / name).mkdir()  # every folder is a bucket to it
+            return
+        if self.name == "moto":
+            place = f"<LocationConstraint>{REGION}</LocationConstraint>"
+            place = f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>"
+            # It takes whose region it is from here, and looks at nothing else.
+            signed = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20200101/{REGION}/s3/aws4_request"
+            request = self._request("PUT", f"/{name}", place.encode(), {"Authorization": signed, "Content-Type": "application/xml"})
+        elif self.name == "azurite":
+            path = f"/{AZURE_ACCOUNT}/{name}"
+            stated = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+            lines = ["PUT", *[""] * 11, *(f"{key}:{value}" for key, value in stated.items())]
+            text = "\n".join([*lines, f"/{AZURE_ACCOUNT}{path}", "restype:container"])
+            signature = hmac.new(base64.b64decode(AZURE_KEY), text.encode(), hashlib.sha256).digest()
+            stated["Authorization"] = f"SharedKey {AZURE_ACCOUNT}:{base64.b64encode(signature).decode()}"
+            request = self._request("PUT", f"{path}?restype=container", b"", stated | {"Content-Type": ""})
+        else:
+            request = self._request("POST", "/storage/v1/b?project=lake", json.dumps({"name": name}).encode(), {})
+        with urllib.request.urlopen(request, timeout=SECONDS_TO_START):
+            pass
+
+    def upload_gcs(self, bucket: str, key: str, data: bytes) -> None:
+        """Put an object by Google's JSON interface: fake-gcs-server does not take what object_store sends."""
+        path = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(key, safe='')}"
+        request = self._request("POST", path, data, {"Content-Type": "application/octet-stream"})
+        with urllib.request.urlopen(request, timeout=SECONDS_TO_START):
+            pass
+
+    def _request(self, method: str, path: str, data: bytes, headers: dict[str, str]) -> urllib.request.Request:
+        return urllib.request.Request(self.url + path, data, headers, method=method)
 
     def s3_options(self, url: str | None = None) -> dict[str, str]:
         """Storage options of S3, for this server or for the proxy before it at `url`."""
@@ -106,9 +146,11 @@ def versitygw() -> Iterator[Server]:
 
     def command(port: int, folder: Path) -> list[str]:
         keys = ["--access", KEY_ID, "--secret", SECRET, "--region", REGION]
-        # Without a health path, any answer will do: it refuses what is not signed.
+        # Beside the data, not in extended attributes: not every temporary file system has those.
+        kept = folder.parent / "kept"
+        kept.mkdir(exist_ok=True)
         serving = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", "--health", "/health"]
-        return [str(VERSITYGW), *keys, *serving, "posix", str(folder)]
+        return [str(VERSITYGW), *keys, *serving, "posix", "--sidecar", str(kept), str(folder)]
 
     with _running("versitygw", command, "/health") as server:
         yield server
@@ -145,7 +187,7 @@ def _running(name: str, command: Callable[[int, Path], Sequence[str]], health: s
         data.mkdir()
         child, url = _start(command, data, Path(folder) / "log", health)
         try:
-            yield Server(name, url)
+            yield Server(name, url, data)
         finally:
             _end(child)
 
