@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import shutil
+import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,22 +20,27 @@ from lake.servers import NOWHERE, Server
 HERE = Path(__file__).parent
 NUMBERS = itertools.count(1)
 # moto is a package of the group `lake`, which the environments for other Pythons lack: their runs leave out `interop`.
-S3_SERVERS = ["versitygw", pytest.param("moto", marks=pytest.mark.interop)]
+S3 = ["versitygw", pytest.param("moto", marks=pytest.mark.interop)]
+WRITABLE = [*S3, "azurite"]
+ALL = [*WRITABLE, "fake_gcs"]
+STARTED_BY: dict[str, tuple[Callable[[], AbstractContextManager[Server]], Callable[[], bool], str]] = {
+    "versitygw": (servers.versitygw, servers.VERSITYGW.is_file, "versitygw (make interop-servers)"),
+    "moto": (servers.moto, servers.has_moto, "moto's server (group lake)"),
+    "azurite": (servers.azurite, servers.has_azurite, "Azurite (make interop-servers)"),
+    "fake_gcs": (servers.fake_gcs, servers.FAKE_GCS.is_file, "fake-gcs-server (make interop-servers)"),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here that wants a server is marked `lake`."""
-    wanting = {"s3_server", "azurite_server", "gcs_server", "proxy_to"}
+    """Everything that wants a server is marked `lake`."""
     for item in items:
-        if HERE in item.path.parents and wanting & set(getattr(item, "fixturenames", ())):
+        if HERE in item.path.parents and "server_named" in getattr(item, "fixturenames", ()):
             item.add_marker("lake")
 
 
 @pytest.fixture(autouse=True)
 def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing that is set up for the real clouds is used, and nothing is asked of a machine's metadata service."""
-    import os
-
     for name in os.environ:
         if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCS_")):
             monkeypatch.delenv(name)
@@ -44,87 +50,37 @@ def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOWHERE)
 
 
-@pytest.fixture(scope="session", params=S3_SERVERS)
-def s3_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of the S3 protocol: every test that asks for it runs on each."""
-    if request.param == "moto":
-        need(servers.has_moto(), "moto's server (group lake)")
-    else:
-        need(servers.VERSITYGW.is_file(), "versitygw (make interop-servers)")
-    need_obstore()
-    start: Callable[[], AbstractContextManager[Server]] = getattr(servers, request.param)
-    with start() as server:
-        yield server
+@pytest.fixture(scope="session")
+def server_named() -> Iterator[Callable[[str], Server]]:
+    """Servers, by name: each is started when the first test asks for it, and ends with the run."""
+    started: dict[str, Server] = {}
+    with ExitStack() as stack:
+
+        def find(name: str) -> Server:
+            if name not in started:
+                start, is_there, what = STARTED_BY[name]
+                need(is_there(), what)
+                need(find_spec("obstore") is not None, "obstore (extra remote)")
+                started[name] = stack.enter_context(start())
+            return started[name]
+
+        yield find
 
 
 @pytest.fixture(scope="session")
-def azurite_server() -> Iterator[Server]:
-    """Azurite; `make interop-servers` installs it."""
-    need(servers.AZURITE.is_file() and shutil.which("node") is not None, "Azurite (make interop-servers)")
-    need_obstore()
-    with servers.azurite() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def gcs_server() -> Iterator[Server]:
-    """fake-gcs-server; `make interop-servers` builds it."""
-    need(servers.FAKE_GCS.is_file(), "fake-gcs-server (make interop-servers)")
-    need_obstore()
-    with servers.fake_gcs() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def proxy_to() -> Iterator[Callable[[Server], Proxy]]:
-    """The proxy before a server: one for the whole run, without a delay, faults and log at the start of each test."""
+def proxy_before() -> Iterator[Callable[[Server], Proxy]]:
+    """The proxy before a server, one for the whole run; without a delay, faults and a log whenever it is asked for."""
     started: dict[str, Proxy] = {}
+    with ExitStack() as stack:
 
-    def proxy(server: Server) -> Proxy:
-        found = started.get(server.url) or started.setdefault(server.url, Proxy(server.url))
-        found.clear()
-        found.delay(0.0)
-        return found
+        def find(server: Server) -> Proxy:
+            if server.url not in started:
+                started[server.url] = stack.enter_context(Proxy(server.url))
+            started[server.url].clear()
+            started[server.url].delay(0.0)
+            return started[server.url]
 
-    yield proxy
-    for one in started.values():
-        one.close()
-
-
-@pytest.fixture
-def s3(s3_server: Server) -> Bucket:
-    """An empty bucket."""
-    return fresh(s3_server)
-
-
-@pytest.fixture
-def proxied_s3(s3_server: Server, proxy_to: Callable[[Server], Proxy]) -> Bucket:
-    """An empty bucket behind a proxy."""
-    return fresh(s3_server, proxy_to(s3_server))
-
-
-@pytest.fixture
-def azure(azurite_server: Server) -> Bucket:
-    """An empty container."""
-    return fresh(azurite_server)
-
-
-@pytest.fixture
-def proxied_azure(azurite_server: Server, proxy_to: Callable[[Server], Proxy]) -> Bucket:
-    """An empty container behind a proxy."""
-    return fresh(azurite_server, proxy_to(azurite_server))
-
-
-@pytest.fixture
-def gcs(gcs_server: Server) -> Bucket:
-    """An empty bucket of Google's kind; it is filled by `Bucket.put`, not by obstore."""
-    return fresh(gcs_server)
-
-
-@pytest.fixture
-def proxied_gcs(gcs_server: Server, proxy_to: Callable[[Server], Proxy]) -> Bucket:
-    """An empty bucket of Google's kind behind a proxy."""
-    return fresh(gcs_server, proxy_to(gcs_server))
+        yield find
 
 
 def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
@@ -133,7 +89,65 @@ def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
     return bucket_of(server, name, proxy)
 
 
-def need_obstore() -> None:
-    from importlib.util import find_spec
+@pytest.fixture(params=S3)
+def s3(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of each server of the S3 protocol."""
+    return fresh(server_named(request.param))
 
-    need(find_spec("obstore") is not None, "obstore (extra remote)")
+
+@pytest.fixture(params=S3)
+def proxied_s3(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture
+def counted_s3(server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]) -> Bucket:
+    """A bucket behind a proxy, of the quicker server alone: for counts, which do not depend on the server."""
+    server = server_named("versitygw")
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture
+def azure(server_named: Callable[[str], Server]) -> Bucket:
+    """An empty container of Azure's kind."""
+    return fresh(server_named("azurite"))
+
+
+@pytest.fixture
+def gcs(server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of Google's kind; it is filled by `Bucket.put`, as the server does not take obstore's PUT."""
+    return fresh(server_named("fake_gcs"))
+
+
+@pytest.fixture(params=ALL)
+def bucket(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of every server."""
+    return fresh(server_named(request.param))
+
+
+@pytest.fixture(params=ALL)
+def proxied(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture(params=WRITABLE)
+def writable(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of every server that obstore can write to."""
+    return fresh(server_named(request.param))
+
+
+@pytest.fixture(params=WRITABLE)
+def proxied_writable(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,7 +70,9 @@ class Server:
             place = f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>"
             # It takes whose region it is from here, and looks at nothing else.
             signed = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20200101/{REGION}/s3/aws4_request"
-            request = self._request("PUT", f"/{name}", place.encode(), {"Authorization": signed, "Content-Type": "application/xml"})
+            request = self._request(
+                "PUT", f"/{name}", place.encode(), {"Authorization": signed, "Content-Type": "application/xml"}
+            )
         elif self.name == "azurite":
             path = f"/{AZURE_ACCOUNT}/{name}"
             stated = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
@@ -129,6 +132,10 @@ def has_moto() -> bool:
     return all(find_spec(name) for name in ("moto", "flask", "flask_cors"))
 
 
+def has_azurite() -> bool:
+    return AZURITE.is_file() and shutil.which("node") is not None
+
+
 @contextlib.contextmanager
 def moto() -> Iterator[Server]:
     """moto's server (group ``lake``). It checks no signature."""
@@ -146,11 +153,12 @@ def versitygw() -> Iterator[Server]:
 
     def command(port: int, folder: Path) -> list[str]:
         keys = ["--access", KEY_ID, "--secret", SECRET, "--region", REGION]
-        # Beside the data, not in extended attributes: not every temporary file system has those.
-        kept = folder.parent / "kept"
-        kept.mkdir(exist_ok=True)
+        # What belongs to an object is kept in extended attributes; not every temporary file system has those.
+        beside = [] if _has_attributes(folder) else ["--sidecar", str(folder.parent / "beside")]
+        if beside:
+            Path(beside[1]).mkdir(exist_ok=True)
         serving = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", "--health", "/health"]
-        return [str(VERSITYGW), *keys, *serving, "posix", "--sidecar", str(kept), str(folder)]
+        return [str(VERSITYGW), *keys, *serving, "posix", *beside, str(folder)]
 
     with _running("versitygw", command, "/health") as server:
         yield server
@@ -190,6 +198,14 @@ def _running(name: str, command: Callable[[int, Path], Sequence[str]], health: s
             yield Server(name, url, data)
         finally:
             _end(child)
+
+
+def _has_attributes(folder: Path) -> bool:
+    try:
+        os.setxattr(folder, "user.lake", b"x")
+    except (AttributeError, OSError):  # only Linux has the call
+        return False
+    return True
 
 
 def _start(
