@@ -147,6 +147,20 @@ class TestConditions:
         assert all(isinstance(one, refused.AlreadyExistsError) or "409" in str(one) for one in lost)
         assert bytes(obstore.get(store, "one.bin").bytes()) == b"%d" % won[0]
 
+    def test_large_puts(self, proxied_s3: Bucket) -> None:
+        """In parts; with a condition in one request, and tried again where nothing was done."""
+        store, proxy = proxied_s3.store(), proxied_s3.watched
+        large = bytes(11 << 20)
+        obstore.put(store, "parts.bin", large)
+        assert proxy.traffic().kinds == {"POST": 2, "PUT": 3}
+        proxy.clear()
+        proxy.fail(Fault("error"))
+        obstore.put(store, "whole.bin", large, mode="create")
+        assert [(one.method, one.status, one.received) for one in proxy.traffic()] == [
+            ("PUT", 503, len(large)),
+            ("PUT", 200, len(large)),
+        ]
+
     def test_a_put_whose_answer_is_lost(self, proxied_writable: Bucket) -> None:
         """A plain one is tried again; of one with a condition nobody knows, and the object is there."""
         bucket = proxied_writable
@@ -251,6 +265,11 @@ class TestFaults:
         with pytest.raises(refused.GenericError, match=r"(?s)400 Bad Request: .*<Code>ExpiredToken</Code>"):
             obstore.get(big.store(), "big.bin")
         assert len(big.watched.traffic()) == 1
+
+    def test_credentials_that_are_not_valid(self, big: Bucket) -> None:
+        big.watched.fail(Fault("error", status=401, code="Unauthorized"))
+        with pytest.raises(refused.UnauthenticatedError, match="401 Unauthorized"):
+            obstore.get(big.store(), "big.bin")
 
     def test_another_region(self, big: Bucket) -> None:
         big.watched.fail(Fault("error", status=301, code="PermanentRedirect"))
