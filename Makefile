@@ -126,7 +126,7 @@ bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scal
 	$(BIN)/python bench/spark.py
 
 bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an object store, 30 ms each
-	$(BIN)/python bench/requests.py
+	$(BIN)/python bench/store_requests.py
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev
