@@ -10,6 +10,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def _in_many(folder: Path, adds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def copied(*parts: str) -> Callable[[Path], Path]:
     """A table of a released writer."""
 
