@@ -156,8 +156,14 @@ def environment(bucket: Bucket) -> dict[str, str]:
     """What a command finds in its environment: the bucket's options, and nothing that is set for a real cloud."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
     kept |= {name.upper(): value for name, value in bucket.options.items()}
+    workers = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    return kept | nothing | {"AWS_EC2_METADATA_DISABLED": "true", "AWS_METADATA_ENDPOINT": NOWHERE, "COLUMNS": "200"}
+    return (
+        kept
+        | nothing
+        | {"AWS_EC2_METADATA_DISABLED": "true", "AWS_METADATA_ENDPOINT": NOWHERE, "COLUMNS": "200"}
+        | workers
+    )
 
 
 def run(operation: Operation, bucket: Bucket, url: str, about: dict[str, Any], scratch: str) -> Counts:
