@@ -1,4 +1,4 @@
-# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17, Maven and Go 1.25.
+# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17, Maven, Go 1.25 and Node.
 PYTHON ?= python3
 GO ?= go
 VENV ?= .venv
@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark vectors bench bench-short bench-spark fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests fuzz-short docs site pins release-check clean
 
 # What the two commands below install is stamped, so that they are quick the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
@@ -45,7 +45,7 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark
+unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers
 	$(BIN)/pytest -n auto --dist loadgroup
 
 # `unit` has run them in a classic session of the newest pyspark. Two at a time: they wait more than they work.
@@ -58,7 +58,7 @@ spark-connect:
 spark-lowest:
 	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
 
-interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark ## only what other implementations say
+interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## only what other implementations say
 	$(BIN)/pytest -n auto --dist loadgroup -m interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
@@ -101,6 +101,17 @@ interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
 	$(@D)/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
+# Servers of object stores, for the tests on the loopback.
+interop-servers: interop/servers/bin/.built interop/servers/node_modules/.installed
+
+interop/servers/bin/.built: interop/servers/go.mod interop/servers/go.sum
+	$(GO) build -C interop/servers -trimpath -o bin/ tool
+	touch $@
+
+interop/servers/node_modules/.installed: interop/servers/package-lock.json
+	npm ci --prefix interop/servers --ignore-scripts --no-audit --no-fund --silent
+	touch $@
+
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
@@ -113,6 +124,9 @@ bench-short: $(VENV)/.dev ## no slower beside pyroaring and pyarrow than the com
 
 bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py
+
+bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an object store, 30 ms each
+	$(BIN)/python bench/store_requests.py
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev
@@ -172,4 +186,4 @@ release-check: $(VENV)/.dev $(RELEASE)/.installed ## wheel and sdist as a releas
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
-		interop/spark/target interop/spark/.venv-*
+		interop/spark/target interop/spark/.venv-* interop/servers/bin interop/servers/node_modules

@@ -1,0 +1,153 @@
+"""Servers of object stores, and buckets in them. See README.md for what each server can show."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from interop.driver import need
+from lake import servers
+from lake.buckets import Bucket, bucket_of
+from lake.proxy import Proxy
+from lake.servers import NOWHERE, Server
+
+HERE = Path(__file__).parent
+NUMBERS = itertools.count(1)
+# moto is a package of the group `lake`, which the environments for other Pythons lack: their runs leave out `interop`.
+S3 = ["versitygw", pytest.param("moto", marks=pytest.mark.interop)]
+WRITABLE = [*S3, "azurite"]
+ALL = [*WRITABLE, "fake_gcs"]
+STARTED_BY: dict[str, tuple[Callable[[], AbstractContextManager[Server]], Callable[[], bool], str]] = {
+    "versitygw": (servers.versitygw, servers.VERSITYGW.is_file, "versitygw (make interop-servers)"),
+    "moto": (servers.moto, servers.has_moto, "moto's server (group lake)"),
+    "azurite": (servers.azurite, servers.has_azurite, "Azurite (make interop-servers)"),
+    "fake_gcs": (servers.fake_gcs, servers.FAKE_GCS.is_file, "fake-gcs-server (make interop-servers)"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything that wants a server is marked `lake`."""
+    for item in items:
+        if HERE in item.path.parents and "server_named" in getattr(item, "fixturenames", ()):
+            item.add_marker("lake")
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing that is set up for the real clouds is used, and nothing is asked of a machine's metadata service."""
+    for name in os.environ:
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCS_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOWHERE)
+
+
+@pytest.fixture(scope="session")
+def server_named() -> Iterator[Callable[[str], Server]]:
+    """Servers, by name: each is started when the first test asks for it, and ends with the run."""
+    started: dict[str, Server] = {}
+    with ExitStack() as stack:
+
+        def find(name: str) -> Server:
+            if name not in started:
+                start, is_there, what = STARTED_BY[name]
+                need(is_there(), what)
+                need(find_spec("obstore") is not None, "obstore (extra remote)")
+                started[name] = stack.enter_context(start())
+            return started[name]
+
+        yield find
+
+
+@pytest.fixture(scope="session")
+def proxy_before() -> Iterator[Callable[[Server], Proxy]]:
+    """The proxy before a server, one for the whole run; without a delay, faults and a log whenever it is asked for."""
+    started: dict[str, Proxy] = {}
+    with ExitStack() as stack:
+
+        def find(server: Server) -> Proxy:
+            if server.url not in started:
+                started[server.url] = stack.enter_context(Proxy(server.url))
+            started[server.url].clear()
+            started[server.url].delay(0.0)
+            return started[server.url]
+
+        yield find
+
+
+def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
+    name = f"lake-{next(NUMBERS)}"
+    server.make_bucket(name)
+    return bucket_of(server, name, proxy)
+
+
+@pytest.fixture(params=S3)
+def s3(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of each server of the S3 protocol."""
+    return fresh(server_named(request.param))
+
+
+@pytest.fixture(params=S3)
+def proxied_s3(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture
+def counted_s3(server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]) -> Bucket:
+    """A bucket behind a proxy, of the quicker server alone: for counts, which do not depend on the server."""
+    server = server_named("versitygw")
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture
+def azure(server_named: Callable[[str], Server]) -> Bucket:
+    """An empty container of Azure's kind."""
+    return fresh(server_named("azurite"))
+
+
+@pytest.fixture
+def gcs(server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of Google's kind; it is filled by `Bucket.put`, as the server does not take obstore's PUT."""
+    return fresh(server_named("fake_gcs"))
+
+
+@pytest.fixture(params=ALL)
+def bucket(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of every server."""
+    return fresh(server_named(request.param))
+
+
+@pytest.fixture(params=ALL)
+def proxied(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))
+
+
+@pytest.fixture(params=WRITABLE)
+def writable(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
+    """An empty bucket of every server that obstore can write to."""
+    return fresh(server_named(request.param))
+
+
+@pytest.fixture(params=WRITABLE)
+def proxied_writable(
+    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+) -> Bucket:
+    """The same behind a proxy."""
+    server = server_named(request.param)
+    return fresh(server, proxy_before(server))
