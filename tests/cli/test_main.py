@@ -216,7 +216,7 @@ WRONG = {
     "diff of a frame that is cut": (["diff", "bin@1:9999", "good"], "bin at byte 1: byte range: expected 9999 bytes"),
     "no such host": (["inspect", "file://far/x"], "file://far/x: a file URL must not name a host"),
     "no such protocol": (["inspect", "nope://x"], "nope://x: Protocol not known: nope"),
-    "no such object": (["inspect", "memory://dvcodec/none"], "memory://dvcodec/none: No such file or directory"),
+    "no such object": (["inspect", "memory://dvcodec/none"], "memory://dvcodec/none: cannot read: no such object"),
 }
 
 

@@ -56,7 +56,7 @@ class Vanishing(MemoryFileSystem):  # type: ignore[misc]
 
 fsspec.register_implementation("dvvanish", Vanishing, clobber=True)
 URL = "dvvanish://lake"
-GONE = r"dvvanish://lake/.+: the connection fell"
+GONE = r"dvvanish://lake/.+: cannot write: failed: the connection fell"
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +125,7 @@ def test_several_objects(
 def test_store_that_can_no_longer_be_cleaned_up(store: type[Vanishing], tmp_path: Path) -> None:
     """What went wrong first is told."""
     store.takes, store.removes = 1, False
-    with pytest.raises(OSError, match=r"entries\.jsonl: the connection fell"):
+    with pytest.raises(OSError, match=r"entries\.jsonl: cannot write: failed: the connection fell"):
         converted(tmp_path)
     assert len(store.store) == 1
 
@@ -134,4 +134,4 @@ def test_command(tmp_path: Path) -> None:
     iceberg.write_deletion_vectors(tmp_path / "x.puffin", VECTORS)
     result = run("convert", tmp_path / "x.puffin", "--to", "delta", "-o", f"{URL}/x.bin")
     assert (result.code, result.out) == (2, "")
-    assert result.complaint == f"{URL}/x.bin: the connection fell"
+    assert result.complaint == f"{URL}/x.bin: cannot write: failed: the connection fell"

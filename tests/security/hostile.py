@@ -18,6 +18,8 @@ from fsspec.registry import _registry
 from dvcodec import lance
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
+from dvcodec.io import store
+from dvcodec.io.store.errors import Reason, store_error
 from dvcodec.lance import wire
 from tables.delta.crafted import Crafted as DeltaTable
 from tables.delta.crafted import rows_from
@@ -54,8 +56,16 @@ class Trap(fsspec.AbstractFileSystem):  # type: ignore[misc]
 @contextmanager
 def traps(*names: str) -> Iterator[list[str]]:
     """Put traps where fsspec has these protocols; the list tells which were asked for."""
-    before = dict(_registry)
+    before, client = dict(_registry), store._client
     Trap.asked.clear()
+
+    def trapped(kind: str, scheme: str, authority: str, *others: Any) -> Any:
+        if kind not in names:
+            return client(kind, scheme, authority, *others)
+        Trap.asked.append(kind)
+        raise store_error(f"{scheme}://{authority}", "read", "a trap", Reason.NO_OBJECT)
+
+    store._client = trapped  # type: ignore[assignment]
     for name in names:
         kind = type(name, (Trap,), {"protocol": name})
         fsspec.register_implementation(name, kind, clobber=True)
@@ -64,6 +74,7 @@ def traps(*names: str) -> Iterator[list[str]]:
     finally:
         _registry.clear()
         _registry.update(before)
+        store._client = client
         Trap.asked.clear()
 
 

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io import Storage
-from dvcodec.io.store import request_counts
+
+if TYPE_CHECKING:
+    from dvcodec.io import Storage
 
 __all__ = ["storage", "with_storage"]
 
@@ -44,19 +45,27 @@ def storage() -> Storage:
     """Return the storage of the command that runs: all its files are opened by it, so nothing is asked for twice."""
     known = _STORAGE.get()
     if known is None:
-        known = Storage()
+        known = _new({})
         _STORAGE.set(known)
     return known
 
 
+def _new(options: dict[str, str]) -> Storage:
+    from dvcodec.io import Storage  # takes longer than a page of help
+
+    return Storage(options)
+
+
 def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that every command has."""
+    if hasattr(command, "__signature__"):  # it has them
+        return command
     hints = get_type_hints(command, include_extras=True)
 
     def run(**arguments: Any) -> Any:
         given = _parse(arguments.pop("storage_option") or [])
         with _logged(arguments.pop("verbose")):
-            _STORAGE.set(Storage(given))
+            _STORAGE.set(_new(given))
             try:
                 return command(**arguments)
             finally:
@@ -90,6 +99,8 @@ def _logged(verbose: int) -> Iterator[None]:
     if not verbose:
         yield
         return
+    from dvcodec.io.store import request_counts
+
     logger = logging.getLogger("dvcodec")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("dvcodec: %(message)s"))

@@ -7,7 +7,6 @@ import sys
 from io import TextIOWrapper
 
 from dvcodec.core.text import NOTHING, plain
-from dvcodec.io.store import StoreError
 
 __all__ = ["BARS", "NONE_HERE", "complain", "speak_any_encoding"]
 
@@ -34,7 +33,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 def complain(problem: Exception | str) -> None:
     """Tell a problem on standard error, on one line."""
-    if isinstance(problem, StoreError):
+    if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`, which has a line of its own
         problem = str(problem)
     elif isinstance(problem, OSError) and problem.strerror:
         problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror

@@ -52,6 +52,7 @@ class StoreSource:
         self._expected = expected
         self._trusted = False  # whether bytes, or the size, were given out as those of `_known`
         self._head = memoryview(b"")
+        self._has_read = False
         self._lock = threading.RLock()
 
     @property
@@ -80,7 +81,7 @@ class StoreSource:
             OSError: it cannot be read; or the object was replaced since its size or other bytes of it were given out.
         """
         data = self.read_up_to(offset, size) if offset >= 0 and size >= 0 else memoryview(b"")
-        if offset < 0 or size < 0 or len(data) != size:
+        if offset < 0 or size < 0 or len(data) != size or (not size and offset and offset > self.size):
             raise Truncated(
                 "byte range",
                 source=self.name,
@@ -105,7 +106,8 @@ class StoreSource:
             end = min(stop, self.size)
             if end <= offset:
                 return memoryview(b"")
-            if end > len(self._head) and self._size <= WHOLE_BYTES:
+            again, self._has_read = self._has_read, True
+            if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
                 self._keep(len(self._head), self._size)
                 end = min(stop, self._size)
             if end <= len(self._head):

@@ -168,6 +168,14 @@ class Storage:
         store, key = self._store(location)
         store.delete(key)
 
+    def forget(self) -> None:
+        """Forget what was read and listed: it is asked for again."""
+        with self._lock:
+            self._sources.clear()
+            self._listed.clear()
+            self._folders.clear()
+            self._bytes = 0
+
     def threads(self, location: str, wanted: int | None = None) -> int:
         """Return how many files to read at once: few where the processor is what limits, many where waiting is."""
         if wanted is not None:
@@ -193,7 +201,7 @@ class Storage:
     def _grown(self, by: int) -> None:
         """Count bytes that a source keeps, and let go of those used longest ago. Called with no lock held here."""
         with self._lock:
-            self._bytes += by
+            self._bytes = max(self._bytes + by, 0)
             while len(self._sources) > 1 and (self._bytes > _KEPT_BYTES or len(self._sources) > _KEPT_SOURCES):
                 _, gone = self._sources.popitem(last=False)
                 self._bytes -= gone.kept

@@ -66,6 +66,13 @@ def audit(
     """
     threads = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
+    stored: dict[str, StoredFile] | None = None
+    unlisted: OSError | None = None
+    if orphans:  # before vectors are read: the list says how large their files are
+        try:
+            stored = list_files(table)
+        except OSError as error:
+            unlisted = error
     containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
     total = len(snapshot.vectors) + len(containers)
 
@@ -90,20 +97,17 @@ def audit(
         # Where a file cannot be opened at all, its vectors have said so.
         findings += [finding for finding in found if finding.check not in _FILE_CHECKS or location not in lost]
         told(len(snapshot.vectors) + done)
-    stored: dict[str, StoredFile] | None = None
-    if orphans:
+    if unlisted is not None:
+        findings.append(_whole_table("listing", "the table's folder cannot be listed", unlisted))
+    if stored is not None:
+        findings += check_data_files(table, snapshot, stored, threads)
         try:
-            stored = list_files(table)
-        except OSError as error:
-            findings.append(_whole_table("listing", "the table's folder cannot be listed", error))
-        else:
-            findings += check_data_files(table, snapshot, stored, threads)
-            try:
-                findings += find_orphans(table, stored)
-            except MissingExtra:
-                raise
-            except (DvcodecError, OSError) as error:
-                findings.append(_whole_table("references", "orphans cannot be told: metadata of some state", error))
+            findings += find_orphans(table, stored)
+        except MissingExtra:
+            raise
+        except (DvcodecError, OSError) as error:
+            findings.append(_whole_table("references", "orphans cannot be told: metadata of some state", error))
+    table.folder.storage.forget()  # another audit looks again
     counts = AuditCounts(
         len(snapshot.data_files), len(snapshot.vectors), len(containers), None if stored is None else len(stored)
     )

@@ -7,6 +7,7 @@ before anything is listed or asked for its size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -70,7 +71,8 @@ class FilesystemStore(Store):
         self._chain = chain + outer
         self.max_concurrency = options.max_concurrency
         self._filesystem = filesystem
-        self._requests = Requests(options.retry, options.max_concurrency)
+        # These file systems repeat requests by themselves, each in its own way.
+        self._requests = Requests(replace(options.retry, max_retries=0), options.max_concurrency)
 
     def url(self, key: str) -> str:
         """Return how users spell a key."""

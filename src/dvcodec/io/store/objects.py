@@ -20,6 +20,8 @@ __all__ = ["PAGE", "ObjectStore", "connect", "web_address"]
 Result = TypeVar("Result")
 PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
+_INSTANCE_METADATA = "/latest/api/token"
+"""Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
 _ENDPOINT = {"s3": "aws_endpoint", "gs": "base_url"}
 
 
@@ -291,7 +293,7 @@ class ObjectStore(Store):
             raise UsageError(f"{self.url(key)}: {_head(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
-        if "169.254.169.254" in str(err):
+        if self.root.startswith("s3") and _INSTANCE_METADATA in str(err):
             what = "none found in storage_options, the environment or AWS's files, and no instance metadata service"
             return store_error(self.url(key), action, what, Reason.BAD_CREDENTIALS)
         kinds = (
