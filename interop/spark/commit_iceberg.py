@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from commit_rows import listed
+from commit_rows import ids, listed
 from common import COLUMNS, Place, local, rows
 from iceberg_tables import CATALOG
 
@@ -36,6 +36,11 @@ def read(place: Place, name: str) -> list[list[Any]]:
     """Return what Spark reads."""
     place.spark.sql(f"REFRESH TABLE {_sql(name)}")
     return listed(place.spark.sql(f"SELECT * FROM {_sql(name)}"))
+
+
+def scan(place: Place, root: str) -> list[int]:
+    """Return the ids that Spark reads of a table that no catalog knows, by its folder."""
+    return ids(place.spark.read.format("iceberg").load(root))
 
 
 def append(place: Place, name: str, data_files: list[dict[str, Any]]) -> None:
@@ -101,6 +106,7 @@ COMMANDS = {
     "upgrade": upgrade,
     "delete": delete,
     "read": read,
+    "scan": scan,
     "append": append,
     "change": change,
 }

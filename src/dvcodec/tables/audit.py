@@ -37,7 +37,7 @@ from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import Problem
 from dvcodec.tables.reading import Progress, by_container
 from dvcodec.tables.scan import scan_snapshot
-from dvcodec.tables.storage import check_data_files, find_orphans, list_files
+from dvcodec.tables.storage import check_data_files, count_data_files, find_orphans, list_files
 
 __all__ = ["audit"]
 
@@ -47,6 +47,7 @@ def audit(
     snapshot_id: int | None = None,
     *,
     orphans: bool = True,
+    deep: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -56,6 +57,7 @@ def audit(
         table: see `open_table`.
         snapshot_id: which state; None = the current one.
         orphans: True lists the table's folder, for orphans and for data files that are missing.
+        deep: True opens every data file, and compares the rows that its footer says with those of the metadata.
         threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
         progress: called with how many vectors and their files are done, and of how many.
 
@@ -67,7 +69,7 @@ def audit(
     threads = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
     containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
-    total = len(snapshot.vectors) + len(containers)
+    total = len(snapshot.vectors) + len(containers) + (len(snapshot.data_files) if deep else 0)
 
     def told(done: int) -> None:
         if progress is not None:
@@ -75,6 +77,7 @@ def audit(
 
     scan, problems = scan_snapshot(table, snapshot, threads=threads, progress=lambda done, _: told(done))
     findings = [_from_problem(problem, snapshot) for problem in problems]
+    findings += _of_metadata(table, snapshot)
     findings += _moved(table)
     for group in containers.values():
         findings += _overlaps(group, snapshot)
@@ -104,20 +107,59 @@ def audit(
                 raise
             except (DvcodecError, OSError) as error:
                 findings.append(_whole_table("references", "orphans cannot be told: metadata of some state", error))
+    notes = [_note(check, message, snapshot) for check, message in table.blind_spots(snapshot)]
+    counted = None
+    if deep:
+        done = len(snapshot.vectors) + len(containers)
+        rows = count_data_files(table, snapshot, threads, lambda files: told(done + files))
+        missing = {finding.data_file for finding in findings if finding.check == "missing-data-file"}
+        findings += [finding for finding in rows.findings if finding.data_file not in missing]
+        counted = rows.counted
+        if rows.passed_over:
+            example, more = rows.passed_over[0], len(rows.passed_over) - 1
+            which = f"{example}{f' and {more} more' if more else ''}"
+            message = f"the rows of {which} were not counted: a format whose footer is not read here"
+            notes.append(_note("rows-not-counted", message, snapshot))
     counts = AuditCounts(
-        len(snapshot.data_files), len(snapshot.vectors), len(containers), None if stored is None else len(stored)
+        len(snapshot.data_files),
+        len(snapshot.vectors),
+        len(containers),
+        None if stored is None else len(stored),
+        scan.unreadable,
+        counted,
     )
-    return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan)
+    return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan, tuple(notes))
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")
 _OWN_CHECKS = ("file-size", "overlap", "one-vector-per-file")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
-_WARNINGS = ("gone-data-file", "stale-blob-path", "moved", "references", "listing")
+_WARNINGS = (
+    "delta-append-only",
+    "gone-data-file",
+    "listing",
+    "metadata-name",
+    "moved",
+    "references",
+    "stale-blob-path",
+)
+_INFOS = ("delta-property",)
 
 
 def _severity(check: str) -> Severity:
+    if check in _INFOS:
+        return Severity.INFO
     return Severity.WARNING if check in _WARNINGS else Severity.ERROR
+
+
+def _note(check: str, message: str, snapshot: Snapshot) -> Finding:
+    return Finding(check, Severity.INFO, message, snapshot.info.id)
+
+
+def _of_metadata(table: Table, snapshot: Snapshot) -> Iterator[Finding]:
+    """Find what the metadata of the whole table, or of a vector, contradicts."""
+    for problem in table.check_metadata(snapshot):
+        yield _from_problem(problem, snapshot)
 
 
 def _from_check(
