@@ -43,6 +43,17 @@ def scan(place: Place, root: str) -> list[int]:
     return ids(place.spark.read.format("iceberg").load(root))
 
 
+def scan_name(place: Place, name: str) -> list[int]:
+    """Return the ids that Spark reads of a table of any columns, by its name."""
+    place.spark.sql(f"REFRESH TABLE {_sql(name)}")
+    return ids(place.spark.sql(f"SELECT * FROM {_sql(name)}"))
+
+
+def place_of(place: Place, name: str) -> str:
+    """Return the folder of a table, which need not be there: a table that is written there is one of the catalog."""
+    return f"{place.folder_of('iceberg')}/db/{name}"
+
+
 def append(place: Place, name: str, data_files: list[dict[str, Any]]) -> None:
     """Add Parquet files that are there, as Iceberg's add_files does: ``path``, ``size``, ``rows``, ``partition``."""
     table, iceberg = _load(place, name), place.jvm.org.apache.iceberg
@@ -107,6 +118,8 @@ COMMANDS = {
     "delete": delete,
     "read": read,
     "scan": scan,
+    "scan-name": scan_name,
+    "place": place_of,
     "append": append,
     "change": change,
 }

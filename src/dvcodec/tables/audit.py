@@ -10,16 +10,24 @@ Checks, each the `check` of its findings:
 - ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
   another path; a vector whose data file is not;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
+- ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: protocol or
+  properties of a Delta table that contradict its vectors or its columns;
+- ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
+  of one data file that record another partition or partition spec than it, or a lower sequence number;
+- ``metadata-name``: metadata files of an Iceberg table that were not read, as their names say no version;
+- ``paimon-vectors-disabled``: vectors in a Paimon table whose options switch them off;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
 - ``container``, and names that depend on the format: what that file says of itself;
-- ``missing-data-file``, ``data-file-size``: a data file;
+- ``missing-data-file``, ``data-file-size``: a data file; with ``deep`` also ``physical-rows`` (it has other rows than
+  the metadata says) and ``unreadable-data-file``;
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
 - ``references``, ``listing``: why orphans could not be looked for;
 - ``moved``: a table whose metadata says that it is elsewhere.
 
 A vector that stands in the place of another of the same cardinality is told by the data file that its Puffin blob
-names. The files of Delta, Paimon and Lance name no data files: there nothing tells such vectors apart.
+names. The files of Delta, Paimon and Lance name no data files: there nothing tells such vectors apart. What else no
+check can find in a table is one of `Audit.notes`: ``no-checksum`` (Lance), ``rows-not-counted``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What of a table's metadata makes engines refuse it, or skip its vectors, however valid each vector is.
 
 Specification: Iceberg table spec, "Deletion Vectors" (from format version 3 on) and "Scan Planning" (a delete file
-holds for data files of its partition and spec). What engines do beyond that was tried: see `docs/differences.md`.
+holds for data files of its partition and spec). What engines do beyond that was tried: see "Will every engine see
+these deletes" in `docs/tables.md`.
 """
 
 from __future__ import annotations
