@@ -10,8 +10,8 @@ Checks, each the `check` of its findings:
 - ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
   another path; a vector whose data file is not;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
-- ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: protocol or
-  properties of a Delta table that contradict its vectors or its columns;
+- ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
+  protocol or properties of a Delta table contradict its vectors or its columns;
 - ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
   of one data file that record another partition or partition spec than it, or a lower sequence number;
 - ``metadata-name``: metadata files of an Iceberg table that were not read, as their names say no version;
