@@ -18,9 +18,9 @@ def footer(table: int, buffers: int = 1, version: tuple[int, int] = (2, 2)) -> b
     return numbers + counts + b"".join(part.to_bytes(2, "little") for part in version) + b"LANC"
 
 
-def made(descriptor: bytes, **options: int) -> bytes:
+def made(descriptor: bytes, buffers: int = 1) -> bytes:
     entry = (0).to_bytes(8, "little") + len(descriptor).to_bytes(8, "little")
-    return descriptor + entry + footer(len(descriptor), **options)
+    return descriptor + entry + footer(len(descriptor), buffers)
 
 
 def test_rows() -> None:
