@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from commit_rows import listed
+from commit_rows import ids, listed
 from common import COLUMNS, Place, rows
 from pyspark.sql.types import StructType
 
@@ -44,6 +44,11 @@ def read(place: Place, root: str) -> list[list[Any]]:
     return listed(place.spark.sql(f"SELECT * FROM delta.`{root}`"))
 
 
+def scan(place: Place, root: str) -> list[int]:
+    """Return the ids that Spark reads of a table of any columns."""
+    return ids(place.spark.read.format("delta").load(root))
+
+
 def change(_: Place, root: str, actions: list[dict[str, Any]]) -> int:
     """Write the next file of the log; return its version."""
     log = Path(root, "_delta_log")
@@ -54,4 +59,4 @@ def change(_: Place, root: str, actions: list[dict[str, Any]]) -> int:
     return version
 
 
-COMMANDS = {"create": create, "delete": delete, "read": read, "change": change}
+COMMANDS = {"create": create, "delete": delete, "read": read, "scan": scan, "change": change}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from commit_rows import listed
+from commit_rows import ids, listed
 from common import COLUMNS, Place, local, rows
 from iceberg_tables import CATALOG
 
@@ -36,6 +36,22 @@ def read(place: Place, name: str) -> list[list[Any]]:
     """Return what Spark reads."""
     place.spark.sql(f"REFRESH TABLE {_sql(name)}")
     return listed(place.spark.sql(f"SELECT * FROM {_sql(name)}"))
+
+
+def scan(place: Place, root: str) -> list[int]:
+    """Return the ids that Spark reads of a table that no catalog knows, by its folder."""
+    return ids(place.spark.read.format("iceberg").load(root))
+
+
+def scan_name(place: Place, name: str) -> list[int]:
+    """Return the ids that Spark reads of a table of any columns, by its name."""
+    place.spark.sql(f"REFRESH TABLE {_sql(name)}")
+    return ids(place.spark.sql(f"SELECT * FROM {_sql(name)}"))
+
+
+def place_of(place: Place, name: str) -> str:
+    """Return the folder of a table, which need not be there: a table that is written there is one of the catalog."""
+    return f"{place.folder_of('iceberg')}/db/{name}"
 
 
 def append(place: Place, name: str, data_files: list[dict[str, Any]]) -> None:
@@ -101,6 +117,9 @@ COMMANDS = {
     "upgrade": upgrade,
     "delete": delete,
     "read": read,
+    "scan": scan,
+    "scan-name": scan_name,
+    "place": place_of,
     "append": append,
     "change": change,
 }

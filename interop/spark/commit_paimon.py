@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from commit_rows import listed
+from commit_rows import ids, listed
 from common import Place, rows
 from paimon_library import BASE, COLUMNS
 from paimon_tables import scan
@@ -38,6 +38,13 @@ def read(place: Place, root: str) -> list[list[Any]]:
     lines = place.folder / "rows.jsonl"
     columns = place.jvm.dvcodec.interop.PaimonTables.read(root, None, str(lines))
     return listed(place.spark.read.schema(columns).json(str(lines)))
+
+
+def scan_ids(place: Place, root: str) -> list[int]:
+    """Return the ids that Paimon's scan returns of a table of any columns."""
+    lines = place.folder / "rows.jsonl"
+    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, None, str(lines))
+    return ids(place.spark.read.schema(columns).json(str(lines)))
 
 
 def change(place: Place, root: str, entries: list[dict[str, Any]]) -> list[str]:
@@ -90,4 +97,4 @@ def _list(jvm: Any, items: Any) -> Any:
     return found
 
 
-COMMANDS = {"create": create, "delete": delete, "read": read, "change": change}
+COMMANDS = {"create": create, "delete": delete, "read": read, "scan": scan_ids, "change": change}

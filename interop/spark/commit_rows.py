@@ -13,3 +13,8 @@ def listed(live: DataFrame) -> list[list[Any]]:
         list(row)
         for row in live.selectExpr("id", "part", "name", "price", "CAST(day AS STRING)").orderBy("id").collect()
     ]
+
+
+def ids(frame: DataFrame) -> list[int]:
+    """Return the ids of a frame, ascending."""
+    return sorted(row[0] for row in frame.select("id").collect())

@@ -43,9 +43,12 @@ def test_audit_of_a_sound_table(lake: Path) -> None:
 def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
     result = run("audit", damaged)
     assert (result.code, result.err) == (1, "")
-    _, line, last = result.out.splitlines()
+    _, line, last, bounds = result.out.splitlines()
     assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and vector: expected 0x")
     assert last.endswith(": 1 error")
+    assert bounds == (
+        "1 vector could not be read: at least 68 of 256 rows deleted, at most 188 live, by what the metadata records"
+    )
 
 
 def test_audit_json(damaged: Path) -> None:
@@ -127,9 +130,20 @@ def test_table_limits_and_thresholds(lake: Path) -> None:
 
 def test_table_of_damaged_vectors(damaged: Path) -> None:
     result = run("table", damaged)
-    assert result.code == 2
+    assert result.code == 1
     assert result.complaint == f"{damaged}: 1 vector could not be counted: see dvcodec audit"
-    assert result.out.splitlines()[-1].endswith("damaged")
+    lines = result.out.splitlines()
+    assert lines[-1].endswith("damaged")
+    assert "at least 68" in lines[-1]
+    assert lines[1:4] == [
+        "  2 data files: 1 with deleted rows, 0 fully deleted, 0 worth rewriting",
+        "  256 rows: at least 68 deleted, at least 26.6 %, at most 188 live",
+        "  1 vector: 0 B, 1 could not be read",
+    ]
+    found = run("table", damaged, "--json")
+    assert found.code == 1
+    told = found.json["totals"]
+    assert (told["deleted"], told["min_deleted"], told["max_live"], told["exact"]) == (0, 68, 188, False)
 
 
 # ---------------------------------------------------------------------------------------------------- log
@@ -165,8 +179,11 @@ def test_log_json(lake: Path) -> None:
 
 def test_log_of_damaged_vectors(damaged: Path) -> None:
     result = run("log", damaged)
-    assert result.code == 2
+    assert result.code == 1
     assert "CRC-32" in result.complaint
+    assert result.out.splitlines()[-1].split()[-6:] == ["at", "least", "0", "at", "least", "0"]
+    assert "a.parquet  at least 0 deleted, at least 0 restored" in run("log", damaged, "--files").out
+    assert [one["exact"] for one in run("log", damaged, "--json").json] == [True, True, False]
 
 
 # ---------------------------------------------------------------------------------------------------- report
@@ -182,8 +199,12 @@ def test_report(lake: Path, tmp_path: Path) -> None:
 
 def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert run("report", damaged, "-o", page).out == f"wrote {page}, 2 data files, 1 finding\n"
-    assert "Not sound." in page.read_text()
+    result = run("report", damaged, "-o", page)
+    assert result.out == f"wrote {page}, 2 data files, 1 finding, 1 vector could not be read\n"
+    assert result.code == 1
+    html = page.read_text()
+    for told in ("Not sound.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
+        assert told in html
 
 
 def test_report_to_standard_output(lake: Path) -> None:

@@ -57,7 +57,8 @@ class Engines:
             text=True,
         )
 
-    def ask(self, op: str, **arguments: Any) -> Any:
+    def answer(self, op: str, **arguments: Any) -> dict[str, Any]:
+        """Return ``result``, or what an engine refused as ``error``."""
         command, answers = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
         command.write(json.dumps({"op": op} | arguments) + "\n")
         command.flush()
@@ -65,7 +66,11 @@ class Engines:
         if not line:
             self._log.seek(0)
             pytest.fail(f"{op}: {self._log.read()[-5000:]}")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        answer = self.answer(op, **arguments)
         assert "error" not in answer, f"{op}: {answer['error'][:5000]}"
         return answer["result"]
 

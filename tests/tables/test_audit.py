@@ -44,11 +44,14 @@ def test_a_sound_table(tmp_path: Path) -> None:
             "vectors": 3,
             "containers": 1,
             "stored_files": 5,
+            "unreadable": 0,
+            "counted_files": None,
             "errors": 0,
             "warnings": 0,
             "infos": 0,
         },
         "findings": [],
+        "notes": [],
     }
     assert audit(table, 1).findings == ()
     with pytest.raises(UsageError, match="no snapshot 9"):

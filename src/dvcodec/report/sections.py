@@ -30,7 +30,7 @@ KINDS = {
 _SEVERITIES = {
     Severity.ERROR: ("error", "rows are wrong, or cannot be read, in some engine"),
     Severity.WARNING: ("warning", "rows are right, but something is not as the metadata says"),
-    Severity.INFO: ("note", "nothing is wrong; space could be freed"),
+    Severity.INFO: ("note", "nothing is wrong: space could be freed, or it is good to know"),
 }
 
 
@@ -80,10 +80,11 @@ def _moment(time: datetime) -> str:
 def summary(audit: Audit, sums: Totals) -> Html:
     """Say whether the table is sound, and its numbers on cards."""
     share = sums.deleted_share
-    told = NOTHING if share is None else f"{share_text(share)} of all rows"
+    told = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
     per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
     unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
-    rows = f"{large(sums.rows - sums.deleted)} live"
+    least, most = ("", "") if sums.exact else ("at least ", "at most ")
+    rows = f"{most}{large(sums.max_live)} live"
     if unknown:
         rows = f"not told of {counted(unknown, 'file')}"
     cards = (
@@ -93,11 +94,20 @@ def summary(audit: Audit, sums: Totals) -> Html:
             f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted",
         ),
         _card("Rows", large(sums.rows), rows, title=number(sums.rows)),
-        _card("Deleted rows", large(sums.deleted), told, title=number(sums.deleted), picture=share_bar(share, told)),
+        _card(
+            "Deleted rows",
+            f"{least}{large(sums.min_deleted)}",
+            told,
+            title=f"{least}{number(sums.min_deleted)}",
+            picture=share_bar(share, told),
+        ),
         _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
         _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
     )
-    return tag("section", _verdict(audit), tag("div", *cards, class_="cards"), id="summary", aria_label="Summary")
+    notes = (tag("p", f"Not checked: {note.message}", class_="soft note") for note in audit.notes)
+    return tag(
+        "section", _verdict(audit), *notes, tag("div", *cards, class_="cards"), id="summary", aria_label="Summary"
+    )
 
 
 def large(count: int) -> str:
@@ -124,7 +134,10 @@ def _card(heading: str, figure: str, more: str, *, title: str | None = None, pic
 
 
 def _verdict(audit: Audit) -> Html:
-    looked = f"{counted(audit.counts.vectors, 'vector')} read and checked."
+    unreadable = audit.counts.unreadable
+    looked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
+    if unreadable:
+        looked = f"{looked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
     counts = _by_severity(audit.findings)
     if not counts:
         return tag("p", tag("b", "Sound."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")

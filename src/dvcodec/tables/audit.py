@@ -10,16 +10,24 @@ Checks, each the `check` of its findings:
 - ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
   another path; a vector whose data file is not;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
+- ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
+  protocol or properties of a Delta table contradict its vectors or its columns;
+- ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
+  of one data file that record another partition or partition spec than it, or a lower sequence number;
+- ``metadata-name``: metadata files of an Iceberg table that were not read, as their names say no version;
+- ``paimon-vectors-disabled``: vectors in a Paimon table whose options switch them off;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
 - ``container``, and names that depend on the format: what that file says of itself;
-- ``missing-data-file``, ``data-file-size``: a data file;
+- ``missing-data-file``, ``data-file-size``: a data file; with ``deep`` also ``physical-rows`` (it has other rows than
+  the metadata says) and ``unreadable-data-file``;
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
 - ``references``, ``listing``: why orphans could not be looked for;
 - ``moved``: a table whose metadata says that it is elsewhere.
 
 A vector that stands in the place of another of the same cardinality is told by the data file that its Puffin blob
-names. The files of Delta, Paimon and Lance name no data files: there nothing tells such vectors apart.
+names. The files of Delta, Paimon and Lance name no data files: there nothing tells such vectors apart. What else no
+check can find in a table is one of `Audit.notes`: ``no-checksum`` (Lance), ``rows-not-counted``.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import Problem
 from dvcodec.tables.reading import Progress, by_container
 from dvcodec.tables.scan import scan_snapshot
-from dvcodec.tables.storage import check_data_files, find_orphans, list_files
+from dvcodec.tables.storage import check_data_files, count_data_files, find_orphans, list_files
 
 __all__ = ["audit"]
 
@@ -47,6 +55,7 @@ def audit(
     snapshot_id: int | None = None,
     *,
     orphans: bool = True,
+    deep: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -56,6 +65,7 @@ def audit(
         table: see `open_table`.
         snapshot_id: which state; None = the current one.
         orphans: True lists the table's folder, for orphans and for data files that are missing.
+        deep: True opens every data file, and compares the rows that its footer says with those of the metadata.
         threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
         progress: called with how many vectors and their files are done, and of how many.
 
@@ -74,7 +84,7 @@ def audit(
         except OSError as error:
             unlisted = error
     containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
-    total = len(snapshot.vectors) + len(containers)
+    total = len(snapshot.vectors) + len(containers) + (len(snapshot.data_files) if deep else 0)
 
     def told(done: int) -> None:
         if progress is not None:
@@ -82,6 +92,7 @@ def audit(
 
     scan, problems = scan_snapshot(table, snapshot, threads=threads, progress=lambda done, _: told(done))
     findings = [_from_problem(problem, snapshot) for problem in problems]
+    findings += _of_metadata(table, snapshot)
     findings += _moved(table)
     for group in containers.values():
         findings += _overlaps(group, snapshot)
@@ -107,21 +118,60 @@ def audit(
             raise
         except (DvcodecError, OSError) as error:
             findings.append(_whole_table("references", "orphans cannot be told: metadata of some state", error))
+    notes = [_note(check, message, snapshot) for check, message in table.blind_spots(snapshot)]
+    counted = None
+    if deep:
+        done = len(snapshot.vectors) + len(containers)
+        rows = count_data_files(table, snapshot, threads, lambda files: told(done + files))
+        missing = {finding.data_file for finding in findings if finding.check == "missing-data-file"}
+        findings += [finding for finding in rows.findings if finding.data_file not in missing]
+        counted = rows.counted
+        if rows.passed_over:
+            example, more = rows.passed_over[0], len(rows.passed_over) - 1
+            which = f"{example}{f' and {more} more' if more else ''}"
+            message = f"the rows of {which} were not counted: a format whose footer is not read here"
+            notes.append(_note("rows-not-counted", message, snapshot))
     table.folder.storage.forget()  # another audit looks again
     counts = AuditCounts(
-        len(snapshot.data_files), len(snapshot.vectors), len(containers), None if stored is None else len(stored)
+        len(snapshot.data_files),
+        len(snapshot.vectors),
+        len(containers),
+        None if stored is None else len(stored),
+        scan.unreadable,
+        counted,
     )
-    return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan)
+    return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan, tuple(notes))
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")
 _OWN_CHECKS = ("file-size", "overlap", "one-vector-per-file")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
-_WARNINGS = ("gone-data-file", "stale-blob-path", "moved", "references", "listing")
+_WARNINGS = (
+    "delta-append-only",
+    "gone-data-file",
+    "listing",
+    "metadata-name",
+    "moved",
+    "references",
+    "stale-blob-path",
+)
+_INFOS = ("delta-property",)
 
 
 def _severity(check: str) -> Severity:
+    if check in _INFOS:
+        return Severity.INFO
     return Severity.WARNING if check in _WARNINGS else Severity.ERROR
+
+
+def _note(check: str, message: str, snapshot: Snapshot) -> Finding:
+    return Finding(check, Severity.INFO, message, snapshot.info.id)
+
+
+def _of_metadata(table: Table, snapshot: Snapshot) -> Iterator[Finding]:
+    """Find what the metadata of the whole table, or of a vector, contradicts."""
+    for problem in table.check_metadata(snapshot):
+        yield _from_problem(problem, snapshot)
 
 
 def _from_check(

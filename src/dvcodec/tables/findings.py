@@ -22,7 +22,7 @@ class Severity(str, Enum):
     WARNING = "warning"
     """Rows are right, but something is not as its metadata says."""
     INFO = "info"
-    """Nothing is wrong; space could be freed."""
+    """Nothing is wrong: space could be freed, or it is good to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,19 @@ class AuditCounts:
 
     Attributes:
         data_files: of the snapshot.
-        vectors: of the snapshot; all were read.
+        vectors: of the snapshot; all were read, or tried to.
         containers: files that hold them.
         stored_files: files below the table's folder; None if it was not listed.
+        unreadable: vectors that could not be read: nothing is known of their rows.
+        counted_files: data files whose own row count was held against the metadata; None without ``deep``.
     """
 
     data_files: int
     vectors: int
     containers: int
     stored_files: int | None
+    unreadable: int = 0
+    counted_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Audit:
         findings: in the order they were made; none if the table is sound.
         counts: how much was looked at.
         scan: what the vectors delete; rows are not kept.
+        notes: what no check could find here, and why; a table without findings may have some.
     """
 
     table: str
@@ -119,6 +124,7 @@ class Audit:
     findings: tuple[Finding, ...]
     counts: AuditCounts
     scan: Scan
+    notes: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -135,4 +141,5 @@ class Audit:
             "ok": self.ok,
             "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
             "findings": [finding.to_dict() for finding in self.findings],
+            "notes": [note.to_dict() for note in self.notes],
         }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dvcodec.core.errors import UsageError
@@ -25,6 +26,8 @@ class FileChange:
         restored: rows that live again.
         deleted_rows: which were deleted; None where rows were not to be kept.
         restored_rows: which live again; None where rows were not to be kept.
+        exact: False where a vector could not be read: `deleted` and `restored` then are what follows at least from the
+            rows that the metadata records, and which rows they are is not known.
     """
 
     data_file: DataFile
@@ -32,10 +35,16 @@ class FileChange:
     restored: int
     deleted_rows: RowSet | None = None
     restored_rows: RowSet | None = None
+    exact: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
-        told: dict[str, Any] = {"data_file": self.data_file.path, "deleted": self.deleted, "restored": self.restored}
+        told: dict[str, Any] = {
+            "data_file": self.data_file.path,
+            "deleted": self.deleted,
+            "restored": self.restored,
+            "exact": self.exact,
+        }
         for name, rows in (("deleted_ranges", self.deleted_rows), ("restored_ranges", self.restored_rows)):
             if rows is not None:
                 told[name] = rows.ranges().tolist()
@@ -51,7 +60,8 @@ class SnapshotChange:
         previous: the one before; None for the first, and where its metadata is gone: all then counts as added.
         added: data files that came.
         removed: data files that went, and their deleted rows with them.
-        files: data files whose deleted rows changed, in the snapshot's order.
+        files: data files whose deleted rows changed, or may have, in the snapshot's order.
+        unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
     """
 
     info: SnapshotInfo
@@ -59,6 +69,12 @@ class SnapshotChange:
     added: tuple[DataFile, ...]
     removed: tuple[DataFile, ...]
     files: tuple[FileChange, ...]
+    unreadable: tuple[tuple[DeletionVector, str], ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether all vectors that had to be read could be; if not, `deleted` and `restored` are lower bounds."""
+        return not self.unreadable
 
     @property
     def deleted(self) -> int:
@@ -79,6 +95,8 @@ class SnapshotChange:
             "removed": [file.path for file in self.removed],
             "deleted": self.deleted,
             "restored": self.restored,
+            "exact": self.exact,
+            "unreadable": [{"vector": vector.where, "error": error} for vector, error in self.unreadable],
             "files": [file.to_dict() for file in self.files],
         }
 
@@ -94,7 +112,8 @@ def history(
     """Tell what each snapshot changed, oldest first.
 
     A snapshot is held against its parent, or, where the metadata names none, against the one before it in the list.
-    Vectors that both have (same file, offset and size) are not read.
+    Vectors that both have (same file, offset and size) are not read. One that has to be read and cannot be does not
+    stop the others: see `SnapshotChange.unreadable`.
 
     Args:
         table: see `open_table`.
@@ -105,7 +124,7 @@ def history(
 
     Raises:
         UsageError: there is no such snapshot, or `until` comes before `since`.
-        DecodeError: the metadata, or a vector that has to be read, is not sound.
+        DecodeError: the metadata is not valid.
         OSError: it cannot be read.
     """
     infos = table.snapshots()
@@ -142,16 +161,22 @@ def _change(
     # Position deletes of a partition name no data file: where they change, any data file may.
     touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
 
-    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> dict[str, RowSet]:
+    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> _Rows:
         wanted = [vector for vector in vectors.values() if vector.data_file is None or vector.data_file in touched]
         return _rows(table, snapshot, wanted if touched else [], threads)
 
-    old_rows = rows_of(old, then) if old is not None else {}
+    old_rows = rows_of(old, then) if old is not None else _Rows()
     new_rows = rows_of(new, now)
     files = []
     for path, file in after.items():
-        if path in touched:
-            found = diff(old_rows.get(path, RowSet()) if path in before else RowSet(), new_rows.get(path, RowSet()))
+        if path in touched and (new_rows.in_doubt(path) or (path in before and old_rows.in_doubt(path))):
+            least, most = new_rows.bounds(path)
+            before_least, before_most = old_rows.bounds(path) if path in before else (0, 0)
+            deleted, restored = int(max(least - before_most, 0)), int(max(before_least - most, 0))
+            files.append(FileChange(file, deleted, restored, exact=False))
+        elif path in touched:
+            earlier = old_rows.rows.get(path, RowSet()) if path in before else RowSet()
+            found = diff(earlier, new_rows.rows.get(path, RowSet()))
             if found.added or found.restored:
                 kept = found if keep_rows else (None, None)
                 files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
@@ -161,6 +186,7 @@ def _change(
         tuple(file for path, file in after.items() if path not in before),
         tuple(file for path, file in before.items() if path not in after),
         tuple(files),
+        (*old_rows.unreadable, *new_rows.unreadable),
     )
 
 
@@ -175,13 +201,39 @@ def _identified(table: Table, snapshot: Snapshot) -> dict[Hashable, DeletionVect
     return keys
 
 
-def _rows(
-    table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None
-) -> dict[str, RowSet]:
-    rows: dict[str, RowSet] = {}
+@dataclass(slots=True)
+class _Rows:
+    """Deleted rows of a snapshot by data file; of those with unreadable vectors, how many the metadata records.
+
+    Attributes:
+        rows: as read.
+        recorded: cardinalities of the vectors that could not be read; under None of position deletes of partitions.
+        unreadable: these vectors, with the reason.
+    """
+
+    rows: dict[str, RowSet] = field(default_factory=dict)
+    recorded: dict[str | None, list[int | None]] = field(default_factory=dict)
+    unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
+
+    def in_doubt(self, path: str) -> bool:
+        return path in self.recorded or None in self.recorded
+
+    def bounds(self, path: str) -> tuple[int, float]:
+        """Return how many rows are deleted at least and at most, if the metadata is right."""
+        read = self.rows.get(path, RowSet()).cardinality
+        found = self.recorded.get(path, [])
+        if None in self.recorded or None in found:
+            return max([read, *(count or 0 for count in found)]), math.inf
+        counts = [count for count in found if count is not None]
+        return max([read, *counts]), read + sum(counts)
+
+
+def _rows(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None) -> _Rows:
+    found = _Rows()
     for read in read_vectors(table, snapshot, vectors, threads=threads):
         if read.error is not None:
-            raise read.error
-        for found in read.found:
-            rows[found.data_file] = rows.get(found.data_file, RowSet()) | found.rows
-    return rows
+            found.unreadable.append((read.vector, str(read.error)))
+            found.recorded.setdefault(read.vector.data_file, []).append(read.vector.cardinality)
+        for part in read.found:
+            found.rows[part.data_file] = found.rows.get(part.data_file, RowSet()) | part.rows
+    return found

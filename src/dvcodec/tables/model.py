@@ -23,6 +23,8 @@ from dvcodec.tables.folder import Folder, StoredFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dvcodec.tables.problems import Problem
+
 __all__ = [
     "DataFile",
     "DeletedRows",
@@ -263,6 +265,48 @@ class Table(ABC):
             DecodeError: the metadata is not sound.
         """
         return None
+
+    def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:  # noqa: ARG002
+        """Find what the metadata of a state says that makes an engine refuse the table, or skip its vectors.
+
+        What is looked at depends on the format; without checks of its own a kind of table has no problems here. The
+        bytes of vectors and data files are not read.
+
+        Args:
+            snapshot: of this table.
+
+        Raises:
+            DecodeError: the metadata is not valid.
+            OSError: it cannot be read.
+        """
+        return iter(())
+
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:  # noqa: ARG002
+        """Return how many rows a data file says it has, from its footer; None where its format is not known here.
+
+        Safe to call from several threads. Not checked: that the rows are there.
+
+        Args:
+            data_file: of `snapshot`.
+            snapshot: of this table.
+
+        Raises:
+            DecodeError: the file is not valid.
+            MissingExtra: what reads the file is not installed.
+            OSError: it cannot be read.
+        """
+        return None
+
+    def blind_spots(self, snapshot: Snapshot) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Say which damage to the vectors of a state no check can find, because of what the format does not store.
+
+        Args:
+            snapshot: of this table.
+
+        Returns:
+            A name in kebab case, as findings have, and one line of text for each.
+        """
+        return iter(())
 
     @abstractmethod
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["open_parquet", "physical_batches"]
+__all__ = ["count_rows", "open_parquet", "physical_batches"]
 
 
 @contextmanager
@@ -47,6 +47,22 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
         except DecodeError as err:
             err.source = err.source or location
             raise
+
+
+def count_rows(location: str, storage: Storage) -> int:
+    """Return the rows of a Parquet file as its footer says; its pages are not read.
+
+    Args:
+        location: path or URL.
+        storage: by which it is opened.
+
+    Raises:
+        DecodeError: it is not a valid Parquet file.
+        MissingExtra: pyarrow is not installed.
+        OSError: it cannot be read.
+    """
+    with open_parquet(location, storage) as file:
+        return int(file.metadata.num_rows)
 
 
 def physical_batches(

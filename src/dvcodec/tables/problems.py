@@ -1,8 +1,8 @@
 """What is wrong with vectors of a snapshot, each problem a named check.
 
 Names are those of `verify` (``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``) and, beyond one
-vector, ``equal-vectors``, ``different-vectors``, ``stale-path``, ``gone-data-file``, ``missing-file`` and
-``unreadable-file``; what is well-formed but not read is ``unsupported`` or beyond a ``limit``.
+vector, ``sequence-number``, ``equal-vectors``, ``different-vectors``, ``stale-path``, ``gone-data-file``,
+``missing-file`` and ``unreadable-file``; what is well-formed but not read is ``unsupported`` or beyond a ``limit``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,28 @@ from dvcodec.core.errors import (
     DecodeError,
     DvcodecError,
     LimitExceeded,
+    NotCanonical,
     Truncated,
     Unsupported,
 )
 from dvcodec.core.report import Check
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
 
-__all__ = ["POSITION_DELETES", "Part", "Problem", "check_doubles", "check_positions", "stranger", "unreadable"]
+__all__ = [
+    "POSITION_DELETES",
+    "OlderThanData",
+    "Part",
+    "Problem",
+    "check_doubles",
+    "check_positions",
+    "stranger",
+    "unreadable",
+]
+
+
+class OlderThanData(NotCanonical):
+    """A vector whose data sequence number is below that of its data file."""
+
 
 POSITION_DELETES = "position-deletes"
 """`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
@@ -105,6 +120,7 @@ _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
     (Truncated, "length"),
     (Unsupported, "unsupported"),
     (LimitExceeded, "limit"),
+    (OlderThanData, "sequence-number"),
     (DecodeError, "structure"),
     (FileNotFoundError, "missing-file"),
 )

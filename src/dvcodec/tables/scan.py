@@ -46,6 +46,8 @@ class FileDeletes:
             float32[0] if the file's rows are unknown.
         errors: why these numbers are in doubt: vectors that could not be read, positions beyond the file, vectors of
             different rows.
+        unreadable: how many of its vectors could not be read.
+        recorded: deleted rows that the metadata records of one of those, the highest number; 0 where it does not say.
     """
 
     data_file: DataFile
@@ -56,6 +58,15 @@ class FileDeletes:
     containers: ContainerMix = field(default_factory=ContainerMix)
     density: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     errors: tuple[str, ...] = ()
+    unreadable: int = 0
+    recorded: int = 0
+
+    @property
+    def min_deleted(self) -> int:
+        """Rows that are deleted at least: `deleted`, or as recorded of a vector that could not be read."""
+        rows = self.data_file.physical_rows
+        recorded = self.recorded if rows is None else min(self.recorded, rows)
+        return max(self.deleted, recorded)
 
     @property
     def deleted_share(self) -> float | None:
@@ -79,6 +90,7 @@ class Scan:
         info: which snapshot.
         files: all data files, in the snapshot's order, also those without deletes.
         lost: vectors that could not be read or whose data file is gone, with the reason.
+        unreadable: how many of these could not be read.
         checks: what is wrong, a failed check each; empty if all vectors are sound.
     """
 
@@ -88,6 +100,7 @@ class Scan:
     files: tuple[FileDeletes, ...]
     lost: tuple[tuple[DeletionVector, str], ...]
     checks: tuple[Check, ...]
+    unreadable: int = 0
 
 
 def scan(
@@ -134,7 +147,8 @@ def scan_snapshot(
     files = tuple(map(collector.deletes_of, snapshot.data_files))
     problems = tuple(collector.problems)
     checks = tuple(problem.check for problem in problems)
-    return Scan(table.location, table.kind, snapshot.info, files, tuple(collector.lost), checks), problems
+    lost = tuple(collector.lost)
+    return Scan(table.location, table.kind, snapshot.info, files, lost, checks, collector.unreadable), problems
 
 
 class _Collector:
@@ -142,6 +156,7 @@ class _Collector:
 
     def __init__(self, table: Table, snapshot: Snapshot, keep_rows: bool) -> None:
         self.lost: list[tuple[DeletionVector, str]] = []
+        self.unreadable = 0
         self.problems: list[Problem] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
@@ -152,6 +167,7 @@ class _Collector:
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
+        self._unread: dict[str, list[DeletionVector]] = {}
         self._wide_errors: list[tuple[_PartitionKey, str]] = []
         self._table, self._snapshot = table, snapshot
 
@@ -160,11 +176,13 @@ class _Collector:
         vector, path = read.vector, read.vector.data_file
         if read.error is not None:
             self.lost.append((vector, str(read.error)))
+            self.unreadable += 1
             self.problems.append(unreadable(vector, read.error))
             if path is None:
                 self._wide_errors.append((_partition(vector), str(read.error)))
             else:
                 self._errors.setdefault(path, []).append(str(read.error))
+                self._unread.setdefault(path, []).append(vector)
         elif path is None:
             self._check_names(vector)
         if path is not None and path not in self._data_files:
@@ -211,6 +229,7 @@ class _Collector:
             self._errors.pop(path, None)
             return
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
+        unread = self._unread.pop(path, [])
         doubts = list(check_positions(file, parts))
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
@@ -231,6 +250,8 @@ class _Collector:
             mix,
             density(rows, file.physical_rows),
             tuple(errors),
+            len(unread),
+            max((vector.cardinality or 0 for vector in unread), default=0),
         )
 
 

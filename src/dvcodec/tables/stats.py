@@ -25,6 +25,10 @@ class Totals:
         unsound: data files with a vector that could not be read, or with more deleted rows than rows.
         rows: physical rows, of the data files that say so.
         deleted: deleted rows, of vectors that could be read.
+        min_deleted: deleted rows at least: of vectors that could not be read, as many as the metadata records. Equal to
+            `deleted` where all could be read.
+        max_live: rows of the data files that say so, less `min_deleted`: live rows, or at most so many.
+        unreadable: vectors of the snapshot that could not be read.
         data_bytes: bytes of the data files that say so.
         vectors: that hold for data files of the snapshot.
         stored_bytes: bytes of these vectors as stored.
@@ -37,15 +41,23 @@ class Totals:
     unsound: int
     rows: int
     deleted: int
+    min_deleted: int
+    max_live: int
+    unreadable: int
     data_bytes: int
     vectors: int
     stored_bytes: int
     containers: ContainerMix
 
     @property
+    def exact(self) -> bool:
+        """Whether all vectors could be read; if not, `min_deleted` is a lower bound and `max_live` an upper one."""
+        return not self.unreadable
+
+    @property
     def deleted_share(self) -> float | None:
-        """Deleted rows per physical row; None without rows."""
-        return self.deleted / self.rows if self.rows else None
+        """Deleted rows per physical row, at least where vectors could not be read; None without rows."""
+        return self.min_deleted / self.rows if self.rows else None
 
     @property
     def bytes_per_row(self) -> float | None:
@@ -55,7 +67,7 @@ class Totals:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         numbers = {name: getattr(self, name) for name in self.__slots__ if name != "containers"}
-        shares = {"deleted_share": self.deleted_share, "bytes_per_row": self.bytes_per_row}
+        shares = {"exact": self.exact, "deleted_share": self.deleted_share, "bytes_per_row": self.bytes_per_row}
         return numbers | {"containers": self.containers._asdict()} | shares
 
 
@@ -66,11 +78,14 @@ def totals(scan: Scan) -> Totals:
         mix = mix.plus(file.containers)
     return Totals(
         data_files=len(scan.files),
-        with_deletes=sum(file.deleted > 0 for file in scan.files),
+        with_deletes=sum(file.min_deleted > 0 for file in scan.files),
         fully_deleted=sum(file.fully_deleted for file in scan.files),
         unsound=sum(map(_unsound, scan.files)),
         rows=sum(file.data_file.physical_rows or 0 for file in scan.files),
         deleted=sum(file.deleted for file in scan.files),
+        min_deleted=sum(file.min_deleted for file in scan.files),
+        max_live=sum(max((file.data_file.physical_rows or 0) - file.min_deleted, 0) for file in scan.files),
+        unreadable=scan.unreadable,
         data_bytes=sum(file.data_file.size or 0 for file in scan.files),
         vectors=len({id(vector) for file in scan.files for vector in file.vectors}),
         stored_bytes=sum(file.stored_bytes for file in scan.files),

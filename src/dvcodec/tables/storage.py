@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from dvcodec.core.errors import DvcodecError
+from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import same_key
 from dvcodec.io.target import local_path
@@ -14,7 +15,7 @@ from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
 
-__all__ = ["check_data_files", "find_orphans", "list_files"]
+__all__ = ["CountedRows", "check_data_files", "count_data_files", "find_orphans", "list_files"]
 
 _METADATA = {
     TableKind.ICEBERG: ("metadata/",),
@@ -82,6 +83,81 @@ def check_data_files(
             expected=expected,
             actual=found,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """What came of counting the rows of data files.
+
+    Attributes:
+        findings: ``physical-rows``, ``missing-data-file`` and ``unreadable-data-file``.
+        counted: data files whose footer was read.
+        passed_over: paths of those of a format that is not known.
+    """
+
+    findings: tuple[Finding, ...]
+    counted: int
+    passed_over: tuple[str, ...]
+
+
+def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: Callable[[int], object]) -> CountedRows:
+    """Compare the rows that data files say they have with those that the metadata records.
+
+    Positions of vectors count physical rows: where the two differ, engines that go by the metadata return other rows.
+
+    Args:
+        table: whose they are.
+        snapshot: which of them.
+        threads: how many are read at a time.
+        progress: called with how many are done.
+
+    Raises:
+        MissingExtra: what reads the files is not installed.
+    """
+
+    def rows_of(file: DataFile) -> int | DvcodecError | OSError | None:
+        try:
+            return table.stored_rows(file, snapshot)
+        except MissingExtra:
+            raise
+        except Unsupported:
+            return None
+        except (DvcodecError, OSError) as error:
+            return error
+
+    findings: list[Finding] = []
+    passed_over: list[str] = []
+    counted = 0
+    files = snapshot.data_files
+    for done, (file, rows) in enumerate(zip(files, run_bounded(rows_of, files, threads), strict=True), 1):
+        progress(done)
+        if rows is None:
+            passed_over.append(file.path)
+            continue
+        counted += not isinstance(rows, Exception)
+        recorded = file.physical_rows
+        if isinstance(rows, FileNotFoundError):
+            check, expected, found = "missing-data-file", "a file", "no such file"
+        elif isinstance(rows, Exception):
+            check, expected, found = "unreadable-data-file", "a readable footer", str(rows).replace("\n", " ")
+        elif recorded is None or rows == recorded:
+            continue
+        else:
+            check, expected, found = "physical-rows", f"{recorded} rows (metadata)", f"{rows} rows (its footer)"
+        message = f"data file {file.path}: expected {expected}, found {found}"
+        findings.append(
+            Finding(
+                check,
+                Severity.ERROR,
+                message,
+                snapshot.info.id,
+                file.path,
+                path=file.location,
+                expected=expected,
+                actual=found,
+            )
+        )
+    return CountedRows(tuple(findings), counted, tuple(passed_over))
 
 
 def _locations(table: Table, file: DataFile) -> list[str]:

@@ -57,7 +57,7 @@ class Crafted:
     features: Sequence[str] = ("deletionVectors",)
     fields: Sequence[Mapping[str, Any]] = tuple(FIELDS)
     partition_columns: Sequence[str] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=lambda: {"delta.enableDeletionVectors": "true"})
     truth: list[dict[str, RowSet]] = field(default_factory=list)
     live: dict[str, Action] = field(default_factory=dict)
     tombstones: list[Action] = field(default_factory=list)

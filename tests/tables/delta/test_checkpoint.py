@@ -43,7 +43,7 @@ def test_forms(table: Crafted, form: str) -> None:
     assert kinds.count("protocol") == kinds.count("metaData") == 1
     metadata = next(action.values for action in actions if action.where == "metaData")
     assert metadata["schemaString"] == table.metadata["schemaString"]
-    assert metadata["configuration"] == {}
+    assert metadata["configuration"] == {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.mark.parametrize("form", ["classic", "json"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.render import counted, counter, plain, print_json, say
+from dvcodec.cli.render import counted, counter, number, plain, print_json, say
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
@@ -32,6 +32,9 @@ def audit(
     kind: Kind = None,
     allow: Allow = None,
     orphans: Orphans = True,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Open every data file too, and count its rows by its footer.")
+    ] = False,
     threads: Threads = None,
     every: Annotated[
         bool, typer.Option("--all", help=f"Show all findings, not the first {_SHOWN} of each kind.")
@@ -53,7 +56,7 @@ def audit(
         raise UsageError("--write goes with --repair-plan")
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("auditing") as progress:
-        found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
+        found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if plan:
         repair = repair_plan(found, table)
         told: dict[str, Any] = repair.to_dict()
@@ -84,10 +87,20 @@ def _show(found: Audit, every: bool) -> None:
                 say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
     counts = found.counts
     stored = "" if counts.stored_files is None else f", {counted(counts.stored_files, 'file')} in the folder"
-    looked = f"{counted(counts.data_files, 'data file')}, {counted(counts.vectors, 'vector')}"
+    opened = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
+    looked = f"{counted(counts.data_files, 'data file')}{opened}, {counted(counts.vectors, 'vector')}"
     looked += f" in {counted(counts.containers, 'file')}{stored}"
     told = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
     print(f"{looked}: {', '.join(told) or 'no findings'}")
+    if counts.unreadable:
+        sums = totals(found.scan)
+        print(
+            f"{counted(counts.unreadable, 'vector')} could not be read: "
+            f"at least {number(sums.min_deleted)} of {counted(sums.rows, 'row')} deleted, "
+            f"at most {number(sums.max_live)} live, by what the metadata records"
+        )
+    for note in found.notes:
+        print(f"not checked: {note.check}: {plain(note.message)}")
 
 
 def _line(finding: Finding, sign: str, style: str) -> None:

@@ -26,7 +26,7 @@ from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
 from dvcodec.tables.findings import place
-from dvcodec.tables.history import SnapshotChange, history
+from dvcodec.tables.history import FileChange, SnapshotChange, history
 from dvcodec.tables.scan import FileDeletes, Scan
 from dvcodec.tables.scan import scan as scan_table
 from dvcodec.tables.stats import Totals, rewrite_candidates, totals
@@ -52,7 +52,10 @@ def table(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting."""
+    """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting.
+
+    Exit code 1 if a vector could not be counted: numbers then are bounds, from what the metadata records of it.
+    """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("reading") as progress:
         scan = scan_table(opened, snapshot, threads=threads, progress=progress)
@@ -79,7 +82,7 @@ def table(
         _show_files(files, limit)
     if scan.lost:
         complain(f"{scan.table}: {counted(len(scan.lost), 'vector')} could not be counted: see dvcodec audit")
-        raise typer.Exit(2)
+        raise typer.Exit(1)
 
 
 def _file_json(file: FileDeletes) -> dict[str, Any]:
@@ -90,6 +93,8 @@ def _file_json(file: FileDeletes) -> dict[str, Any]:
         "rows": data_file.physical_rows,
         "size": data_file.size,
         "deleted": file.deleted,
+        "min_deleted": file.min_deleted,
+        "unreadable": file.unreadable,
         "deleted_share": file.deleted_share,
         "stored_bytes": file.stored_bytes,
         "containers": file.containers._asdict(),
@@ -105,9 +110,12 @@ def _show_totals(scan: Scan, sums: Totals, worth: int) -> None:
         f"  {counted(sums.data_files, 'data file')}: {number(sums.with_deletes)} with deleted rows, "
         f"{number(sums.fully_deleted)} fully deleted, {number(worth)} worth rewriting"
     )
-    print(f"  {counted(sums.rows, 'row')}: {number(sums.deleted)} deleted, {share_text(sums.deleted_share)}")
+    least, most = ("", "") if sums.exact else ("at least ", f", at most {number(sums.max_live)} live")
+    deleted = f"{least}{number(sums.min_deleted)} deleted, {least}{share_text(sums.deleted_share)}{most}"
+    print(f"  {counted(sums.rows, 'row')}: {deleted}")
     each = "" if sums.bytes_per_row is None else f", {sums.bytes_per_row:.3g} B for each deleted row"
-    print(f"  {counted(sums.vectors, 'vector')}: {bytes_text(sums.stored_bytes)}{each}")
+    unread = "" if sums.exact else f", {number(sums.unreadable)} could not be read"
+    print(f"  {counted(sums.vectors, 'vector')}: {bytes_text(sums.stored_bytes)}{each}{unread}")
 
 
 def _show_files(files: list[FileDeletes], limit: int) -> None:
@@ -121,7 +129,7 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
         shown.add(
             file.data_file.path[len(folder) :],
             number(file.data_file.physical_rows),
-            NOTHING if file.errors else number(file.deleted),
+            _deleted(file),
             NOTHING if file.errors else share_text(file.deleted_share),
             bytes_text(file.stored_bytes),
             "damaged" if file.errors else shares_strip(parts),
@@ -130,6 +138,13 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
         shown.show()
     if len(files) > limit:
         print(f"... {counted(len(files) - limit, 'more data file')}")
+
+
+def _deleted(file: FileDeletes) -> str:
+    """Return a file's deleted rows; as recorded where a vector could not be read; nothing if they are in doubt."""
+    if file.unreadable and file.min_deleted:
+        return f"at least {number(file.min_deleted)}"
+    return NOTHING if file.errors else number(file.deleted)
 
 
 def log(
@@ -142,13 +157,12 @@ def log(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show what each snapshot of a table deleted and restored, oldest first."""
-    changes = history(
-        open_table(target, kind=kind, allow=allow or (), storage_options=storage()),
-        since=since,
-        until=until,
-        threads=threads,
-    )
+    """Show what each snapshot of a table deleted and restored, oldest first.
+
+    Exit code 1 if a vector could not be read: what its snapshot changed then is given as it is recorded, "at least".
+    """
+    opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    changes = list(history(opened, since=since, until=until, threads=threads))
     if as_json:
         print_json([change.to_dict() for change in changes])
     elif files:
@@ -164,18 +178,29 @@ def log(
                 change.info.operation or NOTHING,
                 number(len(change.added)),
                 number(len(change.removed)),
-                number(change.deleted),
-                number(change.restored),
+                _at_least(change, change.deleted),
+                _at_least(change, change.restored),
             )
         shown.show()
+
+    lost = {vector.where: why for change in changes for vector, why in change.unreadable}
+    if lost:
+        for where, why in lost.items():
+            complain(why if where in why else f"{where}: {why}")
+        raise typer.Exit(1)
+
+
+def _at_least(change: SnapshotChange | FileChange, count: int) -> str:
+    return number(count) if change.exact else f"at least {number(count)}"
 
 
 def _show_change(change: SnapshotChange) -> None:
     parts = (f"snapshot {change.info.id}", change.info.operation, moment(change.info))
-    counts = f"{number(change.deleted)} deleted, {number(change.restored)} restored"
+    counts = f"{_at_least(change, change.deleted)} deleted, {_at_least(change, change.restored)} restored"
     say((", ".join(filter(None, parts)), "bold"), f"  {counts}")
     for sign, paths in (("+", change.added), ("-", change.removed)):
         for file in paths:
             say(f"  {sign} {file.path}  {counted(file.physical_rows, 'row') if file.physical_rows is not None else ''}")
     for changed in change.files:
-        say(f"    {changed.data_file.path}  {number(changed.deleted)} deleted, {number(changed.restored)} restored")
+        counts = f"{_at_least(changed, changed.deleted)} deleted, {_at_least(changed, changed.restored)} restored"
+        say(f"    {changed.data_file.path}  {counts}")

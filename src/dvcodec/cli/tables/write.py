@@ -32,12 +32,19 @@ def report(
     ] = WORTH_REWRITING,
     threads: Threads = None,
 ) -> None:
-    """Audit a table and write what was found as one HTML page, which needs nothing else."""
+    """Audit a table and write what was found as one HTML page, which needs nothing else.
+
+    Exit code 1 if a vector could not be read: the page is written, and its numbers are bounds.
+    """
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
-    _tell(output, f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}")
+    told = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
+    if found.counts.unreadable:
+        told += f", {counted(found.counts.unreadable, 'vector')} could not be read"
+    _tell(output, told)
+    raise typer.Exit(1 if found.counts.unreadable else 0)
 
 
 def export_live(

@@ -27,17 +27,21 @@ FileKey: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a reader has to know.
+    """What a reader has to know, and a writer.
 
     Attributes:
         reader_version: ``minReaderVersion``.
         reader_features: names; none below reader version 3.
         source: file and line.
+        writer_version: ``minWriterVersion``; None where the log does not say: a reader does not need it.
+        writer_features: names; none below writer version 7.
     """
 
     reader_version: int
     reader_features: tuple[str, ...]
     source: str
+    writer_version: int | None = None
+    writer_features: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, action: Members) -> Protocol:
@@ -47,7 +51,14 @@ class Protocol:
             NotCanonical: a member is missing or of the wrong type.
         """
         version = action.integer("minReaderVersion", least=0)
-        return cls(version, _texts(action, "readerFeatures") if version >= 3 else (), action.source)
+        writer = action.integer_or_none("minWriterVersion", least=0)
+        return cls(
+            version,
+            _texts(action, "readerFeatures") if version >= 3 else (),
+            action.source,
+            writer,
+            _texts(action, "writerFeatures") if (writer or 0) >= 7 and "writerFeatures" in action else (),
+        )
 
 
 @dataclass(frozen=True, slots=True)

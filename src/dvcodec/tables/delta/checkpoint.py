@@ -30,7 +30,7 @@ _MEMBERS = {
     "add": (*_FILE, "stats_parsed.numRecords"),
     "remove": (*_FILE, "deletionTimestamp", "extendedFileMetadata"),
     "metaData": ("format", "schemaString", "partitionColumns", "configuration"),
-    "protocol": ("minReaderVersion", "readerFeatures"),
+    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
 }

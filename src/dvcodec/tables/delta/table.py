@@ -19,6 +19,7 @@ from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Metadata, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
+from dvcodec.tables.delta.contradictions import contradictions
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import NULL_FOLDER
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
@@ -37,6 +38,8 @@ from dvcodec.tables.model import (
     Table,
     TableKind,
 )
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.problems import Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,6 +136,16 @@ class DeltaTable(Table):
             found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
             stats = measure(found, row_count=rows)
         return (DeletedRows(vector.data_file, found.load(), stats),)
+
+    def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:
+        """Find where protocol and properties contradict the vectors; see `contradictions`."""
+        state = self._state(snapshot.info.id)
+        return contradictions(state.protocol, state.metadata, vectors=bool(snapshot.vectors))
+
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:
+        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        parquet = self._state(snapshot.info.id).metadata.provider == "parquet"
+        return count_rows(data_file.location, self.folder.storage) if parquet else None
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a vector file frame by frame; what superseded vectors hold is not looked at.

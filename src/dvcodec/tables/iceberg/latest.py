@@ -8,35 +8,51 @@ Names and version hint are those that Java's ``HadoopTableOperations`` and ``Bas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
-__all__ = ["METADATA", "VERSION_HINT", "check_newest", "find_metadata"]
+__all__ = ["METADATA", "VERSION_HINT", "check_newest", "find_metadata", "without_version"]
 
 METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
 VERSION_HINT = "version-hint.text"
 """Names the current version in tables without a catalog."""
 
+_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.*?)(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES = 4096
 
 
-def check_newest(location: str, storage: Storage) -> None:
-    """Make sure that no metadata file beside this one has a higher number, or the same.
+def without_version(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the metadata files whose names do not say a version: which of them is newer than others is not known.
+
+    >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
+    ('vfinal.metadata.json',)
+    """
+    return tuple(sorted(name for name in names if name.endswith(_SUFFIXES) and not _NAME.fullmatch(name)))
+
+
+def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
+    """Make sure that no metadata file beside this one has a higher number, or the same, or none.
+
+    Args:
+        location: of the metadata file.
+        storage: by which its folder is listed.
+        older: bare names of metadata files that are known to be older, whatever they are called.
 
     Raises:
         UsageError: there is one, or this one has no number and others have.
         OSError: its folder cannot be listed.
     """
     folder, own = split(location)
-    numbered = _numbered(storage.names(folder))
+    names = [name for name in storage.names(folder) if name not in older]
+    numbered = _numbered(names)
     last = max(numbered, default=0)
-    others = [name for name in numbered.get(last, ()) if name != own]
+    others = [name for name in (*numbered.get(last, ()), *without_version(names)) if name != own]
     if others:
         raise UsageError(f"{location}: {others[0]} beside it may be newer, and need files that this one does not name")
 
@@ -50,21 +66,27 @@ def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
     return numbered
 
 
-def find_metadata(folder: Folder) -> str:
+def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     """Return the location of the latest metadata file.
 
     The version hint is followed, and on to every next version that is there, as Java does; without a hint it is the
-    file of the highest number. Not known here: what a catalog holds to be current.
+    file of the highest number. Not known here: what a catalog holds to be current, and how new files are whose names
+    say no version (see `without_version`).
+
+    Args:
+        folder: the table's.
+        names: what its metadata folder holds, where that was listed already.
 
     Raises:
         UsageError: there is none, or two of the highest number: which one holds is only known to a catalog.
         NotCanonical: the hint names a version that is not there.
     """
-    names = folder.names(METADATA)
+    names = folder.names(METADATA) if names is None else names
     numbered = _numbered(names)
-    if not numbered:
+    nameless = without_version(names)
+    if not numbered and not nameless:
         raise UsageError(f"{folder.location}: no *.metadata.json below {METADATA}")
-    version = max(numbered)
+    version = max(numbered, default=-1)
     if VERSION_HINT in names:
         hint = _read_hint(folder)
         if not hint.isdecimal():
@@ -77,6 +99,11 @@ def find_metadata(folder: Folder) -> str:
             raise _bad_hint(folder, hint)
         while version + 1 in numbered:
             version += 1
+    if not numbered:
+        told = " and ".join(nameless)
+        raise UsageError(
+            f"{folder.location}: no version in the names below {METADATA} ({told}): open a file by its path"
+        )
     if len(numbered[version]) > 1:
         told = " and ".join(sorted(numbered[version]))
         raise UsageError(

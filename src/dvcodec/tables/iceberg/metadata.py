@@ -73,6 +73,7 @@ class TableMetadata:
 
     Attributes:
         source: the file.
+        format_version: of the table: 1, 2 or 3.
         location: the table's folder as recorded.
         snapshots: by id, oldest first, the current one last.
         current: its id, None if the table has no current snapshot.
@@ -85,6 +86,7 @@ class TableMetadata:
     """
 
     source: str
+    format_version: int
     location: str
     snapshots: dict[int, SnapshotRecord]
     current: int | None
@@ -94,6 +96,11 @@ class TableMetadata:
     metadata_log: tuple[str, ...]
     statistics: tuple[str, ...]
     name_mapping: str | None
+
+    @property
+    def earlier(self) -> frozenset[str]:
+        """Bare names of the metadata files that this one says came before it."""
+        return frozenset(path.rpartition("/")[2] for path in self.metadata_log)
 
 
 def read_metadata(location: str, storage: Storage) -> TableMetadata:
@@ -118,6 +125,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     properties = members.object("properties") if "properties" in members else None
     return TableMetadata(
         source=location,
+        format_version=version,
         location=members.path("location").rstrip("/") or "/",
         snapshots=snapshots,
         current=current,

@@ -2,11 +2,15 @@
 
 Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as they
 are spelled: so engines do.
+
+Deletes that name one data file hold for it here whatever partition they record. Engines disagree about those that
+record another than the data file's: Java 1.12 refuses to plan the scan, others pass the deletes over or apply them. An
+audit finds them (`mismatched_partitions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,10 +98,23 @@ class Plan:
                 return found
         return None
 
+    def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, Entry]]:
+        """Yield deletes of one data file that record another partition, or partition spec, than it; and the file."""
+        for vector in self.snapshot.vectors:
+            data = None if vector.data_file is None else self.data.get(vector.data_file)
+            if data is None or not (vector.format == "iceberg" or self.holds(vector, data)):
+                continue
+            if _recorded(vector) != _recorded(data.file):
+                yield vector, data
+
     def holds(self, deletes: DeletionVector, data: Entry) -> bool:
         """Whether position deletes hold for a data file whose path they name."""
         if data.path in self.with_vector or data.sequence_number > deletes.record["sequence_number"]:
             return False
-        if deletes.data_file is not None:  # then engines do not look at the partition
+        if deletes.data_file is not None:
             return deletes.data_file == data.path
         return self.by_partition[deletes.path].partition.key == data.partition.key
+
+
+def _recorded(file: DataFile | DeletionVector | None) -> tuple[Any, Any] | None:
+    return None if file is None else (file.record.get("spec_id"), file.record.get("partition_values"))

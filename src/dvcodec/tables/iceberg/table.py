@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +18,9 @@ from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
+from dvcodec.tables.iceberg.contradictions import contradictions
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata
+from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
 from dvcodec.tables.iceberg.manifests import Entry, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
@@ -36,6 +38,8 @@ from dvcodec.tables.model import (
     Table,
     TableKind,
 )
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.problems import Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +48,7 @@ __all__ = ["IcebergTable", "open"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
 """Snapshots that are kept; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
@@ -54,6 +59,9 @@ _KEPT_DELETES = 64 << 20
 
 def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
+
+    By its folder, metadata files whose names say no version are passed over: how new they are is not known. They are
+    `IcebergTable.passed_over`, and a warning of the logger ``dvcodec.tables``; by its path any of them is opened.
 
     Args:
         location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
@@ -67,14 +75,21 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     """
     folder = Folder.of(location)
     spelled = folder.location
+    nameless: tuple[str, ...] = ()
     if not spelled.endswith((".metadata.json", ".metadata.json.gz")):
-        spelled = find_metadata(folder)
+        names = folder.names(METADATA)
+        spelled, nameless = find_metadata(folder, names), without_version(names)
     metadata = read_metadata(spelled, folder.storage)
     above, name = split(split(spelled)[0])
     if name != METADATA:
         check_reach(metadata.location, spelled, folder.allow)
         above = metadata.location
-    return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata)
+    known = {split(spelled)[1], *metadata.earlier}
+    passed_over = tuple(other for other in nameless if other not in known)
+    if passed_over:
+        told = "%s: passed over %s: names without a version; the table is read from %s. By its path any file is opened"
+        _LOGGER.warning(told, above, ", ".join(passed_over), split(spelled)[1])
+    return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, passed_over)
 
 
 class IcebergTable(Table):
@@ -85,13 +100,15 @@ class IcebergTable(Table):
 
     Attributes:
         metadata: the metadata file.
+        passed_over: bare names of metadata files beside it that may be newer: their names say no version.
     """
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, folder: Folder, metadata: TableMetadata) -> None:
+    def __init__(self, folder: Folder, metadata: TableMetadata, passed_over: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.metadata = metadata
+        self.passed_over = passed_over
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
         self._entries: Cache[Manifest, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
@@ -160,6 +177,17 @@ class IcebergTable(Table):
         deletes = None if data is None else plan.equality_deletes(data)
         return None if deletes is None else f"equality deletes ({deletes.path})"
 
+    def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:
+        """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        return contradictions(self.metadata, self._plan(snapshot.info.id), self.passed_over)
+
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:
+        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
+        entry = self._plan(snapshot.info.id).data.get(data_file.path)
+        if entry is None or entry.format != "parquet" or "key_metadata" in data_file.record:
+            return None
+        return count_rows(data_file.location, self.folder.storage)
+
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a file of vectors; see `container.check_vectors` for the names of the checks."""
         return check_vectors(location, vectors, self.folder.storage)
@@ -173,7 +201,7 @@ class IcebergTable(Table):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        check_newest(metadata.source, self.folder.storage)
+        check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         for record in metadata.snapshots.values():

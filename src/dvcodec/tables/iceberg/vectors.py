@@ -12,6 +12,7 @@ from dvcodec.io import Storage, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
+from dvcodec.tables.problems import OlderThanData
 
 __all__ = ["read_vector", "refuse_encrypted"]
 
@@ -20,7 +21,8 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
     """Read a deletion vector by its byte range, whatever file it lies in.
 
     Raises:
-        NotCanonical: the manifest does not say where it is or for what, or its data file is newer than it is.
+        NotCanonical: the manifest does not say where it is or for what.
+        OlderThanData: its data sequence number is below that of its data file.
         DecodeError: it is not sound, or has another cardinality than is recorded.
         OSError: its file cannot be read.
     """
@@ -36,7 +38,7 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
     data = plan.data.get(vector.data_file)
     written = vector.record["sequence_number"]
     if data is not None and written < data.sequence_number:
-        raise NotCanonical(
+        raise OlderThanData(
             f"sequence_number of the vector of {vector.data_file}",
             source=vector.path,
             offset=vector.offset,

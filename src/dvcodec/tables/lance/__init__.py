@@ -21,6 +21,7 @@ from dvcodec.core.report import Check
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_deletion_file, read_manifest, read_operation
+from dvcodec.lance.data_file import read_row_count
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
@@ -104,8 +105,8 @@ class LanceTable(Table):
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
-        A data file's ``record`` holds the fragment's id and the paths of all its files; a vector's holds the fields of
-        the deletion file, the version and the rows of the fragment.
+        A data file's ``record`` holds the fragment's id, the paths of all its files, and which of these are overlays; a
+        vector's holds the fields of the deletion file, the version and the rows of the fragment.
 
         Raises:
             UsageError: there is no such version.
@@ -145,6 +146,30 @@ class LanceTable(Table):
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
             )
         return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:  # noqa: ARG002
+        """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.
+
+        All of them have the rows of the fragment; of several counts, the first is returned that the manifest does not
+        say. Overlays hold values of some rows, and are not counted.
+        """
+        found = data_file.physical_rows
+        overlays = data_file.record["overlays"]
+        for path in data_file.record["files"]:
+            if path not in overlays:
+                with self.folder.storage.open(self.folder.locate(path)) as source:
+                    rows = read_row_count(source)
+                if rows is None or rows != found:
+                    return rows
+        return found
+
+    def blind_spots(self, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+        """Say that deletion files have no checksum."""
+        count = len(snapshot.vectors)
+        if count:
+            files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
+            told = "a flipped bit that leaves a valid file with as many rows is not found"
+            yield "no-checksum", f"Lance stores no checksum of {files}: {told}"
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a deletion file by its name and its first bytes.
@@ -244,7 +269,11 @@ def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: s
         *places[0],
         physical_rows=fragment.physical_rows or None,
         size=sum(file.size for file in files) if all(file.size for file in files) else None,
-        record={"fragment": fragment.id, "files": [place.path for place in places]},
+        record={
+            "fragment": fragment.id,
+            "files": [place.path for place in places],
+            "overlays": [place.path for place in places[len(fragment.files) :]],
+        },
     )
 
 

@@ -30,11 +30,16 @@ from dvcodec.tables.paimon.rows import column, read_rows
 from dvcodec.tables.paimon.types import arrow_field
 from dvcodec.tables.paimon.vectors import check_index_file, meta_of, vectors_of_entry
 from dvcodec.tables.paimon.visible import Visible, visible_records
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.problems import Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["PaimonTable"]
+
+ENABLED = "deletion-vectors.enabled"
+"""Table option: whether readers look for vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,25 @@ class PaimonTable(Table):
         if visible is Visible.KINDS and data_file.record.get("_DELETE_ROW_COUNT") != 0:
             return "some of its records say that a key is gone (_VALUE_KIND)"
         return visible if isinstance(visible, str) else None
+
+    def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:
+        """Find vectors that readers skip.
+
+        Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
+        Paimon's readers go by that option and return the deleted rows. Of the current state it is the newest schema
+        that counts, of a state asked for by its id the one that it was committed with.
+        """
+        schema = self._view(snapshot).schema
+        if snapshot.vectors and not schema.is_true(ENABLED):
+            source = self.folder.join(schema.name)
+            what, actual = f"{ENABLED} of a table with vectors", schema.options.get(ENABLED, "not set")
+            check = Check.failed("paimon-vectors-disabled", source, None, what, "true", actual)
+            yield Problem(check, source=source)
+
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:  # noqa: ARG002
+        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        parquet = data_file.location.lower().endswith(".parquet")
+        return count_rows(data_file.location, self.folder.storage) if parquet else None
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check an index file against the index manifest's record of it; see `vectors.check_index_file`."""

@@ -133,6 +133,10 @@ class ScorchTable(Table):
         stats = measure(stored, row_count=vector.record["physical_rows"])
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
+    def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:  # noqa: ARG002
+        """Return the documents of a segment: what the model has of them is from the segment's own footer."""
+        return data_file.physical_rows
+
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check ``root.bolt`` as a whole, and the segments of vectors.
 

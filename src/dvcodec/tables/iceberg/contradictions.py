@@ -1,0 +1,67 @@
+"""What of a table's metadata makes engines refuse it, or skip its vectors, however valid each vector is.
+
+Specification: Iceberg table spec, "Deletion Vectors" (from format version 3 on) and "Scan Planning" (a delete file
+holds for data files of its partition and spec). What engines do beyond that was tried: see "Will every engine see
+these deletes" in `docs/tables.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dvcodec.core.report import Check
+from dvcodec.tables.iceberg.metadata import TableMetadata
+from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.problems import Problem
+
+__all__ = ["contradictions"]
+
+VECTORS_VERSION = 3
+"""The first format version that has Puffin vectors."""
+
+
+def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, ...]) -> Iterator[Problem]:
+    """Find what of the metadata does not fit the vectors of a snapshot.
+
+    Checks:
+
+    - ``iceberg-version``: Puffin vectors in a table of a format version below 3. Releases of Iceberg from before
+      vectors refuse the file format; newer ones read them, until they rewrite a manifest: manifests of version 2 do
+      not record the byte ranges;
+    - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than it.
+      Java refuses to plan a scan, other readers return the deleted rows;
+    - ``metadata-name``: metadata files whose names say no version, so that their state may be newer.
+
+    That a vector's sequence number is below that of its data file (``sequence-number``) is found where it is read.
+
+    Args:
+        metadata: of the table.
+        plan: of the snapshot.
+        passed_over: bare names of metadata files that were not looked at.
+    """
+    if metadata.format_version < VECTORS_VERSION:
+        found = tuple(vector for vector in plan.snapshot.vectors if vector.format == "iceberg")
+        if found:
+            what = "format-version of a table with Puffin vectors"
+            expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
+            check = Check.failed("iceberg-version", metadata.source, None, what, expected, actual)
+            yield Problem(check, source=metadata.source)
+    for vector, data in plan.mismatched_partitions():
+        what = "partition of the deletes"
+        expected, actual = data.partition.label or "none", _label(vector.record["partition"])
+        if vector.record["spec_id"] != data.partition.spec_id:
+            what = "partition spec of the deletes"
+            expected, actual = str(data.partition.spec_id), str(vector.record["spec_id"])
+        expected += " (the data file's)"
+        check = Check.failed("partition-mismatch", vector.where, vector.offset, what, expected, actual)
+        yield Problem(check, (vector,), vector.data_file, vector.location)
+    if passed_over:
+        what = "metadata files whose names say no version, which may be newer and were not read"
+        expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(passed_over)
+        yield Problem(
+            Check.failed("metadata-name", metadata.source, None, what, expected, actual), source=metadata.source
+        )
+
+
+def _label(texts: dict[str, str | None]) -> str:
+    return "/".join(f"{name}={'null' if text is None else text}" for name, text in texts.items()) or "none"

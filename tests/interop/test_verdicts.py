@@ -1,0 +1,264 @@
+"""What engines make of tables whose metadata contradicts their vectors: why each such finding has its severity.
+
+The tables are those of tests/tables/contradictory.py, whose audits tests/tables/test_contradictions.py looks at.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dvcodec.tables import open_table
+from dvcodec.tables.audit import audit
+from interop.driver import PyPaimon, need
+from interop.test_commits import HERE, Engines
+from tables import contradictory
+
+pytestmark = pytest.mark.interop
+
+ALL, LIVE = 256, 188
+"""Rows of the Delta tables."""
+REFUSED = "refused"
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
+    found = Engines(tmp_path_factory.mktemp("verdicts"))
+    yield found
+    found.close()
+
+
+# ---------------------------------------------------------------------- Delta
+
+DELTA = {
+    # Polars, deltalake's pyarrow reader (which has no vectors), deltalake's DataFusion: rows and nulls among the ids.
+    "healthy": ((LIVE, 0), REFUSED, (LIVE, 0)),
+    "old protocol": ((ALL, 0), (ALL, 0), (LIVE, 0)),
+    "legacy protocol": (REFUSED, (ALL, 0), (LIVE, 0)),
+    "no feature": ((ALL, 0), (ALL, 0), (LIVE, 0)),
+    "no feature, off": ((ALL, 0), (ALL, 0), (LIVE, 0)),
+    "readers only": (REFUSED, REFUSED, REFUSED),
+    "writers only": (REFUSED, REFUSED, REFUSED),
+    "writers only, old readers": (REFUSED, REFUSED, REFUSED),
+    "append only": ((LIVE, 0), REFUSED, (LIVE, 0)),
+    "append only, no feature": ((LIVE, 0), REFUSED, (LIVE, 0)),
+    "off": ((LIVE, 0), REFUSED, (LIVE, 0)),
+    "mapped": (REFUSED, REFUSED, (LIVE, 0)),
+    "mapped, no feature": ((LIVE, LIVE), REFUSED, (LIVE, LIVE)),
+    "mapped, writers only": ((LIVE, LIVE), REFUSED, (LIVE, 0)),
+}
+
+
+@pytest.mark.parametrize("name", contradictory.DELTA)
+def test_delta_in_python(name: str, tmp_path: Path) -> None:
+    """Of three readers none does the right thing with all of them."""
+    polars, deltalake = pytest.importorskip("polars"), pytest.importorskip("deltalake")
+    root = str(tmp_path / "t")
+    contradictory.make_delta(name, tmp_path / "t")
+
+    def by_polars() -> tuple[int, int]:
+        frame = polars.read_delta(root)
+        return frame.height, frame["id"].null_count()
+
+    def by_pyarrow() -> tuple[int, int]:
+        found = deltalake.DeltaTable(root).to_pyarrow_table()
+        return found.num_rows, found["id"].null_count
+
+    def by_datafusion() -> tuple[int, int]:
+        batches = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(root)).execute("SELECT id FROM t")
+        found = pa.table(batches) if hasattr(batches, "__arrow_c_stream__") else pa.Table.from_batches(batches)
+        return found.num_rows, found["id"].null_count
+
+    answers: list[object] = []
+    for reader in (by_polars, by_pyarrow, by_datafusion):
+        try:
+            answers.append(reader())
+        except Exception:  # noqa: BLE001  (each library has errors of its own)
+            answers.append(REFUSED)
+    assert tuple(answers) == DELTA[name]
+
+
+SPARK_DELTA: dict[str, int | str] = {
+    "healthy": LIVE,
+    "old protocol": ALL,
+    "legacy protocol": ALL,
+    "no feature": "enabled in metadata but not listed in protocol: deletionVectors",
+    "no feature, off": ALL,
+    "readers only": "enabled in metadata but not listed in protocol: deletionVectors",
+    "writers only": LIVE,
+    "writers only, old readers": LIVE,
+    "append only": LIVE,
+    "append only, no feature": "enabled in metadata but not listed in protocol: appendOnly",
+    "off": LIVE,
+    "mapped": LIVE,
+    "mapped, no feature": "enabled in metadata but not listed in protocol: columnMapping",
+    "mapped, writers only": LIVE,
+}
+
+
+@pytest.mark.xdist_group("spark")
+def test_delta_in_spark(engines: Engines, tmp_path: Path) -> None:
+    assert SPARK_DELTA.keys() == contradictory.DELTA.keys()
+    for name, expected in SPARK_DELTA.items():
+        contradictory.make_delta(name, tmp_path / name)
+        found = engines.answer("delta-scan", root=str(tmp_path / name))
+        if isinstance(expected, str):
+            assert expected in found["error"], name
+        else:
+            assert len(found["result"]) == expected, name
+
+
+# ---------------------------------------------------------------------- Iceberg
+
+SPARK_ICEBERG: dict[str, int | str] = {
+    "healthy": 197,
+    "partitioned": 197,
+    "other tuple": "Mismatched partition tuples (PartitionData{name=b}, PartitionData{name=a})",
+    "other spec": "Mismatched partition specs (1, 0)",
+    "older": "DV data sequence number (1) must be greater than or equal to data file sequence number (2)",
+    "version 2": 197,
+    "deletes of another tuple": "Mismatched partition tuples",
+    "deletes of another tuple, by bounds": "Mismatched partition tuples",
+    "deletes of another partition": 200,
+}
+
+
+@pytest.mark.xdist_group("spark")
+def test_iceberg_in_spark(engines: Engines, tmp_path: Path) -> None:
+    """Java plans no scan of most of these tables."""
+    assert SPARK_ICEBERG.keys() == contradictory.ICEBERG.keys()
+    for name, expected in SPARK_ICEBERG.items():
+        folder = tmp_path / name.replace(" ", "-").replace(",", "")
+        contradictory.make_iceberg(name, folder)
+        found = engines.answer("iceberg-scan", root=str(folder))
+        if isinstance(expected, str):
+            assert expected in found["error"], name
+        else:
+            assert len(found["result"]) == expected, name
+
+
+@pytest.mark.xdist_group("spark")
+def test_iceberg_vectors_of_version_2_are_lost(engines: Engines) -> None:
+    """Spark reads them until a commit rewrites their manifest, which has no room for byte ranges: then it cannot."""
+    lost = {}
+    for name, crafted in (("two", "version 2"), ("three", "healthy")):
+        folder = Path(engines.ask("iceberg-place", name=name))
+        merge = {"write.delete.mode": "merge-on-read", "commit.manifest.min-count-to-merge": "2"}
+        contradictory.make_iceberg(crafted, folder, merge)
+        assert len(engines.ask("iceberg-scan-name", name=name)) == 197
+        engines.ask("iceberg-delete", name=name, where="id = 1000003")
+        lost[name] = engines.answer("iceberg-scan-name", name=name)
+    assert len(lost["three"]["result"]) == 196
+    assert "error" in lost["two"]
+    checks = {one.check for one in audit(open_table(engines.ask("iceberg-place", name="two")), orphans=False).findings}
+    assert {"iceberg-version", "structure"} <= checks
+
+
+PYICEBERG = {
+    "healthy": 197,
+    "partitioned": 197,
+    "other tuple": 197,
+    "other spec": 200,
+    "older": 197,
+    "version 2": 197,
+    "deletes of another tuple": 197,
+    "deletes of another tuple, by bounds": 197,
+    "deletes of another partition": 197,
+}
+"""pyiceberg 0.12 looks at no partition of position deletes, and at the spec of vectors only."""
+
+
+@pytest.mark.parametrize("name", contradictory.ICEBERG)
+def test_iceberg_in_python(name: str, tmp_path: Path) -> None:
+    """pyiceberg applies most of what Java refuses, and passes a vector of another spec over."""
+    table = pytest.importorskip("pyiceberg.table")
+    contradictory.make_iceberg(name, tmp_path / "t")
+    scan = table.StaticTable.from_metadata(str(tmp_path / "t" / "metadata" / "v1.metadata.json")).scan()
+    assert scan.to_arrow().num_rows == PYICEBERG[name]
+
+
+# ---------------------------------------------------------------------- Paimon
+
+LIVE_OF_PAIMON = {"healthy": 297, "off": 300, "not set": 300, "off by now": 300, "on by now": 297}
+
+
+@pytest.mark.parametrize("name", contradictory.PAIMON)
+def test_paimon_in_python(name: str, pypaimon: PyPaimon, tmp_path: Path) -> None:
+    findings = contradictory.make_paimon(name, tmp_path / "db.db" / "t")
+    rows = json.loads(pypaimon.run("table-scan", tmp_path))
+    assert len(rows) == LIVE_OF_PAIMON[name]
+    assert (len(rows) == 300) == bool(findings)
+
+
+@pytest.mark.xdist_group("spark")
+def test_paimon_in_java(engines: Engines, tmp_path: Path) -> None:
+    for name, expected in LIVE_OF_PAIMON.items():
+        contradictory.make_paimon(name, tmp_path / name)
+        assert len(engines.ask("paimon-scan", root=str(tmp_path / name))) == expected, name
+
+
+# ---------------------------------------------------------------------- Lance
+
+
+def test_lance_goes_by_the_manifest(tmp_path: Path) -> None:
+    """The manifest says 90 rows, the file has 100, and 3 are deleted: pylance counts and returns 87."""
+    need(importlib.util.find_spec("lance.fragment") is not None, "pylance")
+    import lance as pylance
+
+    path = str(tmp_path / "t")
+    pylance.write_dataset(pa.table({"id": range(100)}), path)
+    pylance.dataset(path).delete("id IN (1, 5, 7)")
+    table = open_table(path)
+    assert audit(table, deep=True).findings == ()
+    contradictory.shrink_fragment(tmp_path / "t")
+    assert pylance.dataset(path).count_rows() == 87
+    assert pylance.dataset(path).to_table()["id"].to_pylist()[-1] == 89  # ten rows that nobody deleted are gone
+    assert audit(open_table(path)).findings == ()
+    (finding,) = audit(open_table(path), deep=True).findings
+    assert (finding.check, finding.expected, finding.actual) == (
+        "physical-rows",
+        "90 rows (metadata)",
+        "100 rows (its footer)",
+    )
+
+
+def test_lance_row_counts(own_vectors: Path, tmp_path: Path) -> None:
+    """The footer's rows are those that pylance finds, in files of every version that it writes."""
+    need(importlib.util.find_spec("lance.fragment") is not None, "pylance")
+    from lance.file import LanceFileReader
+
+    import lance as pylance
+    from dvcodec.lance.data_file import read_row_count
+
+    for version in ("2.0", "2.1", "2.2"):
+        pylance.write_dataset(pa.table({"id": range(1000)}), str(tmp_path / version), data_storage_version=version)
+    found = [*tmp_path.glob("*/data/*.lance"), *(own_vectors / "tables" / "lance").glob("*/*/data/*.lance")]
+    assert len(found) > 40
+    for path in found:
+        assert read_row_count(str(path)) == LanceFileReader(str(path)).metadata().num_rows
+    pylance.write_dataset(pa.table({"id": range(1000)}), str(tmp_path / "old"), data_storage_version="legacy")
+    (legacy,) = (tmp_path / "old" / "data").glob("*.lance")
+    assert read_row_count(str(legacy)) is None
+
+
+def test_an_error_is_what_an_engine_gets_wrong(tmp_path: Path) -> None:
+    """And only that: a reader that does not know a feature at all (pyarrow vectors, polars mapping) proves nothing."""
+    for name, (polars, _, datafusion) in DELTA.items():
+        contradictory.make_delta(name, tmp_path / name)
+        wrong = {polars, datafusion} != {(LIVE, 0)} or SPARK_DELTA[name] != LIVE
+        assert audit(open_table(str(tmp_path / name))).ok != (wrong and name != "mapped"), name
+
+
+def test_all_tables_have_verdicts() -> None:
+    assert DELTA.keys() == contradictory.DELTA.keys()
+    assert PYICEBERG.keys() == contradictory.ICEBERG.keys()
+    assert LIVE_OF_PAIMON.keys() == contradictory.PAIMON.keys()

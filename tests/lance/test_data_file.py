@@ -1,0 +1,67 @@
+"""Row counts from the footers of Lance data files: any bytes end in a number, None or a DecodeError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dvcodec import DecodeError
+from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Truncated
+from dvcodec.core.limits import Limits
+from dvcodec.lance.data_file import read_row_count
+
+
+def footer(table: int, buffers: int = 1, version: tuple[int, int] = (2, 2)) -> bytes:
+    numbers = b"".join(number.to_bytes(8, "little") for number in (0, 0, table))
+    counts = buffers.to_bytes(4, "little") + (1).to_bytes(4, "little")
+    return numbers + counts + b"".join(part.to_bytes(2, "little") for part in version) + b"LANC"
+
+
+def made(descriptor: bytes, buffers: int = 1) -> bytes:
+    entry = (0).to_bytes(8, "little") + len(descriptor).to_bytes(8, "little")
+    return descriptor + entry + footer(len(descriptor), buffers)
+
+
+def test_rows() -> None:
+    assert read_row_count(made(b"\x0a\x00\x10\xac\x02")) == 300
+    assert read_row_count(made(b"")) == 0  # protobuf leaves a zero out
+    assert read_row_count(made(b"", buffers=2)) == 0
+
+
+@pytest.mark.parametrize("version", [(0, 1), (0, 2), (3, 0)])
+def test_other_formats(version: tuple[int, int]) -> None:
+    assert read_row_count(footer(0, version=version)) is None
+
+
+def test_damage() -> None:
+    good = made(b"\x10\x64")
+    with pytest.raises(BadMagic, match="magic"):
+        read_row_count(good[:-1] + b"X")
+    with pytest.raises(NotCanonical, match="number of global buffers"):
+        read_row_count(made(b"\x10\x64", buffers=0))
+    with pytest.raises(Truncated):
+        read_row_count(footer(10**9))
+    with pytest.raises(Truncated):
+        read_row_count(good[-20:])
+    with pytest.raises(NotCanonical, match="rows of the file"):
+        read_row_count(made(b"\x12\x00"))
+    with pytest.raises(LimitExceeded, match="max_footer_bytes"):
+        read_row_count(good, limits=Limits(max_footer_bytes=1))
+
+
+def test_any_flipped_bit_and_any_cut(own_vectors: Path) -> None:
+    path = next((own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life" / "data").glob("*.lance"))
+    data = path.read_bytes()
+    assert read_row_count(data) == read_row_count(str(path))
+    damaged = [data[:size] for size in range(len(data))]
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged.append(bytes(flipped))
+    for one in damaged:
+        try:
+            rows = read_row_count(one)
+        except DecodeError:
+            continue
+        assert rows is None or rows >= 0

@@ -1,0 +1,329 @@
+"""Metadata that contradicts valid vectors, unreadable vectors as bounds, and what no check can find."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import DecodeError, RowSet, UsageError
+from dvcodec.tables import SnapshotInfo, open_table
+from dvcodec.tables.audit import audit
+from dvcodec.tables.findings import Audit, Severity
+from dvcodec.tables.history import history
+from dvcodec.tables.live import live_batches
+from dvcodec.tables.repair import repair_plan
+from dvcodec.tables.stats import totals
+from tables import contradictory
+from tables.delta.crafted import Crafted, rows_from
+from tables.fake import ROWS, changed, flip, make_table, write_vectors
+from tables.iceberg.crafted import Commit, craft_table
+from tables.paimon import crafted as paimon_crafted
+
+
+def named(folder: Path, **options: Any) -> list[str]:
+    found = audit(open_table(str(folder)), **options)
+    for finding in found.findings:
+        assert finding.path is not None
+        assert str(finding.expected) in finding.message
+        assert str(finding.actual) in finding.message
+    json.dumps(found.to_dict())
+    repair_plan(found, open_table(str(folder)))
+    return [finding.check for finding in found.findings]
+
+
+@pytest.mark.parametrize("name", contradictory.DELTA)
+def test_delta(name: str, tmp_path: Path) -> None:
+    expected = contradictory.make_delta(name, tmp_path / "t")
+    assert named(tmp_path / "t") == expected
+
+
+def test_delta_in_words(tmp_path: Path) -> None:
+    contradictory.make_delta("old protocol", tmp_path / "t")
+    (finding,) = audit(open_table(str(tmp_path / "t"))).findings
+    assert (finding.severity, finding.snapshot) == (Severity.ERROR, 2)
+    assert finding.expected == "reader version 3 and writer version 7"
+    assert finding.actual == "reader version 1 and writer version 2"
+    assert finding.path == f"{tmp_path}/t/_delta_log/{0:020}.json, line 2"
+    contradictory.make_delta("readers only", tmp_path / "u")
+    (finding,) = audit(open_table(str(tmp_path / "u"))).findings
+    assert finding.actual == "none in writerFeatures"
+
+
+def test_delta_severities(tmp_path: Path) -> None:
+    """What every engine reads right is no error; the older version, without vectors, has no findings at all."""
+    for name, severity in (("append only", Severity.WARNING), ("off", Severity.INFO), ("no feature", Severity.ERROR)):
+        contradictory.make_delta(name, tmp_path / name)
+        table = open_table(str(tmp_path / name))
+        (finding,) = audit(table).findings
+        assert finding.severity is severity
+        without = [one.check for one in audit(table, 0, orphans=False).findings]
+        assert without == (["delta-feature"] if name == "no feature" else [])
+
+
+def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:
+    """The writer's half of a protocol is read from checkpoints too."""
+    table = Crafted(tmp_path / "t")
+    table.create()
+    table.commit({"add": table.write_file("a", rows_from(0))})
+    table.delete({"a": RowSet([1])})
+    table.checkpoint()
+    for path in table.log.glob("*.json"):
+        path.unlink()
+    assert named(table.root, orphans=False) == []
+
+
+@pytest.mark.parametrize("name", contradictory.ICEBERG)
+def test_iceberg(name: str, tmp_path: Path) -> None:
+    expected = contradictory.make_iceberg(name, tmp_path / "t")
+    assert named(tmp_path / "t") == expected
+    for finding in audit(open_table(str(tmp_path / "t"))).findings:
+        assert finding.severity is Severity.ERROR
+
+
+def test_iceberg_in_words(tmp_path: Path) -> None:
+    contradictory.make_iceberg("other tuple", tmp_path / "t")
+    (finding,) = audit(open_table(str(tmp_path / "t"))).findings
+    assert (finding.expected, finding.actual) == ("name=a (the data file's)", "name=b")
+    assert (finding.data_file, len(finding.vectors)) == (f"{tmp_path}/t/data/a", 1)
+    contradictory.make_iceberg("other spec", tmp_path / "u")
+    (finding,) = audit(open_table(str(tmp_path / "u"))).findings
+    assert (finding.expected, finding.actual) == ("0 (the data file's)", "1")
+    contradictory.make_iceberg("older", tmp_path / "v")
+    (finding,) = audit(open_table(str(tmp_path / "v"))).findings
+    assert (finding.expected, finding.actual) == ("at least 2, that of the data file", "1")
+    with pytest.raises(DecodeError, match="sequence_number"):
+        list(live_batches(open_table(str(tmp_path / "v"))))
+
+
+def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    craft_table(tmp_path / "t", *(Commit({"a": 100}), Commit(vectors={"a": RowSet([1])})))
+    metadata = tmp_path / "t" / "metadata"
+    shutil.copy(metadata / "v1.metadata.json", metadata / "vfinal.metadata.json")
+    with caplog.at_level(logging.WARNING, logger="dvcodec.tables"):
+        table = open_table(str(tmp_path / "t"))
+    (record,) = caplog.records
+    assert record.name == "dvcodec.tables"
+    assert "passed over vfinal.metadata.json" in record.getMessage()
+    first, second = audit(table).findings
+    assert (first.check, first.severity, first.actual) == ("metadata-name", Severity.WARNING, "vfinal.metadata.json")
+    assert (second.check, "vfinal.metadata.json" in second.message) == ("references", True)
+    caplog.clear()
+    by_path = open_table(str(metadata / "vfinal.metadata.json"))
+    assert audit(by_path, orphans=False).findings == ()
+    assert caplog.records == []
+
+
+def test_earlier_metadata_files_may_be_called_anything(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        return metadata | {"metadata-log": [{"timestamp-ms": 1, "metadata-file": "s3://x/metadata/vold.metadata.json"}]}
+
+    craft_table(tmp_path / "t", Commit({"a": 100}), tweak=tweak)
+    metadata = tmp_path / "t" / "metadata"
+    shutil.copy(metadata / "v1.metadata.json", metadata / "vold.metadata.json")
+    assert "references" not in named(tmp_path / "t")
+    assert caplog.records == []
+
+
+def test_only_metadata_files_without_a_version(tmp_path: Path) -> None:
+    craft_table(tmp_path / "t", Commit({"a": 100}))
+    metadata = tmp_path / "t" / "metadata"
+    (metadata / "v1.metadata.json").rename(metadata / "vfinal.metadata.json")
+    (metadata / "version-hint.text").unlink()
+    with pytest.raises(UsageError, match=r"no version in the names below metadata \(vfinal\.metadata\.json\)"):
+        open_table(str(tmp_path / "t"))
+    assert open_table(str(metadata / "vfinal.metadata.json")).snapshot().info.id == 101
+    (metadata / "version-hint.text").write_text("vfinal")
+    assert open_table(str(tmp_path / "t")).snapshot().info.id == 101
+
+
+@pytest.mark.parametrize("name", contradictory.PAIMON)
+def test_paimon(name: str, tmp_path: Path) -> None:
+    expected = contradictory.make_paimon(name, tmp_path / "t")
+    assert named(tmp_path / "t") == expected
+
+
+def test_paimon_by_its_id(tmp_path: Path) -> None:
+    """A state asked for by its id has the options that it was committed with."""
+    contradictory.make_paimon("off by now", tmp_path / "t")
+    table = open_table(str(tmp_path / "t"))
+    (finding,) = audit(table).findings
+    assert (finding.actual, finding.path) == ("false", f"{tmp_path}/t/schema/schema-1")
+    assert audit(table, 2).findings == ()
+
+
+# ---------------------------------------------------------------------- rows of data files
+
+
+def deep(folder: Path) -> Audit:
+    table = open_table(str(folder))
+    assert audit(table).findings == ()
+    return audit(table, deep=True)
+
+
+def counted(found: Audit, name: str, expected: str, actual: str) -> None:
+    (finding,) = found.findings
+    assert (finding.check, finding.severity) == ("physical-rows", Severity.ERROR)
+    assert str(finding.data_file).endswith(name)
+    assert (finding.expected, finding.actual) == (f"{expected} rows (metadata)", f"{actual} rows (its footer)")
+    assert found.counts.counted_files == found.counts.data_files
+
+
+def test_rows_of_delta(tmp_path: Path) -> None:
+    table = Crafted(tmp_path / "t")
+    table.create()
+    added = [table.write_file(name, rows_from(0)) for name in ("a.parquet", "b.parquet")]
+    added[1]["stats"] = json.dumps({"numRecords": 90})
+    table.commit(*({"add": one} for one in added))
+    counted(deep(table.root), "b.parquet", "90", "100")
+
+
+def test_rows_of_iceberg(tmp_path: Path) -> None:
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"]["file_path"].endswith("/b"):
+            entry["data_file"]["record_count"] = 101
+        return entry
+
+    craft_table(tmp_path / "t", Commit({"a": 100, "b": 100}), tweak_entry=tweak)
+    counted(deep(tmp_path / "t"), "/b", "101", "100")
+
+
+def test_rows_of_paimon(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(100), pa.int64())})
+    files = [
+        paimon_crafted.CraftedFile("a.parquet", rows, more={"_ROW_COUNT": 99}),
+        paimon_crafted.CraftedFile("b.orc", rows),
+    ]
+    paimon_crafted.craft_table(tmp_path / "t", [(0, "id", "BIGINT")], [files])
+    found = deep(tmp_path / "t")
+    (finding,) = found.findings
+    assert (finding.check, finding.expected) == ("physical-rows", "99 rows (metadata)")
+    assert found.counts.counted_files == 1
+    (note,) = found.notes
+    assert note.check == "rows-not-counted"
+    assert "b.orc" in note.message
+
+
+def test_rows_of_lance(own_vectors: Path, tmp_path: Path) -> None:
+    for name in ("life", "life-stable", "kinds"):
+        table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / name))
+        for info in table.snapshots():
+            found = audit(table, info.id, deep=True)
+            assert (found.findings, found.counts.counted_files) == ((), found.counts.data_files)
+            assert [note.check for note in found.notes] == ["no-checksum"] * bool(found.counts.vectors)
+
+
+def test_rows_of_scorch(own_vectors: Path) -> None:
+    found = audit(open_table(str(own_vectors / "tables" / "scorch" / "bleve-2.6.1" / "small-v17")), deep=True)
+    assert (found.findings, found.counts.counted_files) == ((), found.counts.data_files)
+
+
+def test_data_files_that_cannot_be_counted(tmp_path: Path) -> None:
+    table = Crafted(tmp_path / "t")
+    table.create()
+    table.commit(*({"add": table.write_file(name, rows_from(0))} for name in ("a", "b", "c")))
+    (tmp_path / "t" / "a").unlink()
+    footer = bytearray((tmp_path / "t" / "b").read_bytes())
+    footer[-4:] = b"PARX"
+    (tmp_path / "t" / "b").write_bytes(bytes(footer))
+    told: list[tuple[int, int]] = []
+    found = audit(open_table(str(tmp_path / "t")), deep=True, progress=lambda done, total: told.append((done, total)))
+    assert [(one.check, one.data_file) for one in found.findings] == [
+        ("missing-data-file", "a"),
+        ("unreadable-data-file", "b"),
+    ]
+    assert told[-1] == (3, 3)
+    without = audit(open_table(str(tmp_path / "t")), deep=True, orphans=False)
+    assert [one.check for one in without.findings] == ["missing-data-file", "unreadable-data-file"]
+
+
+def test_a_fake_table_has_nothing_to_count(tmp_path: Path) -> None:
+    """The defaults of the model: no contradictions, no rows, no blind spots."""
+    found = audit(make_table(tmp_path), deep=True)
+    assert (found.findings, found.counts.counted_files) == ((), 0)
+    assert [note.check for note in found.notes] == ["rows-not-counted"]
+
+
+# ---------------------------------------------------------------------- vectors that cannot be read
+
+
+def test_unreadable_vectors_are_bounds(tmp_path: Path) -> None:
+    """a has 3 deleted rows in a damaged vector, b 1000, c 3."""
+    table = make_table(tmp_path)
+    vector = table.snapshot().vectors[0]
+    flip(vector.location, (vector.offset or 0) + 20)
+    found = audit(table)
+    sums = totals(found.scan)
+    assert (found.counts.vectors, found.counts.unreadable, sums.unreadable, sums.exact) == (3, 1, 1, False)
+    assert (sums.deleted, sums.min_deleted, sums.max_live) == (ROWS + 3, ROWS + 6, 4 * ROWS - ROWS - 6)
+    assert sums.with_deletes == 3
+    assert sums.to_dict()["exact"] is False
+    a = found.scan.files[0]
+    assert (a.deleted, a.min_deleted, a.unreadable, a.recorded) == (0, 3, 1, 3)
+    assert found.to_dict()["counts"]["unreadable"] == 1
+
+
+def test_what_is_recorded_is_no_more_than_the_file_has(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    one = table.snapshot().vectors[0]
+    flip(one.location, (one.offset or 0) + 20)
+    changed(table, replace(one, cardinality=5 * ROWS), *write_vectors(tmp_path, "x", {"gone": RowSet([1])}), drop=[one])
+    sums = totals(audit(table).scan)
+    assert (sums.deleted, sums.min_deleted, sums.max_live) == (ROWS + 3, 2 * ROWS + 3, 2 * ROWS - 3)
+    assert sums.unreadable == 1  # a vector for a file that is gone was read
+
+
+def test_history_with_unreadable_vectors(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    old = table.snapshot().vectors[0]
+    path = table.snapshot().data_files[0].path
+    (new,) = write_vectors(tmp_path, "next", {path: RowSet(range(10))})
+    states = table.states
+    states.append(replace(states[-1], info=SnapshotInfo(3, 3_000, "delete", 2), vectors=(new, *states[-1].vectors[1:])))
+    states.append(replace(states[-1], info=SnapshotInfo(4, 4_000, "restore", 3), vectors=states[1].vectors))
+    flip(old.location, (old.offset or 0) + 20)
+    changes = list(history(table, keep_rows=True))
+    assert [(change.deleted, change.restored, change.exact) for change in changes] == [
+        (0, 0, True),
+        (3 + ROWS + 3, 0, False),
+        (7, 0, False),
+        (0, 7, False),
+    ]
+    assert [vector for vector, _ in changes[1].unreadable] == [old]
+    assert "CRC-32" in changes[1].unreadable[0][1]
+    assert [file.exact for file in changes[1].files] == [False, True, True]
+    assert changes[1].files[0].deleted_rows is None
+    told = changes[1].to_dict()
+    assert (told["exact"], told["files"][0]["exact"], len(told["unreadable"])) == (False, False, 1)
+    json.dumps(told)
+
+
+def test_history_with_unreadable_deletes_of_a_partition(tmp_path: Path) -> None:
+    """Which data files they are for is in them: nothing is known of any."""
+    craft_table(
+        tmp_path / "t",
+        Commit({"a": 100, "b": 100}),
+        Commit(deletes=[{"a": RowSet([1]), "b": RowSet([2])}], scope=None),
+        version=2,
+    )
+    (path,) = (tmp_path / "t" / "data").glob("deletes-*")
+    pq.write_table(pa.table({"x": [1]}), path)
+    last = list(history(open_table(str(tmp_path / "t"))))[-1]
+    assert (last.deleted, last.restored, last.exact, len(last.unreadable)) == (0, 0, False, 1)
+    assert [(file.deleted, file.exact) for file in last.files] == [(0, False), (0, False)]
+
+
+def test_no_checksum_is_a_note(own_vectors: Path) -> None:
+    table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life"))
+    found = audit(table)
+    (note,) = found.notes
+    assert (found.findings, note.check, note.severity) == ((), "no-checksum", Severity.INFO)
+    assert found.to_dict()["notes"][0]["check"] == "no-checksum"
+    assert audit(table, 1).notes == ()  # nothing is deleted there
