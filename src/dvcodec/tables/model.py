@@ -299,12 +299,17 @@ class Table(ABC):
         return self.folder.walk()
 
     @abstractmethod
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a state, in order, partition columns included.
 
+        Args:
+            snapshot: of this table.
+            columns: names of those to return, in this order; None = all. Only the types of these are looked at.
+
         Raises:
+            UsageError: no such column.
             DecodeError: the schema is not sound.
-            Unsupported: a type that is not known.
+            Unsupported: the type of one is not known; the message names it.
             OSError: it cannot be read.
         """
 

@@ -466,7 +466,7 @@ def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
 def test_wrong_use_of_rows(crafted: Crafted) -> None:
     table = open_iceberg(crafted.folder)
     snapshot = table.snapshot()
-    with pytest.raises(UsageError, match="no column 'nothing', but id, name"):
+    with pytest.raises(UsageError, match="no column 'nothing': it has id, name"):
         table.physical_rows(snapshot.data_files[0], snapshot, columns=["nothing"])
     older = table.snapshot(103)
     gone = next(file for file in older.data_files if file.path.endswith("b.parquet"))

@@ -24,8 +24,9 @@ from dvcodec.tables.iceberg.manifests import Entry, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import Field, read_fields
+from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
+from dvcodec.tables.members import Members
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
@@ -185,14 +186,15 @@ class IcebergTable(Table):
             found.update(entry.location for entry in entries)
         return frozenset(found)
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of the snapshot's schema.
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of the snapshot's schema; see `Table.schema`.
 
         Raises:
+            UsageError: no such column.
             NotCanonical: the metadata does not have it, or it is not sound.
             Unsupported: a type that is not known.
         """
-        fields = self._fields(snapshot)
+        fields = read_fields(self._schema(snapshot), columns, self.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
@@ -216,12 +218,8 @@ class IcebergTable(Table):
         entry = plan.data.get(data_file.path)
         if entry is None:
             raise UsageError(f"{data_file.path}: no data file of snapshot {snapshot.info.id}")
-        fields = {field.name: field for field in self._fields(snapshot)}
-        if columns is not None:
-            missing = [name for name in columns if name not in fields]
-            if missing:
-                raise UsageError(f"{self.location}: no column {missing[0]!r}, but {', '.join(fields)}")
-            fields = {name: fields[name] for name in columns}
+        schema = self._schema(snapshot)
+        fields = read_fields(schema, columns, self.location)
         refuse_encrypted(data_file.record, entry.path)
         deletes = plan.equality_deletes(entry)
         if deletes is not None:
@@ -237,11 +235,13 @@ class IcebergTable(Table):
         return read_rows(
             data_file.location,
             self.folder.storage,
-            tuple(fields.values()),
+            fields,
             partition=self._identity_values(entry),
             names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
             rows=data_file.physical_rows,
             batch_rows=batch_rows,
+            stored=stored_ids(schema),
+            dropped=frozenset().union(*map(stored_ids, self.metadata.schemas.values())),
         )
 
     def _plan(self, number: int) -> Plan:
@@ -297,7 +297,7 @@ class IcebergTable(Table):
             return self.folder.join(below[1:])
         return self.folder.locate(path)
 
-    def _fields(self, snapshot: Snapshot) -> tuple[Field, ...]:
+    def _schema(self, snapshot: Snapshot) -> Members:
         number = snapshot.schema_id
         schema = None if number is None else self.metadata.schemas.get(number)
         if schema is None:
@@ -307,7 +307,7 @@ class IcebergTable(Table):
                 expected="one of schemas",
                 actual=number,
             )
-        return read_fields(schema)
+        return schema
 
     def _identity_values(self, entry: Entry) -> Mapping[int, Any]:
         spec = self.metadata.specs[entry.partition.spec_id]
