@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "NO_SNAPSHOT",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
@@ -34,6 +35,10 @@ __all__ = [
     "TableKind",
     "vectors_of",
 ]
+
+
+NO_SNAPSHOT = -1
+"""Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
 
 
 class TableKind(str, Enum):
@@ -51,7 +56,8 @@ class SnapshotInfo:
     """One state of a table.
 
     Attributes:
-        id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch).
+        id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table
+            that has none.
         timestamp_ms: when it was committed, milliseconds since 1970 UTC; None where the metadata does not say.
         operation: what the engine calls the commit: ``delete``, ``MERGE``, ``COMPACT``; None where it does not say.
         parent: the snapshot that it was made from, None for the first or where the metadata does not say.

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvcodec import RowSet
+from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
     DecodeError,
@@ -25,11 +26,13 @@ from dvcodec.core.errors import (
     UsageError,
 )
 from dvcodec.ops.stats import VectorStats
-from dvcodec.tables import Snapshot, Table, TableKind, open_table
+from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.audit import audit
+from dvcodec.tables.history import history
 from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.live import live_batches
+from dvcodec.tables.live import export_live, live_batches
+from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
 from tables.iceberg.crafted import STEP, TIME, VECTOR, Commit, Crafted, altered, craft_table, list_schema, write_avro
 
@@ -163,11 +166,23 @@ def test_version_1_without_lists_of_schemas_and_specs(tmp_path: Path) -> None:
 
 
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
-    table = open_iceberg(craft_table(tmp_path).folder)
+    table = open_iceberg(craft_table(tmp_path / "t").folder)
     assert table.snapshots() == ()
-    with pytest.raises(UsageError, match="no snapshot yet"):
-        table.snapshot()
-    assert table.referenced() >= {str(tmp_path / "metadata" / "v1.metadata.json")}
+    snapshot = table.snapshot()
+    assert (snapshot.info, snapshot.data_files, snapshot.vectors) == (SnapshotInfo(NO_SNAPSHOT), (), ())
+    assert table.schema(snapshot).names == ["id", "name"]
+    assert list(live_batches(table)) == []
+    assert export_live(table, tmp_path / "out.parquet") == 0
+    assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "name"]
+    found = audit(table)
+    assert found.ok
+    assert found.to_dict()["snapshot"]["id"] == -1
+    assert repair_plan(found, table).actions == ()
+    assert list(history(table)) == []
+    assert "none yet" in report.render(found)
+    with pytest.raises(UsageError, match="no snapshot 7"):
+        table.snapshot(7)
+    assert table.referenced() >= {str(tmp_path / "t" / "metadata" / "v1.metadata.json")}
 
 
 def test_no_such_snapshot(crafted: Crafted) -> None:
@@ -618,4 +633,47 @@ def test_no_path_climbs_out_of_the_table(tmp_path: Path, path: str) -> None:
 
     made = craft_table(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
     with pytest.raises(NotCanonical, match=r"path: expected no step \.\. below the folder"):
+        open_iceberg(made.folder).snapshot()
+
+
+def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, Commit(data={"a": 5}), tweak=lambda metadata: metadata | {"current-snapshot-id": -1})
+    table = open_iceberg(made.folder)
+    assert table.snapshot().data_files == ()
+    assert len(table.snapshot(101).data_files) == 1
+    with_current = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5})).folder)
+    with pytest.raises(UsageError, match="no snapshot -1"):
+        with_current.snapshot(NO_SNAPSHOT)
+
+
+@pytest.mark.parametrize("location", ["./t", "t", "t/", ".", "../lake/t", "file://elsewhere/lake/t"])
+def test_locations_that_mean_where_the_table_is(tmp_path: Path, location: str) -> None:
+    made = craft_table(tmp_path / "t", VECTOR, location=location)
+    table = open_iceberg(made.folder)
+    assert live_ids(table, table.snapshot()) == [number for number in ids_of(0, 20) if number not in (1, 2)]
+    found = audit(table)
+    assert [finding.check for finding in found.findings] == (["moved"] if location.startswith("file:") else [])
+    assert found.ok
+    assert table.referenced() == {file.location for file in table.stored_files()}
+
+
+def test_a_relative_path_is_below_the_folder_whether_it_begins_with_the_location_or_not(tmp_path: Path) -> None:
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        path = entry["data_file"]["file_path"].removeprefix("./t/")
+        return entry | {"data_file": entry["data_file"] | {"file_path": path}}
+
+    table = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5}), location="./t", tweak_entry=tweak).folder)
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].path == "data/a"
+    assert live_ids(table, snapshot) == ids_of(0, 5)
+
+
+def test_paths_of_another_host_are_findings(tmp_path: Path) -> None:
+    """What lies below the recorded location is found; anything else of that host is refused by name."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        return entry | {"data_file": entry["data_file"] | {"file_path": "file://elsewhere/other/a"}}
+
+    made = craft_table(tmp_path / "t", Commit(data={"a": 5}), location="file://elsewhere/t", tweak_entry=tweak)
+    with pytest.raises(NotCanonical, match="must not name a host"):
         open_iceberg(made.folder).snapshot()

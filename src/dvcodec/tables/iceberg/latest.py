@@ -53,8 +53,9 @@ def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
 def find_metadata(folder: Folder) -> str:
     """Return the location of the latest metadata file.
 
-    The version hint is followed, and on to every next version that is there, as Java does; without a hint it is the
-    file of the highest number. Not known here: what a catalog holds to be current.
+    The version hint is followed, and on to every next version that is there, as Java does; without a hint, or with an
+    empty one (Impala leaves such), it is the file of the highest number. Not known here: what a catalog holds to be
+    current.
 
     Raises:
         UsageError: there is none, or two of the highest number: which one holds is only known to a catalog.
@@ -65,8 +66,8 @@ def find_metadata(folder: Folder) -> str:
     if not numbered:
         raise UsageError(f"{folder.location}: no *.metadata.json below {METADATA}")
     version = max(numbered)
-    if VERSION_HINT in names:
-        hint = _read_hint(folder)
+    hint = _read_hint(folder) if VERSION_HINT in names else ""
+    if hint:
         if not hint.isdecimal():
             found = [name for name in names if name in (hint, f"{hint}.metadata.json")]
             if not found:

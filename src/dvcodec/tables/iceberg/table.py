@@ -28,6 +28,7 @@ from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import (
+    NO_SNAPSHOT,
     DataFile,
     DeletedRows,
     DeletionVector,
@@ -104,18 +105,22 @@ class IcebergTable(Table):
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 
+        A table without a current snapshot has no data files then, and the table's schema; its id is that of the
+        metadata, -1.
+
         Vectors are deletion vectors and files of position deletes. Equality deletes are none: they are met when rows
         of a data file are read for which they hold.
 
         Raises:
-            UsageError: there is no such snapshot, or none yet.
+            UsageError: there is no such snapshot.
             DecodeError: its manifests are not sound.
             Unsupported: they are encrypted, or have something that is not known.
             OSError: they cannot be read.
         """
+        if self.metadata.current is None and id in (None, NO_SNAPSHOT):
+            return Snapshot(SnapshotInfo(NO_SNAPSHOT), (), (), self.metadata.current_schema_id)
         if id is None:
-            if self.metadata.current is None:
-                raise UsageError(f"{self.location}: the table has no snapshot yet")
+            assert self.metadata.current is not None  # noqa: S101
             return replace(self._plan(self.metadata.current).snapshot, schema_id=self.metadata.current_schema_id)
         if id not in self.metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {id}")
