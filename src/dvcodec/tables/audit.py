@@ -9,6 +9,8 @@ Checks, each the `check` of its findings:
 - ``equal-vectors``, ``different-vectors``: two live vectors for one data file, of the same rows or of others;
 - ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
   another path; a vector whose data file is not;
+- ``path-scheme``: position deletes that name a data file with another scheme than the metadata (``hdfs://host/t/a`` for
+  ``/t/a``) and are applied here: Iceberg Java and pyiceberg compare text and leave the rows in;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;

@@ -256,6 +256,24 @@ class Table(ABC):
         """
         return ()
 
+    def respelled(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
+        """Return the data files that position deletes name with another scheme than the metadata does.
+
+        Their rows are deleted by `read`, while readers that compare text do not delete them.
+
+        Args:
+            vector: of `snapshot`; anything but position deletes gives no files.
+            snapshot: of this table.
+
+        Returns:
+            Pairs: the path in the deletes, `DataFile.path`.
+
+        Raises:
+            DecodeError: the position deletes are corrupt.
+            OSError: their file cannot be read.
+        """
+        return ()
+
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: ARG002
         """Say what else than its deletion vector keeps rows of a data file from being live; None if nothing does.
 

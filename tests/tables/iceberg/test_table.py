@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -28,6 +29,7 @@ from dvcodec.core.errors import (
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.audit import audit
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.history import history
 from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
@@ -607,23 +609,67 @@ def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
     assert "v2.metadata.json beside it may be newer" in found.findings[0].message
 
 
-@pytest.mark.parametrize("scope", ["referenced", None])
-def test_position_deletes_by_another_spelling(tmp_path: Path, scope: str | None) -> None:
-    """Engines compare plain text: the rows live for them, which the audit tells."""
+SCHEMES = [("hdfs://host:8020", ""), ("file:", ""), ("", "file:"), ("s3a://lake", "s3://lake")]
+"""How the deletes spell their data files, and how the manifests do."""
+
+
+def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **given: Any) -> Crafted:
+    """Make a table whose deletes name data files with another scheme than its manifests."""
+    location = f"{deletes}{folder}"
 
     def spelled(entry: dict[str, Any]) -> dict[str, Any]:
         file = entry["data_file"]
-        return entry if file["content"] else {**entry, "data_file": {**file, "file_path": f"file:{file['file_path']}"}}
+        if file["content"]:
+            return entry
+        path = file["file_path"].replace(location, f"{manifests}{folder}")
+        return {**entry, "data_file": {**file, "file_path": path}}
 
-    commits = Commit(data={"a.parquet": 10}), Commit(deletes=[{"a.parquet": RowSet([1, 2])}], scope=scope)
-    table = open_iceberg(craft_table(tmp_path, *commits, version=2, tweak_entry=spelled).folder)
-    (finding,) = audit(table).findings
-    path = table.snapshot().data_files[0].path
-    assert (finding.check, finding.expected) == ("stale-path", path)
-    assert finding.actual == path.removeprefix("file:")
-    assert repair_plan(audit(table), table).unmended == (finding,)
-    with pytest.raises(NotCanonical, match="path of the data file of a vector"):
-        list(live_batches(table))
+    return craft_table(folder, *commits, version=2, location=location, tweak_entry=spelled, **given)
+
+
+@pytest.mark.parametrize("scope", ["referenced", "bounds", None])
+@pytest.mark.parametrize(("deletes", "manifests"), SCHEMES)
+def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manifests: str, scope: str | None) -> None:
+    """Engines compare plain text, and the rows live for them: an error of the audit. Here they are deleted."""
+    commits = (
+        Commit(data={"a": 10, "b": 10}),
+        Commit(deletes=[{"a": RowSet([1, 2])}], scope=scope),
+        Commit(deletes=[{"b": RowSet([9])}], data={"c": 1}, scope=scope),
+    )
+    table = open_iceberg(respelled(tmp_path / "t", deletes, manifests, *commits).folder)
+    snapshot = table.snapshot()
+    found = audit(table)
+    findings = [finding for finding in found.findings if finding.check != "moved"]
+    assert [(one.check, one.severity, one.expected, one.actual) for one in findings] == [
+        ("path-scheme", Severity.ERROR, file.path, file.path.replace(manifests, deletes, 1))
+        for file in snapshot.data_files[:2]
+    ]
+    assert not found.ok
+    assert [file.deleted for file in found.scan.files] == [2, 1, 0]
+    assert not any(file.errors for file in found.scan.files)
+    assert repair_plan(found, table).unmended == found.findings
+    assert sum(batch.num_rows for batch in live_batches(table)) == 18
+    assert live_ids(table, snapshot) == [*ids_of(0, 1), *(3, 4, 5, 6, 7, 8, 9), *ids_of(1, 9), *ids_of(2, 1)]
+    assert [change.deleted for change in history(table)] == [0, 2, 1]
+
+
+def test_one_file_of_deletes_in_two_spellings(tmp_path: Path) -> None:
+    commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1])}], scope=None)
+    made = craft_table(tmp_path, *commits, version=2, tweak_entry=altered({"record_count": 2}, content=1))
+    path = made.paths["a"]
+    deletes = next((tmp_path / "data").glob("deletes-*"))
+    pq.write_table(pa.table([[path, f"hdfs://host{path}"], [1, 3]], schema=pq.read_schema(deletes)), deletes)
+    table = open_iceberg(made.folder)
+    assert deleted(table, table.snapshot()) == {"a": RowSet([1, 3])}
+    assert {finding.check for finding in audit(table).findings} == {"path-scheme", "file-size"}
+
+
+def test_deletes_that_do_not_hold_are_no_finding_for_their_scheme(tmp_path: Path) -> None:
+    """The data file is newer than the deletes."""
+    commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1])}], scope=None), Commit(data={"a": 10})
+    table = open_iceberg(respelled(tmp_path / "t", "file:", "", *commits).folder)
+    assert sum(batch.num_rows for batch in live_batches(table)) == 10
+    assert [finding.check for finding in audit(table).findings if finding.check != "file-size"] == []
 
 
 @pytest.mark.parametrize("path", ["{}/data/../../out/a.parquet", "../out/a.parquet", "{}/.."])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
+from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.io.reach import check_reach
@@ -38,6 +39,7 @@ from dvcodec.tables.model import (
     Table,
     TableKind,
 )
+from dvcodec.tables.problems import POSITION_DELETES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +131,8 @@ class IcebergTable(Table):
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
         """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
 
-        Position deletes do not hold for data files that are newer, or have a deletion vector.
+        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
+        file that they name with another scheme, if there is but one: see `spellings`.
 
         Raises:
             UsageError: position deletes of another snapshot.
@@ -143,21 +146,35 @@ class IcebergTable(Table):
         if vector.data_file is None and vector.path not in plan.by_partition:
             raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
         deletes = self._position_deletes(vector)
-        if vector.data_file is not None and deletes.rows.keys() - {vector.data_file}:
-            other = min(deletes.rows.keys() - {vector.data_file})
-            raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=other)
+        rows: dict[str, RowSet] = {}
+        for path, some in deletes.rows.items():
+            meant = plan.find(path) or path
+            if vector.data_file not in (None, meant):
+                raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=path)
+            rows[meant] = rows[meant] | some if meant in rows else some
         found = []
-        for path, rows in deletes.rows.items():
+        for path, some in rows.items():
             data = plan.data.get(path)
             if data is not None and plan.holds(vector, data):
-                found.append(DeletedRows(path, rows))
+                found.append(DeletedRows(path, some))
         return tuple(found)
 
     def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:  # noqa: D102
-        if vector.data_file is not None or vector.format != "position-deletes":
+        if vector.data_file is not None or vector.format != POSITION_DELETES:
             return ()
-        known = self._plan(snapshot.info.id).data
-        return tuple(path for path in self._position_deletes(vector).rows if path not in known)
+        plan = self._plan(snapshot.info.id)
+        return tuple(path for path in self._position_deletes(vector).rows if plan.find(path) is None)
+
+    def respelled(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[tuple[str, str], ...]:  # noqa: D102
+        if vector.format != POSITION_DELETES:
+            return ()
+        plan = self._plan(snapshot.info.id)
+        recorded = plan.respelled.get(vector.path)
+        spelled = dict.fromkeys(([] if recorded is None else [recorded]) + list(self._position_deletes(vector).rows))
+        pairs = ((path, plan.find(path)) for path in spelled)
+        return tuple(
+            (path, meant) for path, meant in pairs if meant not in (None, path) and plan.holds(vector, plan.data[meant])
+        )
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:
         """Name the newest equality deletes that hold for a data file; None if there are none."""
