@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dvcodec.cli.render import counted
+from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import KINDS
 from dvcodec.cli.targets import Target
@@ -59,7 +60,7 @@ class _Table:
     def open(self) -> None:
         """Read the current snapshot; no vector is read."""
         try:
-            self.snapshot = open_table(self.name, kind=self.kind).snapshot()
+            self.snapshot = open_table(self.name, kind=self.kind, storage_options=storage()).snapshot()
         except (DvcodecError, OSError) as error:
             self.error = error
             return
