@@ -89,6 +89,22 @@ def test_files_that_are_gone(lake: Path) -> None:
     assert result.err.splitlines()[1] == "dvcodec: no deletion vectors in 5 files"
 
 
+def test_a_table_in_a_store(lake: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    store.put(f"{lake}/", "/lake/orders/", recursive=True)
+    try:
+        url = "memory://lake/orders"
+        told = note(url, "1 of 2 vectors superseded, not in this snapshot")
+        assert run("verify", url).err.splitlines()[0] == told
+        store.rm(f"/lake/orders/{NEW}")
+        result = run("verify", url)
+        assert result.code == 1
+        assert f"FAIL  {url}/{NEW}" in result.out
+    finally:
+        store.rm("/lake", recursive=True)
+
+
 def test_a_table_that_cannot_be_read(lake: Path) -> None:
     log = sorted((lake / "_delta_log").iterdir())
     whole = log[0].read_text()
