@@ -258,7 +258,7 @@ def test_export_of_damaged_vectors_leaves_nothing(damaged: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--column", "nope"), "no column nope among id"),
+        (("--column", "nope"), "{lake} has no column 'nope': it has id"),
         (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2"),
         (("--snapshot", "7"), "{lake}/_delta_log: there is no version 7"),
     ],

@@ -29,6 +29,7 @@ from dvcodec.tables import (
     Table,
     TableKind,
 )
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 ROWS = 1000
@@ -82,8 +83,9 @@ class FakeTable(Table):
         data = {file.location for state in self.states for file in state.data_files}
         return self.metadata | data | {vector.location for state in self.states for vector in state.vectors}
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:  # noqa: ARG002
-        return pa.schema([("id", pa.int64()), ("name", pa.string())])
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:  # noqa: ARG002
+        whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
 
     def physical_rows(
         self,

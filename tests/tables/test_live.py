@@ -190,7 +190,7 @@ def test_usage(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     with pytest.raises(UsageError, match="no data file x in snapshot 2"):
         list(live_batches(table, "x"))
-    with pytest.raises(UsageError, match="no column z among id, name"):
+    with pytest.raises(UsageError, match="no column 'z': it has id, name"):
         export_live(table, tmp_path / "out.parquet", columns=["z"])
     with pytest.raises(UsageError, match="no snapshot 9"):
         list(live_batches(table, snapshot_id=9))

@@ -12,6 +12,7 @@ from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
+from dvcodec.ops.sniff import VectorRef
 from dvcodec.ops.verify import verify_source
 
 
@@ -32,27 +33,34 @@ def verify(
 ) -> None:
     """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment."""
     reports: list[Report] = []
+    superseded: list[dict[str, int | None]] = []
     tour = Tour(targets, "verifying", silent=as_json)
     for target in tour:
         with tour.turn():
-            report = _verify(target, rows, cardinality, data_file)
-            if report is None:
+            refs = _vectors_in(target) if target.found else ()
+            if refs is None:
                 tour.passed_over += 1
                 continue
+            report = _verify(target, rows, cardinality, data_file)
             reports.append(report)
+            superseded.append(_superseded(tour, target, refs))
+            if not as_json:
+                _print_report(report, every)
+    with tour.turn():
+        for report in tour.tables.missing():
+            reports.append(report)
+            superseded.append({})
             if not as_json:
                 _print_report(report, every)
     bad = sum(not report.ok for report in reports)
     if as_json:
-        print_json([report.to_dict() for report in reports])
+        print_json([report.to_dict() | more for report, more in zip(reports, superseded, strict=True)])
     elif reports:
         print(f"{counted(len(reports), 'file')}, {bad or 'none'} with findings")
     tour.finish(1 if bad else 0)
 
 
-def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report | None:
-    if target.found and not _is_container(target):
-        return None
+def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report:
     try:
         with open_source_of(target) as source:
             report = verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
@@ -61,19 +69,25 @@ def _verify(target: Target, rows: int | None, cardinality: int | None, data_file
     return _moved(report, source.base) if isinstance(source, Part) else report
 
 
+def _superseded(tour: Tour, target: Target, refs: tuple[VectorRef, ...]) -> dict[str, int | None]:
+    """Count, for JSON, the vectors of a file that a table's current snapshot does not have; {} outside of a table."""
+    marks = [mark for ref in refs for mark in tour.tables.seen(target.path, ref.offset).values()]
+    return {"superseded": None if None in marks else sum(map(bool, marks))} if marks else {}
+
+
 def _moved(report: Report, base: int) -> Report:
     """Give the report of a part of a file the offsets of the file."""
     checks = (check if check.offset is None else replace(check, offset=check.offset + base) for check in report.checks)
     return Report(f"{report.source}@{base}", report.kind, tuple(checks))
 
 
-def _is_container(target: Target) -> bool:
-    """Whether a file of a folder is a container at all; a damaged one is."""
+def _vectors_in(target: Target) -> tuple[VectorRef, ...] | None:
+    """Return the vectors in a file of a folder; none of a damaged one; None if it is not a container at all."""
     try:
         with open_target(target, segments=True) as found:
-            return found is not None
+            return None if found is None else found.container.vectors
     except DecodeError:
-        return True
+        return ()
 
 
 _SIGNS = {

@@ -57,8 +57,9 @@ def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
                     except DecodeError as err:
                         vectors.append((ref, err, RowSet()))
                         raise
+            marks = [tour.tables.seen(found.source.name, ref.offset) for ref, *_ in vectors]
             if as_json:
-                results.append(_inspect_json(found, vectors))
+                results.append(_inspect_json(found, vectors, marks))
             else:
                 _inspect_text(found, vectors)
     if as_json:
@@ -79,7 +80,7 @@ def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:
     return [] if found is None else [found]
 
 
-def _inspect_json(opened: Opened, vectors: list[_Seen]) -> dict[str, Any]:
+def _inspect_json(opened: Opened, vectors: list[_Seen], marks: list[dict[str, bool | None]]) -> dict[str, Any]:
     container = opened.container
     found: dict[str, Any] = {"source": container.source, "kind": container.kind.value, "size": container.size}
     if container.footer is not None:
@@ -99,8 +100,9 @@ def _inspect_json(opened: Opened, vectors: list[_Seen]) -> dict[str, Any]:
         ]
     found["vectors"] = [
         {"data_file": ref.data_file, "offset": ref.offset, "stored_cardinality": ref.cardinality}
+        | mark
         | ({"error": str(stats)} if isinstance(stats, DecodeError) else stats.to_dict())
-        for ref, stats, _ in vectors
+        for (ref, stats, _), mark in zip(vectors, marks, strict=True)
     ]
     return found
 
@@ -170,8 +172,10 @@ def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
                 continue
             for ref in found.container.vectors:
                 with tour.turn():
-                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
-                    items.append((label(found, ref), where, measure(found.read(ref), row_count=rows, size=ref.size)))
+                    numbers = measure(found.read(ref), row_count=rows, size=ref.size)
+                    mark = tour.tables.seen(found.source.name, ref.offset)
+                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset} | mark
+                    items.append((label(found, ref), where, numbers))
     if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
     tour.finish()
@@ -268,7 +272,7 @@ def _list(
                 with tour.turn():
                     listed = show(found, ref, prefix)
                     where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
-                    results.append(where | listed)
+                    results.append(where | tour.tables.seen(found.source.name, ref.offset) | listed)
     if as_json:
         print_json(results)
     if data_file is not None and not chosen and not tour.failed:

@@ -11,6 +11,7 @@ import typer
 
 from dvcodec.cli.render import counted, track
 from dvcodec.cli.streams import complain
+from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Opened, Target, expand, open_target
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.io import SinkTarget
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 STDOUT = "-"
+VECTORS = "deletion vectors"
 
 Names = Annotated[
     list[str],
@@ -67,12 +69,14 @@ class Tour:
         targets: what is gone through.
         passed_over: files of folders without what is looked for: to be counted by the command.
         failed: targets and vectors that could not be read.
+        tables: whole tables among the folders.
     """
 
-    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = "deletion vectors") -> None:
+    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = VECTORS) -> None:
         self.targets = expand(names)
         self.passed_over = 0
         self.failed = 0
+        self.tables = TableFolders(self.targets if wanted == VECTORS else ())
         self._what = what
         self._wanted = wanted
         self._silent = silent
@@ -110,7 +114,10 @@ class Tour:
 
     def finish(self, code: int = 0) -> NoReturn:
         """End the command with exit code 2 if something could not be read, else with `code`."""
-        self.tell_passed_over()
+        sys.stdout.flush()
+        self.tables.tell()
+        if code == 0 or not self.found_nothing:  # else files are missing, which is said
+            self.tell_passed_over()
         raise typer.Exit(2 if self.failed else code)
 
 

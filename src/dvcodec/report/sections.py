@@ -10,7 +10,7 @@ from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.report.charts import share_bar
 from dvcodec.report.markup import Html, join, tag
 from dvcodec.tables.findings import Audit, Finding, Severity
-from dvcodec.tables.model import TableKind
+from dvcodec.tables.model import NO_SNAPSHOT, TableKind
 from dvcodec.tables.scan import Scan
 from dvcodec.tables.stats import RewriteCandidate, Totals
 
@@ -47,7 +47,7 @@ def head(scan: Scan, made: datetime | None) -> Html:
     """Name the table, the snapshot, and when."""
     info = scan.info
     facts = {
-        "Snapshot": str(info.id),
+        "Snapshot": str(info.id) if info.id != NO_SNAPSHOT else "none yet",
         "Operation": info.operation,
         "Committed": None if info.timestamp_ms is None else _committed(info.timestamp_ms),
         "Report of": None if made is None else _moment(made),

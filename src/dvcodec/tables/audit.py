@@ -9,6 +9,8 @@ Checks, each the `check` of its findings:
 - ``equal-vectors``, ``different-vectors``: two live vectors for one data file, of the same rows or of others;
 - ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file is in the snapshot by
   another path; a vector whose data file is not;
+- ``path-scheme``: position deletes that name a data file with another scheme than the metadata (``hdfs://host/t/a`` for
+  ``/t/a``) and are applied here: Iceberg Java and pyiceberg compare text and leave the rows in;
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
 - ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
   protocol or properties of a Delta table contradict its vectors or its columns;
@@ -32,7 +34,7 @@ check can find in a table is one of `Audit.notes`: ``no-checksum`` (Lance), ``ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, DvcodecError, MissingExtra
@@ -76,13 +78,8 @@ def audit(
     """
     threads = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
-    stored: dict[str, StoredFile] | None = None
-    unlisted: OSError | None = None
-    if orphans:  # before vectors are read: the list says how large their files are
-        try:
-            stored = list_files(table)
-        except OSError as error:
-            unlisted = error
+    # Before vectors are read: the list says how large their files are.
+    stored, unlisted = _listed(table) if orphans else (None, [])
     containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
     total = len(snapshot.vectors) + len(containers) + (len(snapshot.data_files) if deep else 0)
 
@@ -108,16 +105,10 @@ def audit(
         # Where a file cannot be opened at all, its vectors have said so.
         findings += [finding for finding in found if finding.check not in _FILE_CHECKS or location not in lost]
         told(len(snapshot.vectors) + done)
-    if unlisted is not None:
-        findings.append(_whole_table("listing", "the table's folder cannot be listed", unlisted))
+    findings += unlisted
     if stored is not None:
         findings += check_data_files(table, snapshot, stored, threads)
-        try:
-            findings += find_orphans(table, stored)
-        except MissingExtra:
-            raise
-        except (DvcodecError, OSError) as error:
-            findings.append(_whole_table("references", "orphans cannot be told: metadata of some state", error))
+        findings += _orphans(table, stored)
     notes = [_note(check, message, snapshot) for check, message in table.blind_spots(snapshot)]
     counted = None
     if deep:
@@ -141,6 +132,22 @@ def audit(
         counted,
     )
     return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan, tuple(notes))
+
+
+def _listed(table: Table) -> tuple[dict[str, StoredFile] | None, list[Finding]]:
+    try:
+        return list_files(table), []
+    except OSError as error:
+        return None, [_whole_table("listing", "the table's folder cannot be listed", error)]
+
+
+def _orphans(table: Table, stored: Mapping[str, StoredFile]) -> list[Finding]:
+    try:
+        return list(find_orphans(table, stored))
+    except MissingExtra:
+        raise
+    except (DvcodecError, OSError) as error:
+        return [_whole_table("references", "orphans cannot be told: metadata of some state", error)]
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")

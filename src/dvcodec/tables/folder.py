@@ -30,7 +30,8 @@ class Folder:
 
     Attributes:
         location: path or URL, without a slash at its end.
-        recorded: how the table's own metadata spells the folder, None if it does not.
+        recorded: how the table's own metadata spells the folder, None if it does not. A relative one (``./t``) means
+            wherever the table is.
         allow: protocols that the metadata may name besides those of `check_reach`.
         storage: by which everything of the table is opened.
     """
@@ -48,7 +49,8 @@ class Folder:
     @property
     def moved(self) -> bool:
         """Whether the metadata says that the table is somewhere else."""
-        return self.recorded is not None and _key(self.recorded) != _key(self.location)
+        recorded = self.recorded
+        return recorded is not None and not _is_relative(recorded) and _key(recorded) != _key(self.location)
 
     def join(self, name: str) -> str:
         """Return the location of something below the folder (`name` may have slashes).
@@ -104,10 +106,11 @@ class Folder:
         return below
 
     def _below(self, path: str) -> str | None:
-        if not is_url(path) and not path.startswith("/"):
-            return path
+        if _is_relative(path):
+            return path if self.recorded is None or not _is_relative(self.recorded) else _after(self.recorded, path)
         key = same_key(path)
-        for root in (self.recorded, self.location):
+        recorded = None if self.recorded is None or _is_relative(self.recorded) else self.recorded
+        for root in (recorded, self.location):
             if root is not None and key.startswith(_key(root) + "/"):
                 return key[len(_key(root)) + 1 :]
         return None
@@ -150,9 +153,26 @@ class Folder:
         return self.storage.walk(self.location)
 
 
+def _is_relative(path: str) -> bool:
+    return not is_url(path) and not path.startswith("/")
+
+
+def _after(folder: str, path: str) -> str:
+    """Return a relative path from a relative folder on; as it is if it does not begin with the folder.
+
+    >>> _after("./t", "./t/data/a"), _after("t/", "./t//data/a"), _after(".", "./data/a"), _after("./t", "data/a")
+    ('data/a', 'data/a', 'data/a', 'data/a')
+    """
+    root, steps = ([step for step in one.split("/") if step not in ("", ".")] for one in (folder, path))
+    return "/".join(steps[len(root) :] if steps[: len(root)] == root else steps)
+
+
 def _key(folder: str) -> str:
     """Spell a folder so that two spellings of it are equal: a local one whole, in plain text."""
-    local = local_path(folder)
+    try:
+        local = local_path(folder)
+    except UsageError:  # a file URL of another host, which is compared as it is spelled
+        local = None
     if local is not None:
         folder = str(local.absolute()) if is_url(folder) or not folder.startswith("/") else folder
     return re.sub(r"/+$", "", same_key(folder))

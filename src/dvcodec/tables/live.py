@@ -110,12 +110,7 @@ def export_live(
     files = _chosen(table, snapshot, data_file)
     _check_strangers(table, snapshot)
     rows_of = _Deletes(table, snapshot)
-    schema = table.schema(snapshot)
-    if columns is not None:
-        missing = [name for name in columns if name not in schema.names]
-        if missing:
-            raise UsageError(f"no column {' and no column '.join(missing)} among {', '.join(schema.names)}")
-        schema = pa.schema([schema.field(name) for name in columns], schema.metadata)
+    schema = table.schema(snapshot, columns)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.problems import Problem
 
 __all__ = [
+    "NO_SNAPSHOT",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
@@ -36,6 +37,10 @@ __all__ = [
     "TableKind",
     "vectors_of",
 ]
+
+
+NO_SNAPSHOT = -1
+"""Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
 
 
 class TableKind(str, Enum):
@@ -53,7 +58,8 @@ class SnapshotInfo:
     """One state of a table.
 
     Attributes:
-        id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch).
+        id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table
+            that has none.
         timestamp_ms: when it was committed, milliseconds since 1970 UTC; None where the metadata does not say.
         operation: what the engine calls the commit: ``delete``, ``MERGE``, ``COMPACT``; None where it does not say.
         parent: the snapshot that it was made from, None for the first or where the metadata does not say.
@@ -252,6 +258,24 @@ class Table(ABC):
         """
         return ()
 
+    def respelled(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
+        """Return the data files that position deletes name with another scheme than the metadata does.
+
+        Their rows are deleted by `read`, while readers that compare text do not delete them.
+
+        Args:
+            vector: of `snapshot`; anything but position deletes gives no files.
+            snapshot: of this table.
+
+        Returns:
+            Pairs: the path in the deletes, `DataFile.path`.
+
+        Raises:
+            DecodeError: the position deletes are corrupt.
+            OSError: their file cannot be read.
+        """
+        return ()
+
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: ARG002
         """Say what else than its deletion vector keeps rows of a data file from being live; None if nothing does.
 
@@ -343,12 +367,17 @@ class Table(ABC):
         return self.folder.walk()
 
     @abstractmethod
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a state, in order, partition columns included.
 
+        Args:
+            snapshot: of this table.
+            columns: names of those to return, in this order; None = all. Only the types of these are looked at.
+
         Raises:
+            UsageError: no such column.
             DecodeError: the schema is not sound.
-            Unsupported: a type that is not known.
+            Unsupported: the type of one is not known; the message names it.
             OSError: it cannot be read.
         """
 

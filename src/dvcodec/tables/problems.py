@@ -1,8 +1,9 @@
 """What is wrong with vectors of a snapshot, each problem a named check.
 
 Names are those of `verify` (``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``) and, beyond one
-vector, ``sequence-number``, ``equal-vectors``, ``different-vectors``, ``stale-path``, ``gone-data-file``,
-``missing-file`` and ``unreadable-file``; what is well-formed but not read is ``unsupported`` or beyond a ``limit``.
+vector, ``sequence-number``, ``equal-vectors``, ``different-vectors``, ``stale-path``, ``path-scheme``,
+``gone-data-file``, ``missing-file`` and ``unreadable-file``; what is well-formed but not read is ``unsupported`` or
+beyond a ``limit``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = [
     "Problem",
     "check_doubles",
     "check_positions",
+    "respelled",
     "stranger",
     "unreadable",
 ]
@@ -135,6 +137,12 @@ def unreadable(vector: DeletionVector, error: DvcodecError | OSError) -> Problem
     told = "no such file" if name == "missing-file" else str(error)
     check = Check.failed(name, vector.where, None, "file of the vector", vector.location or "a file", told)
     return Problem(check, (vector,), vector.data_file, vector.location)
+
+
+def respelled(vector: DeletionVector, path: str, meant: str) -> Problem:
+    """Report position deletes for a data file that they name with another scheme."""
+    what = "path of the data file with another scheme: these deletes are applied here, and not by readers of plain text"
+    return Problem(Check.failed("path-scheme", vector.where, vector.offset, what, meant, path), (vector,), meant)
 
 
 def stranger(vector: DeletionVector, path: str, meant: str | None) -> Problem:

@@ -21,7 +21,7 @@ from dvcodec.tables.model import (
     vectors_of,
 )
 from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.problems import Part, Problem, check_doubles, check_positions, stranger, unreadable
+from dvcodec.tables.problems import Part, Problem, check_doubles, check_positions, respelled, stranger, unreadable
 from dvcodec.tables.reading import Progress, VectorRead, read_vectors
 
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
@@ -183,8 +183,11 @@ class _Collector:
             else:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
-        elif path is None:
-            self._check_names(vector)
+        else:
+            for spelled, meant in self._table.respelled(vector, self._snapshot):
+                self.problems.append(respelled(vector, spelled, meant))
+            if path is None:
+                self._check_names(vector)
         if path is not None and path not in self._data_files:
             self._stranger(vector, path, known=read.error is None)
             return

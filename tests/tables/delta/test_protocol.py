@@ -6,7 +6,7 @@ import pytest
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.protocol import KNOWN, OF_COLUMNS, OF_WRITERS, check_protocol, mapping_mode
+from dvcodec.tables.delta.protocol import KNOWN, OF_COLUMNS, OF_WRITERS, check_protocol, declares_mapping, mapping_mode
 
 
 def protocol(version: int, *features: str) -> Protocol:
@@ -35,9 +35,14 @@ def test_newer_versions() -> None:
         check_protocol(protocol(4))
 
 
-def test_column_mapping_holds_where_the_protocol_has_it() -> None:
-    assert mapping_mode(protocol(1), metadata("name")) == "none"
-    assert mapping_mode(protocol(3), metadata("name")) == "none"
+def test_column_mapping_holds_whatever_the_protocol_says() -> None:
+    assert mapping_mode(protocol(1), metadata("name")) == "name"
+    assert mapping_mode(protocol(3), metadata("name")) == "name"
+    assert mapping_mode(protocol(1), metadata("path")) == "none"
+    assert not declares_mapping(protocol(1))
+    assert not declares_mapping(protocol(3))
+    assert declares_mapping(protocol(2))
+    assert declares_mapping(protocol(3, "columnMapping"))
     assert mapping_mode(protocol(2), metadata("name")) == "name"
     assert mapping_mode(protocol(3, "columnMapping"), metadata("id")) == "id"
     assert mapping_mode(protocol(3, "columnMapping"), metadata(None)) == "none"

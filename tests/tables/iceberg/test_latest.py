@@ -21,6 +21,8 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
         (["v9.metadata.json", "v10.metadata.json"], None, "v10.metadata.json"),
         (["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"], "2", "v3.metadata.json"),
         (["v1.metadata.json", "v2.metadata.json", "v9.metadata.json"], "1\n", "v2.metadata.json"),
+        (["v1.metadata.json", "v3.metadata.json"], "", "v3.metadata.json"),
+        ([f"00000-{UUID}.metadata.json", f"00011-{UUID}.metadata.json"], " \n", f"00011-{UUID}.metadata.json"),
         (["v1.metadata.json", "v2.gz.metadata.json"], "2", "v2.gz.metadata.json"),
         (["v1.metadata.json", "v2.metadata.json.gz"], None, "v2.metadata.json.gz"),
         ([f"00000-{UUID}.metadata.json", f"00011-{UUID}.metadata.json"], None, f"00011-{UUID}.metadata.json"),
@@ -34,7 +36,7 @@ def test_the_latest_file(tmp_path: Path, names: list[str], hint: str | None, lat
     assert find_metadata(Folder(str(tmp_path))) == str(tmp_path / "metadata" / latest)
 
 
-@pytest.mark.parametrize("hint", ["7", "x", "", "-1", "9" * 5000, "\u0663"])
+@pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663"])
 def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
     fill(tmp_path, ["v1.metadata.json"], hint)
     with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected a version that is there"):

@@ -38,7 +38,7 @@ def test_nested_types() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"type": "variant"}, Unsupported, r"fields\[0\].type: expected a type that Arrow has, found 'variant'"),
+        ({"type": "variant"}, Unsupported, r"column a \(fields\[0\].type\): .*to leave this one out, found 'variant'"),
         ({"type": "decimal(39, 2)"}, Unsupported, "a type that Arrow has"),
         ({"type": "decimal(3, 4)"}, Unsupported, "a type that Arrow has"),
         ({"type": "fixed[0]"}, Unsupported, "a type that Arrow has"),

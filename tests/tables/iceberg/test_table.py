@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvcodec import RowSet
+from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
     DecodeError,
@@ -25,11 +27,14 @@ from dvcodec.core.errors import (
     UsageError,
 )
 from dvcodec.ops.stats import VectorStats
-from dvcodec.tables import Snapshot, Table, TableKind, open_table
+from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.audit import audit
+from dvcodec.tables.findings import Severity
+from dvcodec.tables.history import history
 from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.live import live_batches
+from dvcodec.tables.live import export_live, live_batches
+from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
 from tables.iceberg.crafted import STEP, TIME, VECTOR, Commit, Crafted, altered, craft_table, list_schema, write_avro
 
@@ -163,11 +168,23 @@ def test_version_1_without_lists_of_schemas_and_specs(tmp_path: Path) -> None:
 
 
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
-    table = open_iceberg(craft_table(tmp_path).folder)
+    table = open_iceberg(craft_table(tmp_path / "t").folder)
     assert table.snapshots() == ()
-    with pytest.raises(UsageError, match="no snapshot yet"):
-        table.snapshot()
-    assert table.referenced() >= {str(tmp_path / "metadata" / "v1.metadata.json")}
+    snapshot = table.snapshot()
+    assert (snapshot.info, snapshot.data_files, snapshot.vectors) == (SnapshotInfo(NO_SNAPSHOT), (), ())
+    assert table.schema(snapshot).names == ["id", "name"]
+    assert list(live_batches(table)) == []
+    assert export_live(table, tmp_path / "out.parquet") == 0
+    assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "name"]
+    found = audit(table)
+    assert found.ok
+    assert found.to_dict()["snapshot"]["id"] == -1
+    assert repair_plan(found, table).actions == ()
+    assert list(history(table)) == []
+    assert "none yet" in report.render(found)
+    with pytest.raises(UsageError, match="no snapshot 7"):
+        table.snapshot(7)
+    assert table.referenced() >= {str(tmp_path / "t" / "metadata" / "v1.metadata.json")}
 
 
 def test_no_such_snapshot(crafted: Crafted) -> None:
@@ -466,7 +483,7 @@ def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
 def test_wrong_use_of_rows(crafted: Crafted) -> None:
     table = open_iceberg(crafted.folder)
     snapshot = table.snapshot()
-    with pytest.raises(UsageError, match="no column 'nothing', but id, name"):
+    with pytest.raises(UsageError, match="no column 'nothing': it has id, name"):
         table.physical_rows(snapshot.data_files[0], snapshot, columns=["nothing"])
     older = table.snapshot(103)
     gone = next(file for file in older.data_files if file.path.endswith("b.parquet"))
@@ -592,23 +609,67 @@ def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
     assert "v2.metadata.json beside it may be newer" in found.findings[0].message
 
 
-@pytest.mark.parametrize("scope", ["referenced", None])
-def test_position_deletes_by_another_spelling(tmp_path: Path, scope: str | None) -> None:
-    """Engines compare plain text: the rows live for them, which the audit tells."""
+SCHEMES = [("hdfs://host:8020", ""), ("file:", ""), ("", "file:"), ("s3a://lake", "s3://lake")]
+"""How the deletes spell their data files, and how the manifests do."""
+
+
+def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **given: Any) -> Crafted:
+    """Make a table whose deletes name data files with another scheme than its manifests."""
+    location = f"{deletes}{folder}"
 
     def spelled(entry: dict[str, Any]) -> dict[str, Any]:
         file = entry["data_file"]
-        return entry if file["content"] else {**entry, "data_file": {**file, "file_path": f"file:{file['file_path']}"}}
+        if file["content"]:
+            return entry
+        path = file["file_path"].replace(location, f"{manifests}{folder}")
+        return {**entry, "data_file": {**file, "file_path": path}}
 
-    commits = Commit(data={"a.parquet": 10}), Commit(deletes=[{"a.parquet": RowSet([1, 2])}], scope=scope)
-    table = open_iceberg(craft_table(tmp_path, *commits, version=2, tweak_entry=spelled).folder)
-    (finding,) = audit(table).findings
-    path = table.snapshot().data_files[0].path
-    assert (finding.check, finding.expected) == ("stale-path", path)
-    assert finding.actual == path.removeprefix("file:")
-    assert repair_plan(audit(table), table).unmended == (finding,)
-    with pytest.raises(NotCanonical, match="path of the data file of a vector"):
-        list(live_batches(table))
+    return craft_table(folder, *commits, version=2, location=location, tweak_entry=spelled, **given)
+
+
+@pytest.mark.parametrize("scope", ["referenced", "bounds", None])
+@pytest.mark.parametrize(("deletes", "manifests"), SCHEMES)
+def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manifests: str, scope: str | None) -> None:
+    """Engines compare plain text, and the rows live for them: an error of the audit. Here they are deleted."""
+    commits = (
+        Commit(data={"a": 10, "b": 10}),
+        Commit(deletes=[{"a": RowSet([1, 2])}], scope=scope),
+        Commit(deletes=[{"b": RowSet([9])}], data={"c": 1}, scope=scope),
+    )
+    table = open_iceberg(respelled(tmp_path / "t", deletes, manifests, *commits).folder)
+    snapshot = table.snapshot()
+    found = audit(table)
+    findings = [finding for finding in found.findings if finding.check != "moved"]
+    assert [(one.check, one.severity, one.expected, one.actual) for one in findings] == [
+        ("path-scheme", Severity.ERROR, file.path, file.path.replace(manifests, deletes, 1))
+        for file in snapshot.data_files[:2]
+    ]
+    assert not found.ok
+    assert [file.deleted for file in found.scan.files] == [2, 1, 0]
+    assert not any(file.errors for file in found.scan.files)
+    assert repair_plan(found, table).unmended == found.findings
+    assert sum(batch.num_rows for batch in live_batches(table)) == 18
+    assert live_ids(table, snapshot) == [*ids_of(0, 1), *(3, 4, 5, 6, 7, 8, 9), *ids_of(1, 9), *ids_of(2, 1)]
+    assert [change.deleted for change in history(table)] == [0, 2, 1]
+
+
+def test_one_file_of_deletes_in_two_spellings(tmp_path: Path) -> None:
+    commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1])}], scope=None)
+    made = craft_table(tmp_path, *commits, version=2, tweak_entry=altered({"record_count": 2}, content=1))
+    path = made.paths["a"]
+    deletes = next((tmp_path / "data").glob("deletes-*"))
+    pq.write_table(pa.table([[path, f"hdfs://host{path}"], [1, 3]], schema=pq.read_schema(deletes)), deletes)
+    table = open_iceberg(made.folder)
+    assert deleted(table, table.snapshot()) == {"a": RowSet([1, 3])}
+    assert {finding.check for finding in audit(table).findings} == {"path-scheme", "file-size"}
+
+
+def test_deletes_that_do_not_hold_are_no_finding_for_their_scheme(tmp_path: Path) -> None:
+    """The data file is newer than the deletes."""
+    commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1])}], scope=None), Commit(data={"a": 10})
+    table = open_iceberg(respelled(tmp_path / "t", "file:", "", *commits).folder)
+    assert sum(batch.num_rows for batch in live_batches(table)) == 10
+    assert [finding.check for finding in audit(table).findings if finding.check != "file-size"] == []
 
 
 @pytest.mark.parametrize("path", ["{}/data/../../out/a.parquet", "../out/a.parquet", "{}/.."])
@@ -618,4 +679,47 @@ def test_no_path_climbs_out_of_the_table(tmp_path: Path, path: str) -> None:
 
     made = craft_table(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
     with pytest.raises(NotCanonical, match=r"path: expected no step \.\. below the folder"):
+        open_iceberg(made.folder).snapshot()
+
+
+def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
+    made = craft_table(tmp_path, Commit(data={"a": 5}), tweak=lambda metadata: metadata | {"current-snapshot-id": -1})
+    table = open_iceberg(made.folder)
+    assert table.snapshot().data_files == ()
+    assert len(table.snapshot(101).data_files) == 1
+    with_current = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5})).folder)
+    with pytest.raises(UsageError, match="no snapshot -1"):
+        with_current.snapshot(NO_SNAPSHOT)
+
+
+@pytest.mark.parametrize("location", ["./t", "t", "t/", ".", "../lake/t", "file://elsewhere/lake/t"])
+def test_locations_that_mean_where_the_table_is(tmp_path: Path, location: str) -> None:
+    made = craft_table(tmp_path / "t", VECTOR, location=location)
+    table = open_iceberg(made.folder)
+    assert live_ids(table, table.snapshot()) == [number for number in ids_of(0, 20) if number not in (1, 2)]
+    found = audit(table)
+    assert [finding.check for finding in found.findings] == (["moved"] if location.startswith("file:") else [])
+    assert found.ok
+    assert table.referenced() == {file.location for file in table.stored_files()}
+
+
+def test_a_relative_path_is_below_the_folder_whether_it_begins_with_the_location_or_not(tmp_path: Path) -> None:
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        path = entry["data_file"]["file_path"].removeprefix("./t/")
+        return entry | {"data_file": entry["data_file"] | {"file_path": path}}
+
+    table = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5}), location="./t", tweak_entry=tweak).folder)
+    snapshot = table.snapshot()
+    assert snapshot.data_files[0].path == "data/a"
+    assert live_ids(table, snapshot) == ids_of(0, 5)
+
+
+def test_paths_of_another_host_are_findings(tmp_path: Path) -> None:
+    """What lies below the recorded location is found; anything else of that host is refused by name."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        return entry | {"data_file": entry["data_file"] | {"file_path": "file://elsewhere/other/a"}}
+
+    made = craft_table(tmp_path / "t", Commit(data={"a": 5}), location="file://elsewhere/t", tweak_entry=tweak)
+    with pytest.raises(NotCanonical, match="must not name a host"):
         open_iceberg(made.folder).snapshot()

@@ -68,7 +68,7 @@ def test_columns_are_given_in_the_order_asked_for(tmp_path: Path, name: str) -> 
     parts = read(path, columns=[])[2]
     assert [part.batch.num_columns for part in parts] == [0] * len(parts)
     assert sum(part.batch.num_rows for part in parts) == 250
-    with pytest.raises(UsageError, match="no column 'nome' in snapshot 1"):
+    with pytest.raises(UsageError, match="no column 'nome': it has id, name"):
         read(path, columns=["nome"])
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dvcodec.tables import SnapshotInfo, TableKind
+from dvcodec.tables.model import NO_SNAPSHOT
 
 __all__ = ["KINDS", "Allow", "Kind", "Orphans", "SnapshotId", "TableName", "Threads", "moment", "snapshot_text"]
 
@@ -62,5 +63,6 @@ def moment(info: SnapshotInfo) -> str | None:
 
 def snapshot_text(kind: TableKind, info: SnapshotInfo) -> str:
     """Name a snapshot in a line: what of, which, what made it, when."""
-    parts = (KINDS[kind], f"snapshot {info.id}", info.operation, moment(info))
+    which = f"snapshot {info.id}" if info.id != NO_SNAPSHOT else "no snapshot yet"
+    parts = (KINDS[kind], which, info.operation, moment(info))
     return ", ".join(part for part in parts if part)

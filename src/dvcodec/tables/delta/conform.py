@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.delta.schema import Column
+from dvcodec.tables.delta.schema import Column, StoredName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 says 10, the reference implementation goes by their own."""
 
 
-def find_field(fields: Sequence[pa.Field], column: Column, source: str) -> int | None:
+def find_field(fields: Sequence[pa.Field], column: Column | StoredName, source: str) -> int | None:
     """Find a column among the fields of a data file, or of a struct in it; None if it is not there.
 
     By field id where the column has one, else by its physical name, as it is spelled or else in any case.

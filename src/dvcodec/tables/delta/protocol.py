@@ -8,7 +8,7 @@ from __future__ import annotations
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.delta.actions import Metadata, Protocol
 
-__all__ = ["check_protocol", "mapping_mode"]
+__all__ = ["check_protocol", "declares_mapping", "mapping_mode"]
 
 READER_VERSION = 3
 KNOWN = frozenset(
@@ -77,15 +77,24 @@ def check_protocol(protocol: Protocol) -> None:
         )
 
 
+def declares_mapping(protocol: Protocol) -> bool:
+    """Whether the protocol says that columns may be mapped."""
+    return protocol.reader_version == 2 or "columnMapping" in protocol.reader_features
+
+
 def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
     """Return how columns are found in data files: by ``name`` (physical), by ``id``, or as they are called (``none``).
+
+    It is the table's property, whatever the protocol says: so Delta Spark does it, whose 3.1 wrote tables of
+    IcebergCompat with an empty list of reader features. Where the protocol does not declare the feature, the schema
+    may still lack the annotations: see `parse_schema`.
 
     Raises:
         Unsupported: another mode.
     """
-    if protocol.reader_version != 2 and "columnMapping" not in protocol.reader_features:
-        return "none"
     mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
+    if mode not in MODES and not declares_mapping(protocol):
+        return "none"
     if mode not in MODES:
         raise Unsupported(
             "delta.columnMapping.mode", source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60]

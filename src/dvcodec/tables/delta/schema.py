@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.columns import column_errors
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.members import Members
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "TableSchema", "parse_schema"]
+__all__ = ["Column", "StoredName", "TableSchema", "parse_schema"]
 
 MAX_DEPTH = 64
 """Types within types; Arrow recurses on them."""
 _ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
 _MAX_PRECISION = 38
+_MAX_ID = "delta.columnMapping.maxColumnId"
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredName:
+    """By what a column is found in data files; see `Column`."""
+
+    name: str
+    physical_name: str
+    id: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +74,12 @@ class TableSchema:
     Args:
         fields: name -> the field's JSON.
         mode: of column mapping: ``none``, ``name`` or ``id``.
+        max_id: highest field id that column mapping has given out so far; 0 if that is not recorded.
     """
 
-    def __init__(self, fields: Mapping[str, Members], mode: str) -> None:
+    def __init__(self, fields: Mapping[str, Members], mode: str, max_id: int = 0) -> None:
         self.mode = mode
+        self.max_id = max_id
         self._fields = fields
         self._columns: dict[str, Column] = {}
 
@@ -81,8 +95,35 @@ class TableSchema:
             DecodeError: its type is not sound, or not known.
         """
         if name not in self._columns:
-            self._columns[name] = _field(self._fields[name], self.mode, 0)
+            with column_errors(name):
+                self._columns[name] = _field(self._fields[name], self.mode, 0)
         return self._columns[name]
+
+    @property
+    def stored(self) -> list[StoredName]:
+        """By what columns are found in data files; without those of type ``void``, which no writer stores.
+
+        Raises:
+            NotCanonical: it is not recorded.
+        """
+        fields = (field for field in self._fields.values() if field.values.get("type") != "void")
+        return [StoredName(field.text("name"), *_physical(field, self.mode)) for field in fields]
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Field ids of column mapping, of the fields of structs too; those that are recorded."""
+        found: set[int] = set()
+        waiting: list[Any] = [field.values for field in self._fields.values()]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                metadata = value.get("metadata")
+                number = metadata.get(_ID) if isinstance(metadata, dict) else None
+                found.update([number] if isinstance(number, int) else [])
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
+        return frozenset(found)
 
     def physical_name(self, name: str) -> str:
         """Return what a column is called in ``partitionValues``.
@@ -99,17 +140,27 @@ class TableSchema:
         Raises:
             DecodeError: a type is not sound, or not known.
         """
+        return self.select(self.names)
+
+    def select(self, names: Sequence[str]) -> pa.Schema:
+        """Return columns as Arrow has them.
+
+        Raises:
+            DecodeError: the type of one is corrupt, or not known.
+        """
         import pyarrow as pa  # noqa: PLC0415
 
-        return pa.schema([self.column(name).field for name in self._fields])
+        return pa.schema([self.column(name).field for name in names])
 
 
-def parse_schema(metadata: Metadata, mode: str) -> TableSchema:
+def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> TableSchema:
     """Read a table's columns, not yet their types.
 
     Args:
         metadata: of the table.
         mode: of column mapping.
+        declared: whether the protocol declares column mapping. If not, a schema without physical names is one without
+            a mapping, as to Delta Spark.
 
     Raises:
         NotCanonical: the schema is no JSON of a struct, or two columns have one name.
@@ -125,7 +176,15 @@ def parse_schema(metadata: Metadata, mode: str) -> TableSchema:
     for name in metadata.partition_columns:
         if name not in named:
             raise NotCanonical("partitionColumns", source=metadata.source, expected="columns", actual=repr(name)[:80])
-    return TableSchema(named, mode)
+    if not declared and not all(_is_mapped(field) for field in fields):
+        mode = "none"
+    highest = metadata.configuration.get(_MAX_ID) or ""
+    return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)
+
+
+def _is_mapped(field: Members) -> bool:
+    metadata = field.values.get("metadata")
+    return isinstance(metadata, dict) and _PHYSICAL_NAME in metadata
 
 
 def _unique(fields: list[Members], source: str) -> None:

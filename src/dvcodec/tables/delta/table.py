@@ -17,12 +17,13 @@ from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Metadata, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.contradictions import contradictions
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import NULL_FOLDER
-from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
+from dvcodec.tables.delta.protocol import check_protocol, declares_mapping, mapping_mode
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
@@ -195,14 +196,16 @@ class DeltaTable(Table):
             found.update(self._named(actions))
         return frozenset(found)
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a version; see `Table.schema`.
 
         Raises:
+            UsageError: no such column.
             Unsupported: a column is of a type that is not known here: variant, geometry, geography.
             NotCanonical: the schema is not sound.
         """
-        return self._schema(snapshot)[0].arrow
+        schema = self._schema(snapshot)[0]
+        return schema.select(chosen(schema.names, columns, self.location))
 
     def physical_rows(
         self,
@@ -224,19 +227,15 @@ class DeltaTable(Table):
             OSError: the file cannot be read.
         """
         schema, metadata = self._schema(snapshot)
-        names = schema.names if columns is None else list(columns)
-        unknown = [name for name in names if name not in schema.names]
-        if unknown:
-            raise UsageError(f"{self.location} has no column {unknown[0]!r}: it has {', '.join(schema.names)}")
+        names = chosen(schema.names, columns, self.location)
         if metadata.provider != "parquet":
             raise Unsupported(
                 "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
             )
         wanted = [schema.column(name) for name in names]
         values = data_file.record["partitionValues"]
-        return read_rows(
-            data_file.location, self.folder.storage, wanted, values, frozenset(metadata.partition_columns), batch_rows
-        )
+        partition = frozenset(metadata.partition_columns)
+        return read_rows(data_file.location, self.folder.storage, wanted, values, partition, batch_rows, schema)
 
     def _state(self, version: int) -> State:
         """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""
@@ -300,7 +299,8 @@ class DeltaTable(Table):
 
 
 def _parse_schema(state: State) -> tuple[TableSchema, Metadata]:
-    return parse_schema(state.metadata, mapping_mode(state.protocol, state.metadata)), state.metadata
+    mode = mapping_mode(state.protocol, state.metadata)
+    return parse_schema(state.metadata, mode, declared=declares_mapping(state.protocol)), state.metadata
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)

@@ -69,9 +69,9 @@ def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
 def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     """Return the location of the latest metadata file.
 
-    The version hint is followed, and on to every next version that is there, as Java does; without a hint it is the
-    file of the highest number. Not known here: what a catalog holds to be current, and how new files are whose names
-    say no version (see `without_version`).
+    The version hint is followed, and on to every next version that is there, as Java does; without a hint, or with an
+    empty one (Impala leaves such), it is the file of the highest number. Not known here: what a catalog holds to be
+    current, and how new files are whose names say no version (see `without_version`).
 
     Args:
         folder: the table's.
@@ -87,8 +87,8 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     if not numbered and not nameless:
         raise UsageError(f"{folder.location}: no *.metadata.json below {METADATA}")
     version = max(numbered, default=-1)
-    if VERSION_HINT in names:
-        hint = _read_hint(folder)
+    hint = _read_hint(folder) if VERSION_HINT in names else ""
+    if hint:
         if not hint.isdecimal():
             found = [name for name in names if name in (hint, f"{hint}.metadata.json")]
             if not found:

@@ -1,7 +1,7 @@
 """Which deletes hold for which data file of a snapshot.
 
 Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as they
-are spelled: so engines do.
+are spelled, so engines do; but for position deletes whose paths differ in the scheme alone: see `spellings`.
 
 Deletes that name one data file hold for it here whatever partition they record. Engines disagree about those that
 record another than the data file's: Java 1.12 refuses to plan the scan, others pass the deletes over or apply them. An
@@ -11,13 +11,15 @@ audit finds them (`mismatched_partitions`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, Entry
 from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.spellings import Spellings
 from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo
+from dvcodec.tables.problems import POSITION_DELETES
 
 __all__ = ["Plan"]
 
@@ -35,6 +37,8 @@ class Plan:
         equality: the newest equality deletes by partition; those of unpartitioned specs, which hold for all data
             files, are under None.
         by_partition: position deletes that may be for several data files, by path.
+        respelled: position deletes for one data file that they name with another scheme, by path: that name.
+        spellings: of the data files.
     """
 
     snapshot: Snapshot
@@ -42,6 +46,8 @@ class Plan:
     with_vector: frozenset[str]
     equality: Mapping[_Key | None, Entry]
     by_partition: Mapping[str, Entry]
+    respelled: Mapping[str, str]
+    spellings: Spellings
 
     @classmethod
     def of(
@@ -84,8 +90,21 @@ class Plan:
                 newest = equality.get(key)
                 if newest is None or newest.sequence_number < entry.sequence_number:
                     equality[key] = entry
+        spellings = Spellings(data)
+        respelled: dict[str, str] = {}
+        for i, vector in enumerate(vectors):
+            path = vector.data_file
+            if vector.format == POSITION_DELETES and path is not None and path not in data:
+                meant = spellings.find(path)
+                if meant is not None:
+                    vectors[i] = replace(vector, data_file=meant)
+                    respelled[vector.path] = path
         snapshot = Snapshot(info, tuple(data_files), tuple(vectors), schema_id)
-        return cls(snapshot, data, frozenset(with_vector), equality, by_partition)
+        return cls(snapshot, data, frozenset(with_vector), equality, by_partition, respelled, spellings)
+
+    def find(self, path: str) -> str | None:
+        """Return the data file that position deletes mean by a path; None if the snapshot has none of it."""
+        return path if path in self.data else self.spellings.find(path)
 
     def equality_deletes(self, data: Entry) -> Entry | None:
         """Return equality deletes that hold for a data file; None if there are none.

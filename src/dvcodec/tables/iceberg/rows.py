@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.io import Storage
+from dvcodec.tables.columns import unrelated
 from dvcodec.tables.iceberg.schema import Field, constant_of_default, constant_of_partition
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import PhysicalRows
@@ -82,8 +83,14 @@ def read_rows(
     names: Mapping[str, NameMapping] | None,
     rows: int | None,
     batch_rows: int,
+    stored: Mapping[int, str] | None = None,
+    dropped: Collection[int] = (),
 ) -> Iterator[PhysicalRows]:
     """Read a data file, deleted rows included.
+
+    What a file lacks is its default, or null. But a file with rows and without a single column of the schema is
+    refused, whatever is asked for: its field ids are not those of the table. Unless all its columns are known from
+    other schemas of the table: then they were dropped, and engines read it just so.
 
     Args:
         location: path or URL.
@@ -93,6 +100,8 @@ def read_rows(
         names: name mapping of the table, None if it has none.
         rows: as recorded; None leaves them unchecked.
         batch_rows: at most so many rows in a batch.
+        stored: all columns of the schema that files may hold, by field id; None leaves unchecked whether this one does.
+        dropped: field ids of columns that other schemas of the table have.
 
     Raises:
         CardinalityMismatch: the file has other rows than recorded.
@@ -107,6 +116,11 @@ def read_rows(
                 "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{found} rows"
             )
         projection = _Projection(file, fields, partition, names, location)
+        if found and stored is not None:
+            wanted = {number: name for number, name in stored.items() if partition.get(number) is None}
+            if wanted and not projection.holds(wanted, dropped):
+                expected = [f"{name} (field id {number})" for number, name in wanted.items()]
+                raise unrelated(location, expected, file.schema_arrow.names)
         for start, batch in physical_batches(file, projection.read, batch_rows=batch_rows):
             yield PhysicalRows(start, projection.apply(batch))
 
@@ -144,6 +158,7 @@ class _Projection:
                     actual="neither",
                 )
             stored = [_stored(field, names, location) for field in schema]
+        self._ids = [column.id for column in stored]
         wanted = {field.id for field in fields}
         self._columns: dict[int, tuple[str, _Stored]] = {}
         for name, column in zip(schema.names, stored, strict=True):
@@ -156,6 +171,12 @@ class _Projection:
             self._columns[column.id] = name, column
         self.read = [name for name, _ in self._columns.values()]
         self._schema = pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
+
+    def holds(self, wanted: Collection[int], dropped: Collection[int]) -> bool:
+        """Whether the file has one of the wanted columns; or nothing but columns that were dropped."""
+        if any(number in wanted for number in self._ids):
+            return True
+        return bool(self._ids) and all(number in dropped for number in self._ids)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of the file in the columns of the schema."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.tables.columns import chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.members import Members
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Field", "constant_of_default", "constant_of_partition", "read_fields"]
+__all__ = ["Field", "constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
 
 T = TypeVar("T")
 _MAX_DEPTH = 64
@@ -58,19 +59,38 @@ class Field:
     default: Any = None
 
 
-def read_fields(schema: Members) -> tuple[Field, ...]:
-    """Read the columns of a schema.
+def read_fields(schema: Members, names: Sequence[str] | None = None, location: str = "") -> tuple[Field, ...]:
+    """Read columns of a schema.
+
+    Args:
+        schema: of the table.
+        names: of the columns to read, in this order; None = all. Only the types of these are looked at.
+        location: of the table, for errors.
 
     Raises:
+        UsageError: no such column.
         NotCanonical: the JSON is not that of a schema, or two columns have one name.
         Unsupported: a type that Arrow has no counterpart of.
         MissingExtra: pyarrow is not installed.
     """
-    fields = _Reader(schema).fields(schema, 0)
-    names = [field.name for field in fields]
-    if len(set(names)) < len(names):
+    fields = {field.text("name"): field for field in schema.objects("fields")}
+    if len(fields) < len(schema.array("fields")):
         schema.fail("fields", "columns of distinct names", "two of one name")
-    return fields
+    reader, found = _Reader(schema), []
+    for name in chosen(fields, names, location):
+        with column_errors(name):
+            found.append(reader.field(fields[name]))
+    return tuple(found)
+
+
+def stored_ids(schema: Members) -> dict[int, str]:
+    """Return the columns that data files may hold, by field id; types are not looked at.
+
+    Raises:
+        NotCanonical: the JSON is not that of a schema.
+    """
+    fields = (field for field in schema.objects("fields") if field.values.get("type") != "unknown")
+    return {field.integer("id"): field.text("name") for field in fields}
 
 
 class _Reader:
@@ -99,19 +119,19 @@ class _Reader:
             "unknown": pa.null(),
         }
 
-    def fields(self, struct: Members, depth: int) -> tuple[Field, ...]:
-        return tuple(
-            self._field(
-                item.integer("id"),
-                item.text("name"),
-                item.values.get("type"),
-                self._flag(item, "required"),
-                item.path_to("type"),
-                depth,
-                item.values.get("initial-default"),
-            )
-            for item in struct.objects("fields")
+    def field(self, item: Members, depth: int = 0) -> Field:
+        return self._field(
+            item.integer("id"),
+            item.text("name"),
+            item.values.get("type"),
+            self._flag(item, "required"),
+            item.path_to("type"),
+            depth,
+            item.values.get("initial-default"),
         )
+
+    def _fields(self, struct: Members, depth: int) -> tuple[Field, ...]:
+        return tuple(self.field(item, depth) for item in struct.objects("fields"))
 
     def _field(
         self, number: int, name: str, kind: Any, required: bool, where: str, depth: int, default: Any = None
@@ -124,7 +144,7 @@ class _Reader:
         nested = Members.of(kind, self._source, where)
         word = nested.text("type")
         if word == "struct":
-            children = self.fields(nested, depth + 1)
+            children = self._fields(nested, depth + 1)
         elif word == "list":
             children = (self._part(nested, "element", depth, required=self._flag(nested, "element-required")),)
         elif word == "map":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
+from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.io.reach import check_reach
@@ -26,9 +27,11 @@ from dvcodec.tables.iceberg.manifests import Entry, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import Field, read_fields
+from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
+from dvcodec.tables.members import Members
 from dvcodec.tables.model import (
+    NO_SNAPSHOT,
     DataFile,
     DeletedRows,
     DeletionVector,
@@ -39,7 +42,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.parquet import count_rows
-from dvcodec.tables.problems import Problem
+from dvcodec.tables.problems import POSITION_DELETES, Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,18 +123,22 @@ class IcebergTable(Table):
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 
+        A table without a current snapshot has no data files then, and the table's schema; its id is that of the
+        metadata, -1.
+
         Vectors are deletion vectors and files of position deletes. Equality deletes are none: they are met when rows
         of a data file are read for which they hold.
 
         Raises:
-            UsageError: there is no such snapshot, or none yet.
+            UsageError: there is no such snapshot.
             DecodeError: its manifests are not sound.
             Unsupported: they are encrypted, or have something that is not known.
             OSError: they cannot be read.
         """
+        if self.metadata.current is None and id in (None, NO_SNAPSHOT):
+            return Snapshot(SnapshotInfo(NO_SNAPSHOT), (), (), self.metadata.current_schema_id)
         if id is None:
-            if self.metadata.current is None:
-                raise UsageError(f"{self.location}: the table has no snapshot yet")
+            assert self.metadata.current is not None  # noqa: S101
             return replace(self._plan(self.metadata.current).snapshot, schema_id=self.metadata.current_schema_id)
         if id not in self.metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {id}")
@@ -140,7 +147,8 @@ class IcebergTable(Table):
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
         """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
 
-        Position deletes do not hold for data files that are newer, or have a deletion vector.
+        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
+        file that they name with another scheme, if there is but one: see `spellings`.
 
         Raises:
             UsageError: position deletes of another snapshot.
@@ -154,21 +162,35 @@ class IcebergTable(Table):
         if vector.data_file is None and vector.path not in plan.by_partition:
             raise UsageError(f"{vector.path}: no position deletes of snapshot {snapshot.info.id}")
         deletes = self._position_deletes(vector)
-        if vector.data_file is not None and deletes.rows.keys() - {vector.data_file}:
-            other = min(deletes.rows.keys() - {vector.data_file})
-            raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=other)
+        rows: dict[str, RowSet] = {}
+        for path, some in deletes.rows.items():
+            meant = plan.find(path) or path
+            if vector.data_file not in (None, meant):
+                raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=path)
+            rows[meant] = rows[meant] | some if meant in rows else some
         found = []
-        for path, rows in deletes.rows.items():
+        for path, some in rows.items():
             data = plan.data.get(path)
             if data is not None and plan.holds(vector, data):
-                found.append(DeletedRows(path, rows))
+                found.append(DeletedRows(path, some))
         return tuple(found)
 
     def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:  # noqa: D102
-        if vector.data_file is not None or vector.format != "position-deletes":
+        if vector.data_file is not None or vector.format != POSITION_DELETES:
             return ()
-        known = self._plan(snapshot.info.id).data
-        return tuple(path for path in self._position_deletes(vector).rows if path not in known)
+        plan = self._plan(snapshot.info.id)
+        return tuple(path for path in self._position_deletes(vector).rows if plan.find(path) is None)
+
+    def respelled(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[tuple[str, str], ...]:  # noqa: D102
+        if vector.format != POSITION_DELETES:
+            return ()
+        plan = self._plan(snapshot.info.id)
+        recorded = plan.respelled.get(vector.path)
+        spelled = dict.fromkeys(([] if recorded is None else [recorded]) + list(self._position_deletes(vector).rows))
+        pairs = ((path, plan.find(path)) for path in spelled)
+        return tuple(
+            (path, meant) for path, meant in pairs if meant not in (None, path) and plan.holds(vector, plan.data[meant])
+        )
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:
         """Name the newest equality deletes that hold for a data file; None if there are none."""
@@ -213,14 +235,15 @@ class IcebergTable(Table):
             found.update(entry.location for entry in entries)
         return frozenset(found)
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of the snapshot's schema.
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of the snapshot's schema; see `Table.schema`.
 
         Raises:
+            UsageError: no such column.
             NotCanonical: the metadata does not have it, or it is not sound.
             Unsupported: a type that is not known.
         """
-        fields = self._fields(snapshot)
+        fields = read_fields(self._schema(snapshot), columns, self.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
@@ -244,12 +267,8 @@ class IcebergTable(Table):
         entry = plan.data.get(data_file.path)
         if entry is None:
             raise UsageError(f"{data_file.path}: no data file of snapshot {snapshot.info.id}")
-        fields = {field.name: field for field in self._fields(snapshot)}
-        if columns is not None:
-            missing = [name for name in columns if name not in fields]
-            if missing:
-                raise UsageError(f"{self.location}: no column {missing[0]!r}, but {', '.join(fields)}")
-            fields = {name: fields[name] for name in columns}
+        schema = self._schema(snapshot)
+        fields = read_fields(schema, columns, self.location)
         refuse_encrypted(data_file.record, entry.path)
         deletes = plan.equality_deletes(entry)
         if deletes is not None:
@@ -265,11 +284,13 @@ class IcebergTable(Table):
         return read_rows(
             data_file.location,
             self.folder.storage,
-            tuple(fields.values()),
+            fields,
             partition=self._identity_values(entry),
             names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
             rows=data_file.physical_rows,
             batch_rows=batch_rows,
+            stored=stored_ids(schema),
+            dropped=frozenset().union(*map(stored_ids, self.metadata.schemas.values())),
         )
 
     def _plan(self, number: int) -> Plan:
@@ -325,7 +346,7 @@ class IcebergTable(Table):
             return self.folder.join(below[1:])
         return self.folder.locate(path)
 
-    def _fields(self, snapshot: Snapshot) -> tuple[Field, ...]:
+    def _schema(self, snapshot: Snapshot) -> Members:
         number = snapshot.schema_id
         schema = None if number is None else self.metadata.schemas.get(number)
         if schema is None:
@@ -335,7 +356,7 @@ class IcebergTable(Table):
                 expected="one of schemas",
                 actual=number,
             )
-        return read_fields(schema)
+        return schema
 
     def _identity_values(self, entry: Entry) -> Mapping[int, Any]:
         spec = self.metadata.specs[entry.partition.spec_id]

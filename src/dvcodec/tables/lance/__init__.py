@@ -198,14 +198,15 @@ class LanceTable(Table):
         """
         return needed(self.folder, self.stored_files())
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a version, as Lance's library has them.
 
         Raises:
             MissingExtra: it is not installed.
+            UsageError: no such column.
             NotCanonical: it cannot open the version.
         """
-        return rows.open_version(self.location, snapshot.info.id).schema
+        return rows.select(rows.open_version(self.location, snapshot.info.id), columns)
 
     def physical_rows(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical, UsageError
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import DataFile, PhysicalRows
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from lance import LanceDataset
 
-__all__ = ["open_version", "physical_rows"]
+__all__ = ["open_version", "physical_rows", "select"]
 
 _READAHEAD = 2
 """Batches that are read before they are asked for."""
@@ -39,6 +40,20 @@ def open_version(location: str, version: int) -> LanceDataset:
         return LanceDataset(location, version=version)
 
 
+def select(dataset: LanceDataset, columns: Sequence[str] | None) -> pa.Schema:
+    """Return columns of a version, in this order; None = all.
+
+    Raises:
+        UsageError: no such column.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    whole = dataset.schema
+    if columns is None:
+        return whole
+    return pa.schema([whole.field(name) for name in chosen(whole.names, columns, dataset.uri)], whole.metadata)
+
+
 def physical_rows(
     dataset: LanceDataset, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
@@ -49,14 +64,8 @@ def physical_rows(
         NotCanonical: Lance's library refuses the data, or its rows do not come in order.
         OSError: a data file cannot be read.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
-    known: list[str] = dataset.schema.names
-    names = known if columns is None else list(columns)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"{dataset.uri} has no column {name!r}: it has {', '.join(known)}")
-    schema = pa.schema([dataset.schema.field(name) for name in names])
+    schema = select(dataset, columns)
+    names = schema.names
     number = data_file.record["fragment"]
     start = 0
     with _refusals(data_file.location, f"fragment {number}"):

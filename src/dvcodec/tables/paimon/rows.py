@@ -6,12 +6,13 @@ Paimon stores all columns in a data file, with those of the partition, and for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
+from dvcodec.tables.columns import column_errors, unrelated
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
@@ -37,7 +38,8 @@ def column(field: SchemaField, schema_source: str) -> Field:
         NotCanonical: the type is none.
         Unsupported: one that is not known here.
     """
-    return Field(field.id, field.name, parse_type(field.type, source=schema_source, what=f"column {field.name}"))
+    with column_errors(field.name):
+        return Field(field.id, field.name, parse_type(field.type, source=schema_source, what=f"column {field.name}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ def read_rows(
     written_source: str,
     visible: Visible,
     batch_rows: int,
+    shown: Sequence[SchemaField] = (),
 ) -> Iterator[PhysicalRows]:
-    """Read a data file.
+    """Read a data file. One with rows and without any of the columns that its schema says it has is refused.
 
     Args:
         data_file: which.
@@ -69,6 +72,7 @@ def read_rows(
         written_source: that schema's file, for errors.
         visible: which records are rows.
         batch_rows: at most so many rows in a batch.
+        shown: all columns of the state; those of `columns` may be some of them.
 
     Raises:
         NotCanonical: the file is not sound, or has other rows than the metadata says.
@@ -83,6 +87,8 @@ def read_rows(
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
             raise NotCanonical("rows of the data file", source=data_file.location, expected=expected, actual=file.rows)
+        if file.rows:
+            _check_related(data_file, file.columns, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         wanted = {
             field.id: found for field in columns if (found := stored.get(field.id)) and found.name in file.columns
@@ -96,6 +102,25 @@ def read_rows(
             arrays = [_values(field, constants, wanted.get(field.id), batch, data_file.location) for field in columns]
             result = pa.RecordBatch.from_arrays(arrays, schema=target) if arrays else batch.select([])
             yield PhysicalRows(start, result, _keep(visible, batch, data_file.location))
+
+
+def _check_related(
+    data_file: DataFile,
+    found: Collection[str],
+    shown: Sequence[SchemaField],
+    constants: Mapping[str, Value],
+    written: TableSchema,
+) -> None:
+    """Refuse a file that holds nothing of its own schema, or nothing of what that has in common with the state's.
+
+    Where they have nothing in common, all columns were dropped since: then null is what the others are.
+    """
+    names = data_file.record.get("_WRITE_COLS")
+    own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
+    ids = {field.id for field in shown if field.name not in constants}
+    for wanted in (own, [field for field in own if field.id in ids]):
+        if wanted and not any(field.name in found for field in wanted):
+            raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
 
 
 def _stored_columns(

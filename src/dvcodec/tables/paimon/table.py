@@ -11,6 +11,7 @@ from dvcodec.core.report import Check
 from dvcodec.ops.stats import measure
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.paimon.index_file import load_vector
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     DataFile,
@@ -139,16 +140,18 @@ class PaimonTable(Table):
     def referenced(self) -> frozenset[str]:  # noqa: D102
         return referenced_files(self.folder)
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Return the columns of a state, in order.
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a state, in order; see `Table.schema`.
 
         Raises:
+            UsageError: no such column.
             NotCanonical: the schema is not sound.
             Unsupported: a type that is not known here.
             MissingExtra: pyarrow is not installed.
         """
         schema = self._view(snapshot).schema
-        fields = [arrow_field(column(field, self.folder.join(schema.name))) for field in schema.fields]
+        wanted = map(schema.field, chosen([field.name for field in schema.fields], columns, self.location))
+        fields = [arrow_field(column(field, self.folder.join(schema.name))) for field in wanted]
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema(fields)
@@ -177,22 +180,19 @@ class PaimonTable(Table):
             raise UsageError(f"{data_file.path}: no data file of snapshot {snapshot.info.id}")
         if isinstance(visible, str):
             raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
-        by_name = {field.name: field for field in schema.fields}
-        for name in columns or ():
-            if name not in by_name:
-                raise UsageError(f"{self.location}: no column {name!r} in snapshot {snapshot.info.id}")
-        wanted = [by_name[name] for name in (by_name if columns is None else columns)]
+        names = chosen([field.name for field in schema.fields], columns, self.location)
         partition = view.layout.spec.decode(data_file.record["_PARTITION"], source=data_file.location)
         written = self._schema(data_file.record["_SCHEMA_ID"])
         return read_rows(
             data_file,
             self.folder.storage,
-            [column(field, self.folder.join(schema.name)) for field in wanted],
+            [column(schema.field(name), self.folder.join(schema.name)) for name in names],
             dict(zip(view.layout.spec.names, partition.values, strict=True)),
             written,
             self.folder.join(written.name),
             visible,
             batch_rows,
+            schema.fields,
         )
 
     def _vectors(

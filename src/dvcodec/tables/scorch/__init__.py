@@ -23,6 +23,7 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     DataFile,
@@ -176,9 +177,18 @@ class ScorchTable(Table):
         others = (file.location for file in self.stored_files() if not file.location.endswith(SEGMENT_SUFFIX))
         return frozenset(found.union(others))
 
-    def schema(self, snapshot: Snapshot) -> pa.Schema:  # noqa: ARG002  (an index has no other)
-        """Return the columns of stored documents, which are the same for every index; see `documents.schema`."""
-        return documents.schema()
+    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:  # noqa: ARG002
+        """Return the columns of stored documents, which are the same for every index; see `documents.schema`.
+
+        Raises:
+            UsageError: no such column.
+        """
+        whole = documents.schema()
+        if columns is None:
+            return whole
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, self.location)])
 
     def physical_rows(
         self,

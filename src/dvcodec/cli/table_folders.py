@@ -1,0 +1,163 @@
+"""Whole tables among the folders that commands on files are given: what of it is superseded, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dvcodec.cli.render import counted
+from dvcodec.cli.storage import storage
+from dvcodec.cli.streams import complain
+from dvcodec.cli.tables.shared import KINDS
+from dvcodec.cli.targets import Target
+from dvcodec.core.errors import DvcodecError, Unsupported
+from dvcodec.core.report import Check, Report
+from dvcodec.io import is_url
+from dvcodec.tables import Snapshot, TableKind, open_table
+from dvcodec.tables.model import NO_SNAPSHOT
+
+__all__ = ["TableFolders"]
+
+_SIGNS = (
+    (TableKind.DELTA, re.compile(r"(?:(.+)/)?_delta_log/[^/]+", re.DOTALL)),
+    (TableKind.ICEBERG, re.compile(r"(?:(.+)/)?metadata/[^/]+\.metadata\.json(?:\.gz)?", re.DOTALL)),
+    (TableKind.PAIMON, re.compile(r"(?:(.+)/)?snapshot/snapshot-[0-9]+", re.DOTALL)),
+    (TableKind.LANCE, re.compile(r"(?:(.+)/)?_versions/[^/]+\.manifest", re.DOTALL)),
+    (TableKind.SCORCH, re.compile(r"(?:(.+)/)?root\.bolt", re.DOTALL)),
+)
+"""Files by which a table's folder is known."""
+_SHOWN = 10
+"""Tables that have a note of their own."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table in a folder.
+
+    Attributes:
+        kind: of the table.
+        name: of its folder, as the user spelled it.
+        root: the folder as files are compared with it.
+        snapshot: the current one; None if it cannot be read.
+        error: why not.
+        live: offsets of the snapshot's vectors by file; None among them is a vector that is the whole file.
+        seen: vectors that were shown or checked.
+        superseded: how many of them the snapshot does not have.
+    """
+
+    kind: TableKind
+    name: str
+    root: str
+    snapshot: Snapshot | None = None
+    error: DvcodecError | OSError | None = None
+    live: dict[str, set[int | None]] = field(default_factory=dict)
+    seen: int = 0
+    superseded: int = 0
+
+    def open(self) -> None:
+        """Read the current snapshot; no vector is read."""
+        try:
+            self.snapshot = open_table(self.name, kind=self.kind, storage_options=storage()).snapshot()
+        except (DvcodecError, OSError) as error:
+            self.error = error
+            return
+        for vector in self.snapshot.vectors:
+            if vector.location:
+                self.live.setdefault(_key(vector.location), set()).add(vector.offset)
+
+    @property
+    def note(self) -> str:
+        """What the user should know: that this is a table, and which command checks it."""
+        what = KINDS[self.kind]
+        if self.snapshot is not None and self.snapshot.info.id != NO_SNAPSHOT:
+            what += f", snapshot {self.snapshot.info.id}"
+        if self.error is not None:
+            told = f"which of its vectors are superseded is not known ({self.error})"
+        elif self.kind is TableKind.SCORCH:
+            told = "its deleted documents are in root.bolt, not in these files"
+        elif self.seen:
+            told = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
+        else:
+            told = "no vector in these files"
+        return f"{self.name}: this folder is a table ({what}): {told}; to check the table: dvcodec audit {self.name}"
+
+
+class TableFolders:
+    """The tables in the folders that a command goes through; opened when the first question is asked.
+
+    Args:
+        targets: of the command: those that were found in folders are looked at by name.
+    """
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._listed = {_key(target.path) for target in targets if target.found}
+        roots: dict[tuple[str, TableKind], None] = {}
+        for target in targets:
+            for kind, sign in _SIGNS:
+                if target.found and (match := sign.fullmatch(target.path)):
+                    roots[match[1] or ".", kind] = None
+        self._tables = [_Table(kind, name, _key(name)) for name, kind in roots]
+        self._opened = False
+
+    def _all(self) -> list[_Table]:
+        if not self._opened:
+            self._opened = True
+            for table in self._tables:
+                table.open()
+        return self._tables
+
+    def seen(self, path: str, offset: int) -> dict[str, bool | None]:
+        """Count a vector that was shown or checked.
+
+        Args:
+            path: of its file.
+            offset: of the vector there.
+
+        Returns:
+            For JSON: ``superseded``, whether no table has it in its current snapshot, None where that is not known;
+            nothing for a file that is in the folder of no table.
+        """
+        key = _key(path)
+        known: list[bool] = []
+        around = [table for table in self._all() if key.startswith(f"{table.root}/")] if key in self._listed else []
+        for table in around:
+            table.seen += 1
+            if table.snapshot is not None and table.kind is not TableKind.SCORCH:
+                live = table.live.get(key, set())
+                known.append(not (offset in live or None in live))
+                table.superseded += known[-1]
+        return {"superseded": all(known) if known else None} if around else {}
+
+    def missing(self) -> Iterator[Report]:
+        """Yield a report for each file of vectors below a table's folder that its snapshot names and that is gone.
+
+        Raises:
+            DecodeError: the metadata of a table is corrupt: what should be there is not known.
+            OSError: it cannot be read.
+        """
+        for table in self._all():
+            if table.error is not None and not isinstance(table.error, Unsupported):
+                raise table.error
+            for path, offsets in table.live.items():
+                if path.startswith(f"{table.root}/") and path not in self._listed and not _exists(path):
+                    what = f"file of {counted(len(offsets), 'vector')} of the table's current snapshot"
+                    yield Report(path, None, (Check.failed("missing-file", "file", None, what, "a file", "none"),))
+
+    def tell(self) -> None:
+        """Say on standard error which folders are tables, and how to check them."""
+        tables = self._all()
+        for table in tables[:_SHOWN]:
+            complain(table.note)
+        if len(tables) > _SHOWN:
+            complain(f"{counted(len(tables) - _SHOWN, 'more table')}: dvcodec audit checks them")
+
+
+def _key(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  (links stay)
+
+
+def _exists(path: str) -> bool:
+    return not is_url(path) and Path(path).exists()

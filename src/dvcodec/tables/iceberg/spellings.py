@@ -1,0 +1,53 @@
+"""Data files that deletes name with another scheme than manifests do.
+
+The specification wants ``file_path`` of a position delete to equal the data file's path in the manifest, and Iceberg
+Java and pyiceberg compare text: to them, a delete of ``hdfs://host/t/a`` is none of ``/t/a``. Engines that qualify
+paths by their file system write such tables and read them as they meant them. Here the delete holds, since a deleted
+row that comes back is the worse fault, and the audit has an error, since engines disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dvcodec.io.paths import same_key
+
+__all__ = ["Spellings"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
+
+
+class Spellings:
+    """The data files of a snapshot, by path without scheme and authority.
+
+    >>> files = Spellings(["/t/a", "s3://lake/t/b"])
+    >>> files.find("hdfs://host:8020/t/a"), files.find("s3a://lake/t/b"), files.find("s3://other/t/b")
+    ('/t/a', 's3://lake/t/b', None)
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = paths
+        self._known: dict[str, list[str]] = {}
+
+    def find(self, path: str) -> str | None:
+        """Return the one data file that `path` names with another scheme; None if there is none, or several.
+
+        One of the two has no scheme, or both are the same to `same_key`.
+        """
+        if not self._known:
+            for known in self._paths:
+                self._known.setdefault(_bare(known), []).append(known)
+        found = self._known.get(_bare(path), [])
+        if len(found) != 1:
+            return None
+        alike = same_key(path) == same_key(found[0])
+        return found[0] if alike or _is_bare(path) or _is_bare(found[0]) else None
+
+
+def _bare(path: str) -> str:
+    return re.sub(r"^/{2,}", "/", _SCHEME.sub("", path, count=1))
+
+
+def _is_bare(path: str) -> bool:
+    return path.startswith("/")
