@@ -8,7 +8,6 @@ may name it: see `dvcodec.io.reach`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +17,8 @@ from typing import Any
 from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import is_url, list_names, open_source
-from dvcodec.io.paths import join, same_key
+from dvcodec.io.file_key import file_key, path_below
+from dvcodec.io.paths import join
 from dvcodec.io.reach import check_reach, check_step
 from dvcodec.io.target import filesystem_of, local_path, remote_errors
 
@@ -96,7 +96,7 @@ class Folder:
             return self.join(below)
         check_reach(path, self.location, self.allow)
         local = local_path(path)
-        return path if local is None else str(local) if not path.startswith("file:") else same_key(path)
+        return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
 
     def below(self, path: str) -> str | None:
         """Return a recorded path from the folder on; None if it lies elsewhere.
@@ -115,10 +115,9 @@ class Folder:
     def _below(self, path: str) -> str | None:
         if not is_url(path) and not path.startswith("/"):
             return path
-        key = same_key(path)
         for root in (self.recorded, self.location):
-            if root is not None and key.startswith(_key(root) + "/"):
-                return key[len(_key(root)) + 1 :]
+            if root is not None and (inside := path_below(path, _key(root))) is not None:
+                return inside
         return None
 
     def names(self, name: str = "") -> list[str]:
@@ -198,4 +197,4 @@ def _key(folder: str) -> str:
     local = local_path(folder)
     if local is not None:
         folder = str(local.absolute()) if is_url(folder) or not folder.startswith("/") else folder
-    return re.sub(r"/+$", "", same_key(folder))
+    return file_key(folder)

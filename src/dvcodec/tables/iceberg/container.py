@@ -14,7 +14,7 @@ from dvcodec.core.report import Check
 from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import open_source
-from dvcodec.io.paths import same_key
+from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata
 from dvcodec.tables.model import DeletionVector
@@ -80,7 +80,7 @@ def _blob(vector: DeletionVector, blob: BlobMetadata, subject: str) -> Iterator[
     if path is None or vector.data_file is None:
         yield Check.not_applicable("referenced-data-file", subject, blob.offset)
     else:
-        same = same_key(path) == same_key(vector.data_file)
+        same = file_key(path) == file_key(vector.data_file)
         yield check("referenced-data-file", same, "blob property referenced-data-file", vector.data_file, path)
     try:
         stated = blob_cardinality(blob)
