@@ -23,6 +23,7 @@ __all__ = [
     "file_key",
     "file_keys",
     "log_united",
+    "named_as",
     "path_below",
     "undecidable",
     "unite_spellings",
@@ -115,6 +116,11 @@ def decoded_key(path: str) -> str | None:
         return file_key(unquote(path, errors="strict"))
     except UnicodeDecodeError:
         return None
+
+
+def named_as(path: str | None, wanted: str | None) -> bool:
+    """Whether a name is a spelling of the file that is wanted; of None, any is."""
+    return wanted is None or (path is not None and (path == wanted or file_key(path) == file_key(wanted)))
 
 
 def undecidable(encoded: str, plain: str) -> UsageError:

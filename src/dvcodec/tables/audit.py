@@ -12,6 +12,7 @@ Checks, each the `check` of its findings:
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
+- ``one-vector-per-file``: a Puffin file that names one data file twice, however it is spelled;
 - ``container``, and names that depend on the format: what that file says of itself;
 - ``missing-data-file``, ``data-file-size``: a data file;
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
@@ -24,11 +25,13 @@ names. The files of Delta, Paimon and Lance name no data files: there nothing te
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, DvcodecError, MissingExtra
 from dvcodec.core.report import Check, Status
+from dvcodec.iceberg.lint import ONE_VECTOR
 from dvcodec.io import open_source
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.folder import StoredFile
@@ -110,7 +113,7 @@ def audit(
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")
-_OWN_CHECKS = ("file-size", "overlap", "one-vector-per-file")
+_OWN_CHECKS = ("file-size", "overlap")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
 _WARNINGS = ("gone-data-file", "stale-blob-path", "moved", "references", "listing")
 
@@ -204,9 +207,13 @@ def _container(
         yield _from_check(check, snapshot, tuple(group), None, location)
     else:
         at = {vector.offset: vector for vector in group}
+        often = Counter(vector.data_file for vector in group)
         for check in checks:
-            if check.status is Status.FAIL and check.name not in _OWN_CHECKS:
-                yield from _of_container(check, location, at.get(check.offset), snapshot, namesakes)
+            if check.status is not Status.FAIL or check.name in _OWN_CHECKS:
+                continue
+            if check.name == ONE_VECTOR and check.offset in at and often[at[check.offset].data_file] > 1:
+                continue  # equal-vectors or different-vectors say so
+            yield from _of_container(check, location, at.get(check.offset), snapshot, namesakes)
 
 
 def _sizes(location: str, group: Sequence[DeletionVector], size: int, snapshot: Snapshot) -> Iterator[Finding]:
