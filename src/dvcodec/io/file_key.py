@@ -1,9 +1,9 @@
 """Whether two names are one file: `file_key` decides it, here and for every room above.
 
-Engines spell one file in many ways: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables spell
-in plain text, Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name alone does not say whether it is
-encoded, because a file may really be called ``a%20b`` (folders of Hive partitions are), so `file_key` never decodes:
-what a name means is decided among the names of a job (`unite_spellings`), or among the files that are there.
+Engines spell one file in many ways: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables
+spell in plain text, Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name alone does not say whether
+it is encoded, because a file may really be called ``a%20b`` (folders of Hive partitions are), so `file_key` never
+decodes: what a name means is decided among the names of a job (`unite_spellings`), or among the files that are there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ __all__ = [
 
 SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az"), "wasb": ("wasbs",), "gs": ("gcs",)}
 """Schemes that are other clients, or other transports, of the same storage."""
-LOCAL = r"^(?:/+|(?i:file):/(?!/)|(?i:file)://(?i:localhost)?/+)"
+LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:localhost)?/+))"
 """What a path from the root of this machine begins with; ``file://host/`` is another machine's."""
 
 _LOG = logging.getLogger("dvcodec.paths")
 _SCHEMES = {other: scheme for scheme, others in SAME_SCHEMES.items() for other in others}
 _IS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*").fullmatch
 _LOCAL = re.compile(LOCAL)
+_HEAD = re.compile(r"/|file:/(?:(?!/)|//)|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/\n]+/")
+"""What names of one table have in common at least: the root, or a host."""
 _SLASHES = re.compile(r"/{2,}")
 _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
@@ -48,8 +50,8 @@ def file_key(path: str) -> str:
     """Return the form in which all spellings of one file in plain text (not percent-encoded) are equal.
 
     Equal are ``/x``, ``file:/x``, ``file:///x`` and ``file://localhost/x``; ``s3``, ``s3a`` and ``s3n``; ``abfs``,
-    ``abfss`` and ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``; schemes in upper and lower case. Slashes that follow
-    a slash, and those at the end, do not count, in object stores too: Hadoop's clients drop them.
+    ``abfss`` and ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``; schemes in upper and lower case. Slashes that
+    follow a slash, and those at the end, do not count, in object stores too: Hadoop's clients drop them.
 
     Not done: resolving ``.`` and ``..``, comparing hosts or ports, percent-decoding (see `decoded_key`).
 
@@ -76,7 +78,7 @@ def _tidy(path: str) -> str:
     """Drop slashes that follow another, and those at the end."""
     if "//" in path:
         path = _SLASHES.sub("/", path)
-    return path[:-1] if path.endswith("/") else path
+    return path.removesuffix("/")
 
 
 def file_keys(paths: list[str]) -> list[str]:
@@ -87,18 +89,17 @@ def file_keys(paths: list[str]) -> list[str]:
     if not paths:
         return paths
     low, high = min(paths), max(paths)
-    if low.startswith("/"):
-        plain, most = high.startswith("/"), 0
-    else:
-        scheme, url, rest = low.partition("://")
-        head = f"{scheme}{url}{rest.partition('/')[0]}/"
-        known = scheme in SAME_SCHEMES or scheme in ("hdfs", "oss", "cosn", "obs")
-        plain, most = bool(url) and known and "/" not in rest[:1] and high.startswith(head), len(paths)
-    if plain:
-        # All begin as the first and the last in order do: nothing but slashes is left to look at.
-        text = "\n".join(paths)
-        if text.count("//") == most and "/\n" not in text and not text.endswith("/"):
-            return paths
+    begin = _HEAD.match(low)
+    head = begin[0] if begin else ""
+    text = "\n".join(paths)
+    if head:
+        # All begin as the first and the last in order do, and are no longer than that: slashes are left to look at.
+        alike = high.startswith(head) and text.count("//") == len(paths) * head.count("//")
+        if alike and "/\n" not in text and not text.endswith("/"):
+            new = file_key(f"{head}x")[:-1]
+            return paths if new == head else [new + path[len(head) :] for path in paths]
+    elif "/" not in text and ":" not in text:
+        return paths
     return [file_key(path) for path in paths]
 
 
@@ -126,8 +127,8 @@ def named_as(path: str | None, wanted: str | None) -> bool:
 def undecidable(encoded: str, plain: str) -> UsageError:
     """Return the error for two names of which one may be the other's percent-encoded spelling."""
     return UsageError(
-        f"{encoded!r} and {plain!r} may be one data file, percent-encoded and in plain text, or two: the names alone do "
-        "not say. Spell both sides in plain text first (dvcodec.spark.paths.data_file_of decodes Spark's)"
+        f"{encoded!r} and {plain!r} may be one data file, percent-encoded and in plain text, or two: the names "
+        "alone do not say. Spell both sides in plain text first (dvcodec.spark.paths.data_file_of decodes Spark's)"
     )
 
 
@@ -159,9 +160,10 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
     if len(lists) > 1:
         for key, name in first.items():
             plain = decoded_key(key)
-            if plain is not None and plain != key and plain in first:
-                if not any(key in some and plain in some for some in keys):
-                    raise undecidable(str(name), str(first[plain]))
+            if plain is None or plain == key or plain not in first:
+                continue
+            if not any(key in some and plain in some for some in keys):
+                raise undecidable(str(name), str(first[plain]))
     log_united([(name, kept) for name, kept in found.items() if name != kept])
     return found
 

@@ -43,8 +43,8 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
     which is logged at INFO (logger ``dvcodec.paths``).
 
     Args:
-        vectors: data file -> deleted rows. Each mapping spells its files in one way: ``a b`` and ``a%20b`` are two files
-            where one mapping has both.
+        vectors: data file -> deleted rows. Each mapping spells its files in one way: ``a b`` and ``a%20b`` are two
+            files where one mapping has both.
 
     Raises:
         UsageError: one mapping has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
