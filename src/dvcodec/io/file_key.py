@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeVar, cast
 from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
@@ -153,7 +153,7 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
     keys: list[set[str]] = []
     for names in lists:
         named = [name for name in names if name is not None]
-        by_name = dict(zip(named, file_keys(named), strict=True))
+        by_name = dict(zip(named, file_keys(cast("list[str]", named)), strict=True))
         keys.append(set(by_name.values()))
         for name in names:
             found[name] = name if name is None else first.setdefault(by_name[name], name)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = [
     "data_file_column",
     "data_file_of",
+    "decoded_key_column",
     "file_uri_column",
     "file_uri_of",
     "match_key",
     "match_key_column",
-    "decoded_key_column",
     "spellings",
     "twin_column",
 ]

@@ -34,8 +34,8 @@ def merge(
 
     Every vector is checked whole. One that is alone for its data file keeps its bytes, whatever its layout; the
     others become the frame that Iceberg, Delta and Paimon 64-bit share. Spellings of one data file (``/x`` and
-    ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under that of the first DataFrame that has it; of several there,
-    under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
+    ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under that of the first DataFrame that has it; of several
+    there, under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
 
     Args:
         dvs: vectors (``data_file``, ``dv``); a data file may come several times. Each DataFrame spells its files in one
