@@ -195,7 +195,7 @@ def test_vectors_that_match_no_file(spark: SparkSession, table: str, files: list
     assert found.columns == dvs.columns
     assert {row["data_file"] for row in found.collect()} == set(strangers)
     raw = vectors(spark, {encoded: RowSet([1])})
-    assert [unmatched(df, raw, match=how).count() for how in ("path", "uri", "plain")] == [0, 0, 1]  # type: ignore[arg-type]
+    assert [unmatched(df, raw, match=how).count() for how in ("path", "uri", "plain")] == [0, 0, 1]
     with pytest.raises(UsageError, match=r"vectors of data files that the rows do not come from: .*gone\.parquet"):
         apply(df, dvs, unmatched="fail")
     assert ids(apply(df, dvs)) == kept(files, rows)
@@ -216,8 +216,8 @@ def test_vectors_of_which_none_matches(
     for job, given in ((apply, dvs), (apply, numbered), (deleted, dvs)):
         for strategy in ("auto", "broadcast"):
             with pytest.raises(UsageError, match=words):
-                job(df, given, strategy=strategy)  # type: ignore[arg-type]
-            assert ids(apply(df, given, strategy=strategy, unmatched="ignore")) == kept(files, {})  # type: ignore[arg-type]
+                job(df, given, strategy=strategy)
+            assert ids(apply(df, given, strategy=strategy, unmatched="ignore")) == kept(files, {})
     # Vectors of no data file at all, and vectors where no file is read, are nothing wrong.
     assert ids(apply(df, dvs.limit(0), strategy="shuffle")) == kept(files, {})
     assert ids(apply(df.where("false"), dvs)) == set()
@@ -238,7 +238,7 @@ def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     built = build_vectors(raw)
     assert {row["data_file"] for row in built.collect()} == {file_uri_of(f"{folder}/{name}") for name in names}
     for strategy in ("broadcast", "shuffle"):
-        assert ids(deleted(df, built, strategy=strategy, unmatched="fail")) == {3, 177}  # type: ignore[arg-type]
+        assert ids(deleted(df, built, strategy=strategy, unmatched="fail")) == {3, 177}
     assert unmatched(df, built).count() == 0
     assert ids(deleted(df, build_vectors(positions(df.where("id in (3, 177)"))), unmatched="fail")) == {3, 177}
     # A folder whose name has a % says which spelling it is; without it, a name may be that of two files.

@@ -67,7 +67,7 @@ def test_spellings_of_one_file_are_united(fold: int, monkeypatch: pytest.MonkeyP
     ]
     for number, vectors in parts:
         frames = pa.array([iceberg.encode(RowSet(positions)) for positions in vectors.values()])
-        gatherer.add(pa.array(list(vectors)), frames, inputs=pa.array([number] * len(vectors), pa.int32()))
+        gatherer.add(pa.array(list(vectors)), frames, inputs=pa.array([unite.input_bit(number)] * len(vectors)))
     found = {name: list(iceberg.decode(data)) for name, _, data in vectors_of(gatherer.flush())}
     assert found == {
         "/t/a": [1, 3, 6],
@@ -83,7 +83,7 @@ def test_names_that_may_be_one_file_or_two_are_refused() -> None:
     for order in ((0, 1), (1, 0)):
         gatherer = VectorGatherer()
         for number, name in zip(order, ("file:/t/a%20b", "/t/a b"), strict=True):
-            gatherer.add(pa.array([name]), frames, inputs=pa.array([number], pa.int32()))
+            gatherer.add(pa.array([name]), frames, inputs=pa.array([unite.input_bit(number)]))
         with pytest.raises(UsageError, match="'file:/t/a%20b' and '/t/a b' may be one data file"):
             list(gatherer.flush())
 

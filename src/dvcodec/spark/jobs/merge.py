@@ -12,14 +12,14 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.unite import VectorGatherer
+from dvcodec.spark.unite import VectorGatherer, input_bit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["merge"]
 
-_INPUT = "__dvcodec_input"
+_INPUTS = "__dvcodec_inputs"
 
 
 def merge(
@@ -62,9 +62,9 @@ def merge(
             else build_vectors(part, file_col, pos_col, strategy=strategy, partitions=partitions)
         )
         parts.append(_vectors(rows))
-    together = parts[0].withColumn(_INPUT, sf.lit(0))
+    together = parts[0].withColumn(_INPUTS, sf.lit(input_bit(0)).cast("long"))
     for i, part in enumerate(parts[1:], 1):
-        together = together.unionByName(part.withColumn(_INPUT, sf.lit(i)))
+        together = together.unionByName(part.withColumn(_INPUTS, sf.lit(input_bit(i)).cast("long")))
     return by_data_file(together, partitions, twins=True).mapInArrow(_merge, VECTORS)
 
 
