@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
-from dvcodec.spark.jobs import apply, deleted, unmatched
+from dvcodec.spark.jobs import apply, build_vectors, deleted, positions, unmatched
 from dvcodec.spark.jobs.words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
 from dvcodec.spark.vectors import NamedVectors
@@ -170,7 +170,10 @@ def test_names_of_data_files(spark: SparkSession, table: str, files: list[str], 
     uris = {file_uri_of(path): positions for path, positions in rows.items()}
     assert ids(apply(df, vectors(spark, uris), match="uri")) == want
     # files[2] and others are in folders that are encoded: as plain text, the URI is another file.
-    assert ids(apply(df, vectors(spark, uris))) != want
+    assert ids(apply(df, vectors(spark, uris))) == want
+    with pytest.raises(UsageError, match="no vector matches a file that is read"):
+        apply(df, vectors(spark, uris), match="plain")
+    assert ids(apply(df, vectors(spark, rows), match="plain", unmatched="fail")) == want
     with pytest.raises(UsageError, match="their names are the same"):
         apply(df, vectors(spark, rows), match="name")
     folder = tmp_path / "flat"
@@ -185,11 +188,14 @@ def test_names_of_data_files(spark: SparkSession, table: str, files: list[str], 
 def test_vectors_that_match_no_file(spark: SparkSession, table: str, files: list[str], tmp_path: Path) -> None:
     df = spark.read.parquet(table)
     rows = deletes(files, 5)
-    strangers = [f"{table}/day=plain/gone.parquet", file_uri_of(next(path for path in files if "a%2520b" in path))]
+    encoded = file_uri_of(next(path for path in files if "a%2520b" in path))
+    strangers = [f"{table}/day=plain/gone.parquet", file_uri_of(f"{table}/day=a%2520b/gone.parquet")]
     dvs = vectors(spark, {**rows, **{path: RowSet([1]) for path in strangers}}).withColumn("snapshot", sf.lit(7))
     found = unmatched(df, dvs)
     assert found.columns == dvs.columns
     assert {row["data_file"] for row in found.collect()} == set(strangers)
+    raw = vectors(spark, {encoded: RowSet([1])})
+    assert [unmatched(df, raw, match=how).count() for how in ("path", "uri", "plain")] == [0, 0, 1]
     with pytest.raises(UsageError, match=r"vectors of data files that the rows do not come from: .*gone\.parquet"):
         apply(df, dvs, unmatched="fail")
     assert ids(apply(df, dvs)) == kept(files, rows)
@@ -197,6 +203,58 @@ def test_vectors_that_match_no_file(spark: SparkSession, table: str, files: list
     one = spark.read.parquet(files[0])
     named = vectors(spark, {files[0].rpartition("/")[2]: RowSet([1]), "other": RowSet([1])})
     assert [row["data_file"] for row in unmatched(one, named, match="name").collect()] == ["other"]
+
+
+def test_vectors_of_which_none_matches(
+    spark: SparkSession, table: str, files: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    df = spark.read.parquet(table)
+    dvs = vectors(spark, {f"s3://elsewhere{path}": RowSet([0]) for path in files})
+    numbered = dvs.selectExpr("*", "1L AS cardinality", "0L AS min", "0L AS max")
+    name = re.escape(min(f"s3://elsewhere{path}" for path in files))
+    words = rf"no vector matches a file that is read.*: vectors name '{name}', rows come from 'file:/.*parquet';"
+    for job, given in ((apply, dvs), (apply, numbered), (deleted, dvs)):
+        for strategy in ("auto", "broadcast"):
+            with pytest.raises(UsageError, match=words):
+                job(df, given, strategy=strategy)
+            assert ids(apply(df, given, strategy=strategy, unmatched="ignore")) == kept(files, {})
+    # Vectors of no data file at all, and vectors where no file is read, are nothing wrong.
+    assert ids(apply(df, dvs.limit(0), strategy="shuffle")) == kept(files, {})
+    assert ids(apply(df.where("false"), dvs)) == set()
+    one = vectors(spark, {files[0]: RowSet([0])})
+    with caplog.at_level("INFO", "dvcodec.paths"):
+        assert ids(apply(df, dvs.union(one))) == kept(files, {files[0]: RowSet([0])})
+    assert f"{len(files)} of {len(files) + 1} vectors match no file that is read" in caplog.text
+
+
+def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "t" / "ts=2020-01-01 10%3A00"
+    folder.mkdir(parents=True)
+    names = ["a b%20é+#.parquet", "plain.parquet"]
+    for i, name in enumerate(names):
+        pq.write_table(pa.table({"id": np.arange(100) + 100 * i}), folder / name)
+    df = spark.read.parquet(str(folder))
+    raw = df.where("id in (3, 177)").select("_metadata.file_path", sf.col("_metadata.row_index").alias("pos"))
+    built = build_vectors(raw)
+    assert {row["data_file"] for row in built.collect()} == {file_uri_of(f"{folder}/{name}") for name in names}
+    for strategy in ("broadcast", "shuffle"):
+        assert ids(deleted(df, built, strategy=strategy, unmatched="fail")) == {3, 177}
+    assert unmatched(df, built).count() == 0
+    assert ids(deleted(df, build_vectors(positions(df.where("id in (3, 177)"))), unmatched="fail")) == {3, 177}
+    # A folder whose name has a % says which spelling it is; without it, a name may be that of two files.
+    named = vectors(spark, {f"{folder}/a b%20é+#.parquet": RowSet([3])})
+    assert ids(deleted(df, named)) == {3}
+    folder = tmp_path / "u"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": np.arange(100) + 200}), folder / "x y.parquet")
+    pq.write_table(pa.table({"id": np.arange(100) + 300}), folder / "x%20y.parquet")
+    both = spark.read.parquet(str(folder))
+    dvs = vectors(spark, {f"{folder}/x%20y.parquet": RowSet([5])})
+    with pytest.raises(Exception, match="say which by match='plain' or match='uri'"):
+        apply(both, dvs).count()
+    assert ids(deleted(both, dvs, match="plain")) == {305}
+    assert ids(deleted(both, dvs, match="uri")) == {205}
+    assert ids(deleted(both, vectors(spark, {f"{folder}/x y.parquet": RowSet([5])}))) == {205}
 
 
 def test_vectors_that_are_not_sound_fail(spark: SparkSession, files: list[str]) -> None:

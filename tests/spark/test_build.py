@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors
+from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from spark.data import ORDERS, reference, rows, write
 
@@ -125,6 +126,25 @@ def test_merge_unites_vectors_and_positions(spark: SparkSession, tmp_path: Path)
     want = reference(pa.concat_tables([old, new]))
     assert collected(merge(first, second)) == want
     assert collected(merge(first, build_vectors(second), first)) == want
+
+
+def test_spellings_of_one_file_are_one(spark: SparkSession, tmp_path: Path) -> None:
+    for i in range(3):
+        pq.write_table(pa.table({"id": np.arange(100)}), tmp_path / f"a b%20é+#{i}.parquet")
+    paths = sorted(str(path) for path in tmp_path.glob("*.parquet"))
+    df = spark.read.parquet(str(tmp_path)).where("id % 10 = 0")
+    frames = [(path, bytearray(iceberg.encode(RowSet([1, 2])))) for path in paths]
+    stored = spark.createDataFrame(frames, "data_file string, dv binary")
+    want = {path: iceberg.encode(RowSet([1, 2, *range(0, 100, 10)])) for path in paths}
+    assert collected(merge(stored, build_vectors(positions(df)))) == want
+    assert collected(merge(build_vectors(positions(df)), stored)) == {f"file:{path}": want[path] for path in paths}
+    with pytest.raises(Exception, match="may be one data file, percent-encoded and in plain text, or two"):
+        merge(stored, df.select("_metadata.file_path", sf.col("_metadata.row_index").alias("pos"))).collect()
+    rows = [("s3://b/x", 1), ("s3a://b/x", 2), ("S3://b//x/", 3), ("gs://b/x", 4)]
+    given = spark.createDataFrame(rows, "file_path string, pos long")
+    for strategy in STRATEGIES:
+        built = collected(build_vectors(given, strategy=strategy))  # type: ignore[arg-type]
+        assert built == {"S3://b//x/": iceberg.encode(RowSet([1, 2, 3])), "gs://b/x": iceberg.encode(RowSet([4]))}
 
 
 def test_merge_keeps_a_lone_vector_as_it_is_and_names_a_broken_one(spark: SparkSession) -> None:

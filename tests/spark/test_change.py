@@ -63,6 +63,23 @@ def test_diff(spark: SparkSession) -> None:
         assert (row["added_rows"], row["restored_rows"]) == tuple(map(len, want[name]))
 
 
+def test_diff_of_two_spellings(spark: SparkSession) -> None:
+    old = {"/t/a": RowSet([1]), "s3://b/ts=10%3A00/x": RowSet([2]), "/t/same": RowSet([3]), "/t/a b": RowSet([4])}
+    new = {"file:///t//a": RowSet([1, 5]), "s3a://b/ts=10%3A00/x": RowSet(), "file:/t/same": RowSet([3])}
+    new |= {"/t/a b": RowSet([4]), "file:/t/a%20b": RowSet([6])}  # two files: they stand side by side
+    found = {row["data_file"]: row[3:] for row in diff(frames(spark, old), frames(spark, new)).collect()}
+    assert found == {"/t/a": (1, 0), "s3://b/ts=10%3A00/x": (0, 1), "file:/t/a%20b": (1, 0)}
+    back = {row["data_file"]: row[3:] for row in diff(frames(spark, new), frames(spark, old)).collect()}
+    assert back == {"file:///t//a": (0, 1), "s3a://b/ts=10%3A00/x": (1, 0), "file:/t/a%20b": (0, 1)}
+    for one, other in (("/t/a b", "file:/t/a%20b"), ("file:/t/a%20b", "/t/a b")):
+        sides = (frames(spark, {one: RowSet([1])}), frames(spark, {other: RowSet([1])}))
+        with pytest.raises(Exception, match=r"'file:/t/a%20b' and '/t/a b' may be one data file"):
+            diff(*sides).collect()
+    twice = {"/t/a": RowSet([1]), "file:/t/a": RowSet([2])}
+    with pytest.raises(Exception, match="has 2 new vectors"):
+        diff(frames(spark, old), frames(spark, twice)).collect()
+
+
 def test_frames_that_differ_only_in_bytes(spark: SparkSession) -> None:
     rows = {"a": RowSet(range(1_000)), "b": RowSet([5]), "c": RowSet(range(70_000))}
     assert diff(frames(spark, rows), frames(spark, rows, paimon.encode)).collect() == []

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
+from dvcodec.io.file_key import decoded_key
 from dvcodec.spark import paths
 
 if TYPE_CHECKING:
@@ -30,6 +31,28 @@ PLAIN = [
     "s3ax://lake/s3a://x",
     "gs://lake/a=b/[x]",
     "hdfs://[::1]:8020/a b",
+    "hdfs:///a//b/",
+    "hdfs:///",
+    "hdfs://",
+    "FILE:/wh/X",
+    "file://localhost//wh/x/",
+    "file://localhost",
+    "file://localhostess/x",
+    "file://other//wh/x",
+    "file:x",
+    "file:/s3://x",
+    "S3A://lake/x/",
+    "s3:///x",
+    "s3a:////x//",
+    "s3://lake//t//x",
+    "s3://",
+    "az://c/x",
+    "gcs://b/k//",
+    "C://x//y",
+    "1s3://x//y",
+    "a//b/",
+    "/a\n/",
+    "/a/\n",
     "abfss://c@account.dfs.core.windows.net/a^b",
     "wasbs://c@account.blob.core.windows.net/x",
     "bare name%.parquet",
@@ -90,6 +113,13 @@ def test_columns_say_what_the_functions_say(spark: SparkSession) -> None:
             paths.match_key(spelled, uri=True),
         ]
         assert list(row)[1:] == want, plain
+    keyed = df.select(
+        "n", paths.twin_column(paths.match_key_column(uri)), paths.twin_column(paths.match_key_column(path))
+    )
+    assert all(from_uri == from_path for _, from_uri, from_path in keyed.collect())
+    for n, decoded in df.select("n", paths.decoded_key_column(uri)).collect():
+        plain_key = decoded_key(uris[n])
+        assert decoded == plain_key or (plain_key is None and decoded == paths.match_key(uris[n])), uris[n]
     null = spark.range(1).select(sf.lit(None).cast("string").alias("path")).select(paths.file_uri_column(path))
     assert null.collect()[0][0] is None
 
@@ -104,12 +134,13 @@ def test_both_spellings_have_one_key() -> None:
 
 def test_keys_that_are_equal_and_keys_that_are_not() -> None:
     same = [
-        ("/wh/x", "file:/wh/x", "file:///wh/x", "/wh//x"),
-        ("s3://b/k", "s3a://b/k", "s3n://b/k"),
+        ("/wh/x", "file:/wh/x", "file:///wh/x", "/wh//x", "/wh/x/", "file://localhost/wh/x", "FILE:/wh/x"),
+        ("file://host/wh/x",),
+        ("s3://b/k", "s3a://b/k", "s3n://b/k", "S3://b/k", "s3://b//k", "s3a://b/k/"),
         ("abfs://c@a/x", "abfss://c@a/x"),
+        ("abfs://c/x", "az://c/x"),
         ("wasb://c@a/x", "wasbs://c@a/x"),
-        ("gs://b/k",),
-        ("s3://b//k",),  # another object than b/k
+        ("gs://b/k", "GS://b/k", "gcs://b//k/"),
         ("/wh/a%20b",),
         ("/wh/a b",),
         ("/wh/a+b",),

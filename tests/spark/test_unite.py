@@ -56,6 +56,38 @@ def test_empty_vectors_stay() -> None:
     ]
 
 
+@pytest.mark.parametrize("fold", [1 << 30, 1])
+def test_spellings_of_one_file_are_united(fold: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unite, "FOLD_BYTES", fold)
+    gatherer = VectorGatherer()
+    parts = [
+        (0, {"/t/a": [1], "s3a://b/x": [2], "/t/a b": [9]}),
+        (1, {"file:/t/a": [3], "s3://b//x": [4], "gs://b/x": [5]}),
+        (2, {"file:///t/a": [6], "/t/a b": [10], "/t/a%20b": [11]}),
+    ]
+    for number, vectors in parts:
+        frames = pa.array([iceberg.encode(RowSet(positions)) for positions in vectors.values()])
+        gatherer.add(pa.array(list(vectors)), frames, inputs=pa.array([unite.input_bit(number)] * len(vectors)))
+    found = {name: list(iceberg.decode(data)) for name, _, data in vectors_of(gatherer.flush())}
+    assert found == {
+        "/t/a": [1, 3, 6],
+        "s3a://b/x": [2, 4],
+        "gs://b/x": [5],
+        "/t/a b": [9, 10],
+        "/t/a%20b": [11],
+    }
+
+
+def test_names_that_may_be_one_file_or_two_are_refused() -> None:
+    frames = pa.array([iceberg.encode(RowSet([1]))])
+    for order in ((0, 1), (1, 0)):
+        gatherer = VectorGatherer()
+        for number, name in zip(order, ("file:/t/a%20b", "/t/a b"), strict=True):
+            gatherer.add(pa.array([name]), frames, inputs=pa.array([unite.input_bit(number)]))
+        with pytest.raises(UsageError, match="'file:/t/a%20b' and '/t/a b' may be one data file"):
+            list(gatherer.flush())
+
+
 def test_unsound_vectors_are_named() -> None:
     bad = bytearray(iceberg.encode(RowSet([1, 2, 3])))
     bad[-1] ^= 1
@@ -82,6 +114,12 @@ def named(*rows: tuple[str, int | None, bytes | None, str | None]) -> list[pa.Re
     )
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
     return [pa.record_batch(columns, schema=schema)]
+
+
+def test_hashes_of_spellings() -> None:
+    names = (("7", None, None, "file:/a"), ("7", None, None, "/a"))
+    found = vectors_of(build._unite_named(iter(named(("7", 1, iceberg.encode(RowSet([1])), None), *names))))
+    assert [name for name, _, _ in found] == ["/a"]
 
 
 def test_hashes_meet_their_names() -> None:

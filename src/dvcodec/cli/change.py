@@ -21,21 +21,22 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, is_url
+from dvcodec.io.file_key import file_key, path_below, unite_spellings
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
-from dvcodec.ops.algebra import merge as merge_rows
+from dvcodec.ops.algebra import merge_inputs
 from dvcodec.ops.sniff import sniff_source
 
 
 def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
-    """Read all vectors, those of one data file united.
+    """Read all vectors, those of one data file united; each file spells its data files in one way.
 
     Raises:
         UsageError: a file of several vectors that does not name their data files: rows of different data files
-            must not be united.
+            must not be united; or data files that may be one, percent-encoded in one file and not in another.
     """
 
-    def vectors() -> Iterator[dict[str | None, RowSet]]:
+    def vectors() -> Iterator[list[tuple[str | None, RowSet]]]:
         for found in opened(names, what):
             nameless = [ref for ref in found.container.vectors if ref.data_file is None]
             if len(nameless) > 1:
@@ -43,10 +44,9 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
                     f"{found.source.name} holds {len(nameless)} vectors and does not name their data files: "
                     f"choose one by its offset, as in {found.source.name}@{nameless[0].offset}"
                 )
-            for ref, rows in found.rows():
-                yield {ref.data_file: rows}
+            yield [(ref.data_file, rows) for ref, rows in found.rows()]
 
-    return merge_rows(vectors())
+    return merge_inputs(vectors())
 
 
 _SIDE = "File, folder, URL, path@offset:size, or - for standard input."
@@ -67,6 +67,8 @@ def diff(
     elif before and after and (None in before) != (None in after):
         bare, named = (old, new) if None in before else (new, old)
         raise UsageError(f"{bare} does not name its data file and {named} holds several: choose one by path@offset")
+    kept = unite_spellings(before, after)
+    after = {kept[path]: rows for path, rows in after.items()}
     changes = []
     for path in dict.fromkeys([*before, *after]):
         change = diff_rows(before.get(path, RowSet()), after.get(path, RowSet()))
@@ -211,6 +213,10 @@ def rewrite_paths(
         paths = [path for blob in blobs if (path := blob.properties.get(puffin.REFERENCED_DATA_FILE)) is not None]
         if old is not None and new is not None:
             mapping = {path: new + path[len(old) :] for path in paths if path.startswith(old)}
+            if not mapping:  # a folder, in another spelling
+                inside = {path: path_below(path, old) for path in paths}
+                folder = new.rstrip("/")
+                mapping = {path: f"{folder}/{rest}" for path, rest in inside.items() if rest is not None}
             if not mapping:
                 raise UsageError(f"{source.name}: no data file's path begins with {old}")
         else:
@@ -226,7 +232,11 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
         raise UsageError(f"--map {text}: needs OLD=NEW")
     old = max((path for path in paths if text.startswith(f"{path}=")), key=len, default=None)
     if old is None:
-        raise UsageError(f"--map {text}: {name} has no such data file")
+        stored = {file_key(path) for path in paths}
+        places = [at for at, letter in enumerate(text) if letter == "=" and file_key(text[:at]) in stored]
+        if not places:
+            raise UsageError(f"--map {text}: {name} has no such data file")
+        old = text[: places[-1]]
     return old, text[len(old) + 1 :]
 
 

@@ -27,6 +27,7 @@ from dvcodec.cli.targets import Opened, open_target
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.file_key import named_as
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure
 
@@ -265,7 +266,7 @@ def _list(
             if found is None:
                 tour.passed_over += 1
                 continue
-            refs = [ref for ref in found.container.vectors if data_file in (None, ref.data_file)]
+            refs = [ref for ref in found.container.vectors if named_as(ref.data_file, data_file)]
             chosen += len(refs)
             for ref in refs:
                 prefix = "" if len(tour.targets) == len(refs) == 1 else f"{plain(label(found, ref))}\t"

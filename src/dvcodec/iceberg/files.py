@@ -22,6 +22,7 @@ from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FI
 from dvcodec.iceberg.manifest import java_blob_order
 from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, read_window, target_name
+from dvcodec.io.file_key import file_key, file_keys, log_united
 from dvcodec.io.stretches import stretches
 from dvcodec.puffin import (
     CREATED_BY,
@@ -70,7 +71,8 @@ def read_deletion_vectors(
     Args:
         source: bytes, path, URL or open file.
         duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
-            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both.
+            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both. Two spellings of
+            one file are one data file; the first is kept.
         limits: what the bytes may ask for.
         verify_checksum: False skips the CRCs.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
@@ -80,6 +82,8 @@ def read_deletion_vectors(
         OSError: the file cannot be opened or read.
     """
     rows: dict[str, RowSet] = {}
+    spelled: dict[str, str] = {}
+    united: list[tuple[str, str]] = []
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
         at_once = _read_alike(reader, verify_checksum)
         if at_once is not None:
@@ -88,12 +92,15 @@ def read_deletion_vectors(
             path = blob.properties.get(REFERENCED_DATA_FILE)
             if path is None:
                 raise _blob_error(reader, blob, "blob property referenced-data-file", "a path", "nothing")
-            if path in rows and duplicates == "error":
-                raise _blob_error(
-                    reader, blob, "referenced-data-file", "one vector for each data file", f"{path} twice"
-                )
+            first = spelled.setdefault(file_key(path), path)
+            if first in rows and duplicates == "error":
+                actual = f"{path} twice" if path == first else f"{first} and {path}, which are one file"
+                raise _blob_error(reader, blob, "referenced-data-file", "one vector for each data file", actual)
+            if path != first:
+                united.append((path, first))
             found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
-            rows[path] = rows[path] | found if path in rows and duplicates == "union" else found
+            rows[first] = rows[first] | found if first in rows and duplicates == "union" else found
+    log_united(united)
     return rows
 
 
@@ -106,7 +113,7 @@ def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet
     if not isinstance(blobs, BlobsAlike) or blobs.first.type != BLOB_TYPE:
         return None
     paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
-    if paths is None or cardinalities is None or len(set(paths)) < len(paths):
+    if paths is None or cardinalities is None or len(set(file_keys(paths))) < len(paths):
         return None
     offsets, lengths = blobs.offsets, blobs.lengths
     ends = offsets + lengths
@@ -187,11 +194,12 @@ def write_stored_vectors(
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame without a data file, or two of one data file (nothing is written then).
+        UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
+            then).
         OSError: the file cannot be written (an old one stays then).
     """
     items = iter(vectors)
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     first = next(items, None)
     if first is None:
         return []
@@ -200,10 +208,11 @@ def write_stored_vectors(
         for path, cardinality, blob in chain([first], items):
             if path is None:
                 raise UsageError("a Puffin file names the data file of every vector")
-            stored = encodable(path)
-            if stored in seen:
-                raise UsageError(f"two vectors for the data file {path!r}: unite them first")
-            seen.add(stored)
+            key = file_key(encodable(path))
+            if key in seen:
+                other = "" if seen[key] == path else f", which {seen[key]!r} names too"
+                raise UsageError(f"two vectors for the data file {path!r}{other}: unite them first")
+            seen[key] = path
             properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
             metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
             blobs.append((path, cardinality, writer.add_stored(metadata, blob)))

@@ -6,14 +6,17 @@ four. Fields are not checked: writers differ (Java names the row position column
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
+from dvcodec.io.file_key import file_key
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
-__all__ = ["lint", "subject_of"]
+__all__ = ["ONE_VECTOR", "check_doubles", "lint", "subject_of"]
+
+ONE_VECTOR = "one-vector-per-file"
 
 
 def subject_of(blob: BlobMetadata) -> str:
@@ -27,7 +30,7 @@ def lint(footer: Footer) -> list[Check]:
 
     Checks of each vector: ``blob-ids`` (snapshot and sequence number are -1), ``blob-properties``
     (referenced-data-file and cardinality), ``blob-codec`` (none), ``blob-range`` (inside the file; of every
-    blob); of the whole file: ``blob-overlap``, ``one-vector-per-file``.
+    blob); of the whole file: ``blob-overlap``, ``one-vector-per-file`` (of one data file, however it is spelled).
     """
     checks: list[Check] = []
     for blob in footer.blobs:
@@ -37,7 +40,8 @@ def lint(footer: Footer) -> list[Check]:
             checks.append(Check.failed("blob-type", subject_of(blob), blob.offset, "draft name", expected, actual))
         if blob.type == BLOB_TYPE:
             checks += _vector(blob)
-    checks += _across(footer)
+    checks += _overlaps(footer)
+    checks += check_doubles(footer.blobs)
     return checks
 
 
@@ -76,7 +80,7 @@ def _vector(blob: BlobMetadata) -> Iterator[Check]:
     yield check("blob-codec", codec is None, "compression-codec", "none: vectors are not compressed", repr(codec))
 
 
-def _across(footer: Footer) -> Iterator[Check]:
+def _overlaps(footer: Footer) -> Iterator[Check]:
     ordered = sorted(footer.blobs, key=lambda blob: (blob.offset, blob.length))
     clashes = 0
     reach, owner = 0, None
@@ -91,16 +95,24 @@ def _across(footer: Footer) -> Iterator[Check]:
             reach, owner = blob.offset + blob.length, blob
     if not clashes:
         yield Check.passed("blob-overlap", "file")
+
+
+def check_doubles(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
+    """Find vectors of a data file that another blob names before, in any spelling: ``one-vector-per-file``."""
     seen: dict[str, BlobMetadata] = {}
     doubles = 0
-    for blob in footer.blobs:
+    for blob in blobs:
         path = blob.properties.get(REFERENCED_DATA_FILE)
         if blob.type != BLOB_TYPE or path is None:
             continue
-        if path in seen:
+        key = file_key(path)
+        if key in seen:
             doubles += 1
-            what = f"second vector, the first stands at byte {seen[path].offset}"
-            yield Check.failed("one-vector-per-file", subject_of(blob), blob.offset, what, 1, "2 or more")
-        seen.setdefault(path, blob)
+            first = seen[key]
+            what = f"second vector, the first stands at byte {first.offset}"
+            if (other := first.properties[REFERENCED_DATA_FILE]) != path:
+                what += f" and spells the same data file {other!r}"
+            yield Check.failed(ONE_VECTOR, subject_of(blob), blob.offset, what, 1, "2 or more")
+        seen.setdefault(key, blob)
     if not doubles:
-        yield Check.passed("one-vector-per-file", "file")
+        yield Check.passed(ONE_VECTOR, "file")

@@ -1,17 +1,12 @@
-"""Paths and URLs as names: put together, taken apart, and compared across their spellings."""
+"""Paths and URLs as names: put together and taken apart. See `file_key` for comparing them."""
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 from dvcodec.io.target import is_url, local_path
 
-__all__ = ["SAME_SCHEMES", "join", "same_key", "split"]
-
-LOCAL = r"^(?:file:)?/+"
-SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss",), "wasb": ("wasbs",)}
-"""Schemes that are other clients, or other transports, of the same storage."""
+__all__ = ["join", "split"]
 
 
 def join(folder: str, name: str) -> str:
@@ -44,19 +39,3 @@ def split(path: str) -> tuple[str, str]:
     inner, chain, outer = path.partition("::")
     folder, _, name = inner.rpartition("/")
     return f"{folder}{chain}{outer}", name
-
-
-def same_key(path: str) -> str:
-    """Return the form in which all spellings of one file in plain text (not percent-encoded) are equal.
-
-    ``file:///x``, ``file:/x`` and ``/x`` are; so are ``s3``, ``s3a`` and ``s3n``, ``abfs`` and ``abfss``, ``wasb`` and
-    ``wasbs``.
-
-    >>> same_key("s3a://lake/a b"), same_key("file:///a//b")
-    ('s3://lake/a b', '/a/b')
-    """
-    if re.match(LOCAL, path):
-        return re.sub(r"/{2,}", "/", path.removeprefix("file:"))
-    for scheme, others in SAME_SCHEMES.items():
-        path = re.sub(f"^(?:{'|'.join(others)})://", f"{scheme}://", path)
-    return path

@@ -9,10 +9,11 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_source
+from dvcodec.io.file_key import unite_spellings
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
-__all__ = ["Diff", "diff", "merge", "read_rows"]
+__all__ = ["Diff", "diff", "merge", "merge_inputs", "read_rows"]
 
 DataFile = TypeVar("DataFile", bound="str | None")
 
@@ -38,13 +39,30 @@ def diff(old: RowSet, new: RowSet) -> Diff:
 def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet]:
     """Unite vectors by data file.
 
-    >>> merge([{"a": RowSet([1])}, {"a": RowSet([2]), "b": RowSet([3])}])
-    {'a': RowSet([1, 2]), 'b': RowSet([3])}
+    Spellings of one file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under the first of them,
+    which is logged at INFO (logger ``dvcodec.paths``).
+
+    Args:
+        vectors: data file -> deleted rows. Each mapping spells its files in one way: ``a b`` and ``a%20b`` are two
+            files where one mapping has both.
+
+    Raises:
+        UsageError: one mapping has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
+
+    >>> merge([{"/a": RowSet([1])}, {"file:/a": RowSet([2]), "/b": RowSet([3])}])
+    {'/a': RowSet([1, 2]), '/b': RowSet([3])}
     """
+    return merge_inputs(mapping.items() for mapping in vectors)
+
+
+def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[DataFile, RowSet]:
+    """`merge` for inputs that may name a data file more than once each; arguments and errors as there."""
+    pairs = [list(some) for some in inputs]
+    kept = unite_spellings(*([path for path, _ in some] for some in pairs))
     by_file: dict[DataFile, list[RowSet]] = {}
-    for mapping in vectors:
-        for path, rows in mapping.items():
-            by_file.setdefault(path, []).append(rows)
+    for some in pairs:
+        for path, rows in some:
+            by_file.setdefault(kept[path], []).append(rows)
     return {path: RowSet.union(*parts) for path, parts in by_file.items()}
 
 
@@ -53,7 +71,7 @@ def read_rows(
 ) -> dict[str | None, RowSet]:
     """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
 
-    Several vectors of one data file are united.
+    Several vectors of one data file are united, also those that spell it in two ways.
 
     Args:
         target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
@@ -70,4 +88,6 @@ def read_rows(
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:
             raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")
-        return merge({ref.data_file: read_vector(source, ref, limits=limits).load()} for ref in container.vectors)
+        return merge_inputs(
+            [[(ref.data_file, read_vector(source, ref, limits=limits).load()) for ref in container.vectors]]
+        )

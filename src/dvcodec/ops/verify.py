@@ -17,6 +17,7 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
+from dvcodec.io.file_key import named_as
 from dvcodec.ops.read import ALLOWED, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
@@ -44,7 +45,7 @@ def verify(
         target: bytes, path, URL or open file.
         cardinality: rows that the manifest or log promises (for a file of one vector, or with `data_file`).
         row_count: physical rows of the data file: no position may be at or above it.
-        data_file: look at the vectors of this data file only.
+        data_file: look at the vectors of this data file only, however it is spelled.
         limits: what the bytes may ask for.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
@@ -80,7 +81,7 @@ def verify_source(
     checks = [Check.passed("container", "file", 0)]
     if container.footer is not None:
         checks += lint(container.footer)
-    refs = [ref for ref in container.vectors if data_file in (None, ref.data_file)]
+    refs = [ref for ref in container.vectors if named_as(ref.data_file, data_file)]
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
     for ref, sound in survey_vectors(source, refs, limits=limits):

@@ -14,6 +14,7 @@ from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_window
+from dvcodec.io.file_key import file_key
 from dvcodec.puffin.footer import decode_footer, encode_footer
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.puffin.payload import encodable
@@ -221,7 +222,8 @@ def rewrite_paths(
     Args:
         source: a Puffin file.
         sink: where the copy goes; may be the same path.
-        mapping: old path -> new path, or a function of the old path. Paths it does not name are kept.
+        mapping: old path -> new path, or a function of the old path. Paths it does not name are kept. An old path that
+            no blob has is taken for another spelling of the data file (``s3a://`` of ``s3://``).
         limits: bounds on the footer.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
@@ -229,8 +231,8 @@ def rewrite_paths(
         How many blobs name another data file now.
 
     Raises:
-        UsageError: `mapping` names a path that no blob has, or gives two data files one path (nothing is
-            written then).
+        UsageError: `mapping` names a path that no blob has, or gives two data files one path, or one file two (nothing
+            is written then).
         DecodeError: the footer is not sound. The blobs are not looked at.
         OSError: a file cannot be opened, read or written.
     """
@@ -238,10 +240,7 @@ def rewrite_paths(
         footer = reader.footer
         old = [blob.properties.get(REFERENCED_DATA_FILE) for blob in footer.blobs]
         if isinstance(mapping, Mapping):
-            missing = [path for path in mapping if path not in old]
-            if missing:
-                raise UsageError(f"{reader.source.name}: no blob has the referenced-data-file {missing[0]!r}")
-            table = mapping
+            table = _by_stored_path(reader.source.name, mapping, old)
             new = [table.get(path, path) if path is not None else None for path in old]
         else:
             rename = mapping
@@ -257,13 +256,36 @@ def rewrite_paths(
     return sum(a != b for a, b in zip(old, new, strict=True))
 
 
+def _by_stored_path(name: str, mapping: Mapping[str, str], old: Sequence[str | None]) -> Mapping[str, str]:
+    """Return a mapping of paths by those that the blobs have, however its own are spelled."""
+    strangers = mapping.keys() - set(old)
+    if not strangers:
+        return mapping
+    spelled: dict[str, set[str]] = {}
+    for path in old:
+        if path is not None:
+            spelled.setdefault(file_key(path), set()).add(path)
+    table: dict[str, str] = {}
+    for path, new in mapping.items():
+        meant = spelled.get(file_key(path), ()) if path in strangers else (path,)
+        if not meant:
+            raise UsageError(f"{name}: no blob has the referenced-data-file {path!r}")
+        for known in meant:
+            if table.setdefault(known, new) != new:
+                raise UsageError(f"{name}: {known!r} cannot become both {table[known]!r} and {new!r}")
+    return table
+
+
 def _check_distinct(name: str, old: list[str | None], new: list[str | None]) -> None:
     """Refuse to make two vectors of one data file (what a file already has double may stay)."""
     stored = [None if path is None else encodable(path) for path in new]
-    owners: dict[str, str | None] = {}
+    owners: dict[str, str] = {}
     for before, after in zip(old, stored, strict=True):
-        if after is not None and owners.setdefault(after, before) != before:
-            raise UsageError(f"{name}: {owners[after]!r} and {before!r} would both become {after!r}")
+        if after is None or before is None:
+            continue
+        owner = owners.setdefault(file_key(after), before)
+        if owner != before and file_key(owner) != file_key(before):
+            raise UsageError(f"{name}: {owner!r} and {before!r} would both become {after!r}")
 
 
 def _copy(source: Source, sink: Sink, stop: int, step: int = 1 << 24) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.paths import LOCAL, SAME_SCHEMES, same_key
+from dvcodec.io.file_key import LOCAL, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,18 +28,24 @@ if TYPE_CHECKING:
 __all__ = [
     "data_file_column",
     "data_file_of",
+    "decoded_key_column",
     "file_uri_column",
     "file_uri_of",
     "match_key",
     "match_key_column",
     "spellings",
+    "twin_column",
 ]
 
 _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 """What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. Of `re` and of Java alike."""
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
-_GONE = ("s3n",)
-"""Schemes that Spark does not read any more: only tables still name them."""
+_URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
+_SLASHES = "/{2,}"
+_GONE = ("s3n", "az", "gcs")
+"""Schemes that Spark does not read, or not any more: tables and other engines name them."""
+_DECODINGS = 3
+"""How often a name may have been percent-encoded for `twin_column` to see through it."""
 
 
 def data_file_of(uri: str) -> str:
@@ -48,14 +54,14 @@ def data_file_of(uri: str) -> str:
     >>> data_file_of("s3a://lake/t/a%20b+%25.parquet"), data_file_of("file:///wh/x.parquet")
     ('s3a://lake/t/a b+%.parquet', 'file:/wh/x.parquet')
     """
-    return re.sub(r"^file:/+", "file:/", unquote(uri))
+    return re.sub(r"^file:/{3,}", "file:/", unquote(uri))
 
 
 def data_file_column(uri: Column) -> Column:
     """Do what `data_file_of` does, for a column."""
     # url_decode takes a + for a space, as in the query part of a web address.
     decoded = sf.url_decode(sf.replace(uri, sf.lit("+"), sf.lit("%2B")))
-    return sf.regexp_replace(decoded, r"^file:/+", "file:/")
+    return sf.regexp_replace(decoded, r"^file:/{3,}", "file:/")
 
 
 def file_uri_of(path: str) -> str:
@@ -67,7 +73,7 @@ def file_uri_of(path: str) -> str:
     ('file:/wh/a%20b+é.parquet', 's3://lake/a%2520b.parquet')
     """
     if re.match(LOCAL, path):
-        return "file:" + _encode(re.sub(r"/{2,}", "/", path.removeprefix("file:")))
+        return "file:" + _encode(re.sub(_SLASHES, "/", re.sub(LOCAL, "/", path)))
     head = re.match(_SCHEME, path)
     at = head.end() if head else 0
     return path[:at] + _encode(path[at:])
@@ -79,7 +85,7 @@ def _encode(path: str) -> str:
 
 def file_uri_column(path: Column) -> Column:
     """Do what `file_uri_of` does, for a column."""
-    local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
+    local = sf.regexp_replace(sf.regexp_replace(path, LOCAL, "/"), _SLASHES, "/")
     head = sf.regexp_extract(path, _SCHEME, 0)
     encoded = sf.concat(head, _encode_column(sf.substr(path, sf.length(head) + 1)))
     return sf.when(path.rlike(LOCAL), sf.concat(sf.lit("file:"), _encode_column(local))).otherwise(encoded)
@@ -95,10 +101,7 @@ def _encode_column(path: Column) -> Column:
 
 
 def match_key(path: str, *, uri: bool = False) -> str:
-    """Return the form in which all spellings of one data file are equal.
-
-    ``file:///x``, ``file:/x`` and ``/x`` are; so are ``s3``, ``s3a`` and ``s3n``, ``abfs`` and ``abfss``, ``wasb`` and
-    ``wasbs``.
+    """Return the form in which all spellings of one data file are equal: see `dvcodec.io.file_key.file_key`.
 
     Args:
         path: a data file.
@@ -107,17 +110,59 @@ def match_key(path: str, *, uri: bool = False) -> str:
     >>> match_key("s3a://lake/a%20b", uri=True) == match_key("s3://lake/a b") == "s3://lake/a b"
     True
     """
-    return same_key(data_file_of(path) if uri else path)
+    return file_key(data_file_of(path) if uri else path)
 
 
 def match_key_column(path: Column, *, uri: bool = False) -> Column:
     """Do what `match_key` does, for a column."""
     path = data_file_column(path) if uri else path
-    key = path
-    for scheme, others in SAME_SCHEMES.items():
-        key = sf.regexp_replace(key, f"^(?:{'|'.join(others)})://", f"{scheme}://")
-    local = sf.regexp_replace(sf.regexp_replace(path, r"^file:", ""), r"/{2,}", "/")
-    return sf.when(path.rlike(LOCAL), local).otherwise(key)
+    # What nearly all names are needs no regular expression, which costs more than shuffling a row does.
+    tidy = ~path.endswith("/")
+    key = sf.when(path.startswith("/") & ~path.contains("//") & tidy, path)
+    key = key.when(path.startswith("file:/") & ~path.contains("//") & tidy, sf.substr(path, sf.lit(6)))
+    key = key.when(path.startswith("s3://") & ~sf.substr(path, sf.lit(6)).contains("//") & tidy, path)
+    alias = sf.concat(sf.lit("s3"), sf.substr(path, sf.lit(4)))
+    key = key.when(path.startswith("s3a://") & ~sf.substr(path, sf.lit(7)).contains("//") & tidy, alias)
+    return key.otherwise(_any_key(path))
+
+
+def _any_key(path: Column) -> Column:
+    local = sf.concat(sf.lit("/"), _tidy(sf.regexp_replace(path, LOCAL, "")))
+    named = sf.lower(sf.regexp_extract(path, _URL, 1))
+    scheme = sf.coalesce(
+        *(sf.when(named.isin(*others), sf.lit(known)) for known, others in SAME_SCHEMES.items()), named
+    )
+    whole = sf.regexp_replace(path, _URL, "")
+    rest = sf.when(whole.rlike(r"^/+\z"), sf.lit("/")).otherwise(_tidy(whole))
+    url = sf.concat(scheme, sf.lit("://"), rest)
+    return sf.when(path.rlike(LOCAL), local).when(path.rlike(_URL), url).otherwise(_tidy(path))
+
+
+def _tidy(path: Column) -> Column:
+    return sf.regexp_replace(sf.regexp_replace(path, _SLASHES, "/"), r"/\z", "")
+
+
+def decoded_key_column(path: Column) -> Column:
+    """Do what `dvcodec.io.file_key.decoded_key` does, for a column; but null only where nothing is encoded."""
+    return sf.when(path.contains("%"), match_key_column(_decoded(path)))
+
+
+def _decoded(path: Column) -> Column:
+    """Percent-decode; what is no URI stays as it is."""
+    return sf.coalesce(sf.try_url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B"))), path)
+
+
+def twin_column(key: Column) -> Column:
+    """Return what a key and its percent-encoded spellings have in common; of a column of `match_key_column`."""
+
+    def decoded(path: Column) -> Column:
+        # A lambda is the only way to name a value that an expression uses twice.
+        return sf.get(sf.transform(sf.array(path), _decoded), 0)
+
+    plain = key
+    for _ in range(_DECODINGS):
+        plain = decoded(plain)
+    return sf.when(key.contains("%"), match_key_column(plain)).otherwise(key)
 
 
 def spellings(path: str) -> list[str]:

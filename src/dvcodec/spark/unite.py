@@ -20,24 +20,26 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
 from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
 from dvcodec.spark.gather import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.vectors import NamedVectors
 
-__all__ = ["VectorGatherer"]
+__all__ = ["VectorGatherer", "input_bit"]
 
 Index = NDArray[np.int64]
 FOLD_BYTES = 192 << 20
 """Bytes of vectors after which those of one data file are united, and the rest is copied together."""
 _DENSE = 256
 """Rows a partial vector has on the average from which uniting bitmaps beats sorting positions."""
+_SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
 _ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
 """What stands in a frame between its length and its bitmap, where that is the only one and of key 0."""
 
 
 @dataclass(slots=True)
 class VectorGatherer:
-    """Gathers vectors, and unites those of one data file.
+    """Gathers vectors, and unites those of one data file, however it is spelled there.
 
     Args:
         trusted: the frames are what `RowGatherer` has just made: one that is alone for its data file is not parsed
@@ -49,13 +51,22 @@ class VectorGatherer:
     _bytes: int = 0
     _folded: int = 0
 
-    def add(self, files: pa.Array, frames: pa.Array, cardinality: pa.Array | None = None) -> None:
+    def add(
+        self,
+        files: pa.Array,
+        frames: pa.Array,
+        cardinality: pa.Array | None = None,
+        *,
+        inputs: pa.Array | None = None,
+    ) -> None:
         """Take vectors.
 
         Args:
             files: strings, the data file of each.
             frames: binary, whole frames.
             cardinality: int64, rows of each where known; needed if they are `trusted`.
+            inputs: int64, the input that each is from as a bit (see `input_bit`): its spelling is kept before that of a
+                later one, and ``a b`` and ``a%20b`` are two files where one input has both. None: all are from one.
 
         Raises:
             UsageError: a null (if they are not `trusted`).
@@ -65,11 +76,13 @@ class VectorGatherer:
             return
         if not self.trusted:
             cardinality = pa.array(NamedVectors.of(files, frames).found.cardinality)
-        columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary())]
-        self._batches.append(pa.record_batch(columns, schema=SCHEMA))
+        if inputs is None:
+            inputs = pa.array(np.ones(len(files), np.int64))
+        columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary()), inputs]
+        self._batches.append(pa.record_batch(columns, schema=_SCHEMA))
         self._bytes += frames.nbytes
         if self._bytes - self._folded >= FOLD_BYTES:
-            self._batches = list(self.flush())
+            self._batches = list(self._fold())
             self._bytes = self._folded = sum(part.nbytes for part in self._batches)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -77,7 +90,13 @@ class VectorGatherer:
 
         Raises:
             DecodeError: of `trusted` vectors, one of several for a data file is not sound.
+            UsageError: a name may be the percent-encoded spelling of another input's.
         """
+        for part in self._fold():
+            yield part.select(SCHEMA.names)
+
+    def _fold(self) -> Iterator[pa.RecordBatch]:
+        """Yield one vector a data file, and the inputs that have it."""
         batches, self._batches = self._batches, []
         if not batches:
             return
@@ -85,13 +104,16 @@ class VectorGatherer:
         files = table["data_file"].dictionary_encode().unify_dictionaries()
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
         names = files.chunk(0).dictionary
+        inputs = table["inputs"].to_numpy()
+        codes, inputs_of = _united(names, codes, inputs)
         often = np.bincount(codes, minlength=len(names))
         alone = often[codes] == 1
         if alone.any():
             for part in table.filter(pa.array(alone)).to_batches():
-                yield from vector_batches(
+                vectors = vector_batches(
                     part["data_file"], part["cardinality"].to_numpy(), _strings(binary_column(part["dv"]))
                 )
+                yield from _from_inputs(vectors, part["inputs"].to_numpy())
         if alone.all():
             return
         shared = np.flatnonzero(~alone)
@@ -108,7 +130,56 @@ class VectorGatherer:
             chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
             counts = np.diff(bounds[part.start : part.stop + 1])
             united = _unite(_whole(chosen), counts, rows[lo:hi])
-            yield from vector_batches(names.take(pa.array(codes[heads[part]])), *united)
+            owners = codes[heads[part]]
+            yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *united), inputs_of[owners])
+
+
+def input_bit(number: int) -> int:
+    """Return the bit of an input, by its place; those from the 63rd on share one."""
+    return 1 << min(number, 62)
+
+
+def _from_inputs(vectors: Iterator[pa.RecordBatch], inputs: Index) -> Iterator[pa.RecordBatch]:
+    """Add to batches of vectors the inputs that they are from."""
+    done = 0
+    for part in vectors:
+        yield pa.record_batch([*part.columns, pa.array(inputs[done : done + len(part)])], schema=_SCHEMA)
+        done += len(part)
+
+
+def _united(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
+    """Give spellings of one data file one code: the codes, and of each code the inputs that have it.
+
+    Raises:
+        UsageError: a name may be the percent-encoded spelling of another input's.
+    """
+    texts = names.to_pylist()
+    keys = file_keys(texts)
+    inputs_of = np.zeros(len(texts), np.int64)
+    np.bitwise_or.at(inputs_of, codes, inputs)
+    kept: dict[str, int] = {}
+    if len(set(keys)) < len(keys):
+        first = (inputs_of & -inputs_of).tolist()
+        for i in sorted(range(len(texts)), key=lambda i: (first[i], texts[i])):
+            kept.setdefault(keys[i], i)
+        of_code = np.array([kept[key] for key in keys], np.int64)
+        codes = of_code[codes]
+        np.bitwise_or.at(inputs_of, of_code, inputs_of.copy())
+        log_united([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
+    every = int(np.bitwise_or.reduce(inputs_of))
+    if every & (every - 1):
+        _check_twins(texts, keys, kept or dict(zip(keys, range(len(keys)), strict=True)), inputs_of)
+    return codes, inputs_of
+
+
+def _check_twins(names: list[str], keys: list[str], kept: dict[str, int], inputs_of: Index) -> None:
+    """Refuse a name and its percent-encoded spelling, unless one input has both."""
+    for key in keys:
+        plain = decoded_key(key)
+        if plain is None or plain == key or plain not in kept:
+            continue
+        if not int(inputs_of[kept[key]]) & int(inputs_of[kept[plain]]):
+            raise undecidable(names[kept[key]], names[kept[plain]])
 
 
 def _whole(array: Any) -> BinaryColumn:

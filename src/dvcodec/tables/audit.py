@@ -20,6 +20,7 @@ Checks, each the `check` of its findings:
 - ``paimon-vectors-disabled``: vectors in a Paimon table whose options switch them off;
 - ``overlap``: two vectors that share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
+- ``one-vector-per-file``: a Puffin file that names one data file twice, however it is spelled;
 - ``container``, and names that depend on the format: what that file says of itself;
 - ``missing-data-file``, ``data-file-size``: a data file; with ``deep`` also ``physical-rows`` (it has other rows than
   the metadata says) and ``unreadable-data-file``;
@@ -34,11 +35,13 @@ check can find in a table is one of `Audit.notes`: ``no-checksum`` (Lance), ``ro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, DvcodecError, MissingExtra
 from dvcodec.core.report import Check, Status
+from dvcodec.iceberg.lint import ONE_VECTOR
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.folder import StoredFile
@@ -151,7 +154,7 @@ def _orphans(table: Table, stored: Mapping[str, StoredFile]) -> list[Finding]:
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")
-_OWN_CHECKS = ("file-size", "overlap", "one-vector-per-file")
+_OWN_CHECKS = ("file-size", "overlap")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
 _WARNINGS = (
     "delta-append-only",
@@ -266,9 +269,13 @@ def _container(
         yield _from_check(check, snapshot, tuple(group), None, location)
     else:
         at = {vector.offset: vector for vector in group}
+        often = Counter(vector.data_file for vector in group)
         for check in checks:
-            if check.status is Status.FAIL and check.name not in _OWN_CHECKS:
-                yield from _of_container(check, location, at.get(check.offset), snapshot, namesakes)
+            if check.status is not Status.FAIL or check.name in _OWN_CHECKS:
+                continue
+            if check.name == ONE_VECTOR and check.offset in at and often[at[check.offset].data_file] > 1:
+                continue  # equal-vectors or different-vectors say so
+            yield from _of_container(check, location, at.get(check.offset), snapshot, namesakes)
 
 
 def _sizes(location: str, group: Sequence[DeletionVector], size: int, snapshot: Snapshot) -> Iterator[Finding]:

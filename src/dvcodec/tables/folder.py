@@ -8,7 +8,6 @@ may name it: see `dvcodec.io.reach`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -16,8 +15,9 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
+from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import join, same_key
+from dvcodec.io.paths import join
 from dvcodec.io.reach import check_reach, check_step
 from dvcodec.io.target import local_path
 
@@ -89,7 +89,7 @@ class Folder:
             return self.join(below)
         check_reach(path, self.location, self.allow)
         local = local_path(path)
-        return path if local is None else str(local) if not path.startswith("file:") else same_key(path)
+        return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
 
     def below(self, path: str) -> str | None:
         """Return a recorded path from the folder on; None if it lies elsewhere.
@@ -108,11 +108,10 @@ class Folder:
     def _below(self, path: str) -> str | None:
         if _is_relative(path):
             return path if self.recorded is None or not _is_relative(self.recorded) else _after(self.recorded, path)
-        key = same_key(path)
         recorded = None if self.recorded is None or _is_relative(self.recorded) else self.recorded
         for root in (recorded, self.location):
-            if root is not None and key.startswith(_key(root) + "/"):
-                return key[len(_key(root)) + 1 :]
+            if root is not None and (inside := path_below(path, _key(root))) is not None:
+                return inside
         return None
 
     def names(self, name: str = "") -> list[str]:
@@ -175,4 +174,4 @@ def _key(folder: str) -> str:
         local = None
     if local is not None:
         folder = str(local.absolute()) if is_url(folder) or not folder.startswith("/") else folder
-    return re.sub(r"/+$", "", same_key(folder))
+    return file_key(folder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
+from dvcodec.io.file_key import named_as
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
 from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import POSITION_DELETES
@@ -35,7 +36,7 @@ def live_batches(
 
     Args:
         table: see `open_table`.
-        data_file: `DataFile.path` of the only one to read; None = all.
+        data_file: `DataFile.path` of the only one to read, however it is spelled; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
@@ -141,6 +142,8 @@ def _chosen(table: Table, snapshot: Snapshot, data_file: str | None) -> tuple[Da
     if data_file is None:
         return snapshot.data_files
     found = tuple(file for file in snapshot.data_files if file.path == data_file)
+    if not found:
+        found = tuple(file for file in snapshot.data_files if named_as(file.path, data_file))
     if not found:
         raise UsageError(f"{table.location}: no data file {data_file} in snapshot {snapshot.info.id}")
     return found

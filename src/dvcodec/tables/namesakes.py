@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.io.paths import same_key
+from dvcodec.io.file_key import file_key
 from dvcodec.tables.folder import Folder
 
 __all__ = ["Namesakes"]
@@ -41,9 +41,10 @@ class Namesakes:
         except NotCanonical:
             return None
         if below is not None:
+            below = _plain(below)
             found = [*self._inside.get(below, ()), *self._outside.get(below, ())]
         else:
-            key = same_key(path)
+            key = file_key(path)
             found = list(self._outside.get(key, ()))
             for tail in _tails(key):
                 found += self._inside.get(tail, ())
@@ -53,11 +54,16 @@ class Namesakes:
         for known in self._paths:
             below = self._folder.below(known)
             if below is not None:
-                self._inside.setdefault(below, []).append(known)
+                self._inside.setdefault(_plain(below), []).append(known)
             else:
-                key = same_key(known)
+                key = file_key(known)
                 for tail in (key, *_tails(key)):
                     self._outside.setdefault(tail, []).append(known)
+
+
+def _plain(below: str) -> str:
+    """Drop slashes that follow another, which `Folder.below` keeps for opening."""
+    return file_key(below).lstrip("/")
 
 
 def _tails(key: str) -> Iterator[str]:

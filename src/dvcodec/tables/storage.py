@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
+from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import same_key
 from dvcodec.io.target import local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
@@ -31,12 +31,12 @@ _YOUNG_SECONDS = 24 * 60 * 60
 
 
 def list_files(table: Table) -> dict[str, StoredFile]:
-    """List the files below the table's folder, by `same_key` of their location.
+    """List the files below the table's folder, by `file_key` of their location.
 
     Raises:
         OSError: the folder cannot be listed.
     """
-    return {same_key(file.location): file for file in table.stored_files()}
+    return {file_key(file.location): file for file in table.stored_files()}
 
 
 def check_data_files(
@@ -48,7 +48,7 @@ def check_data_files(
     """
 
     def size_at(location: str) -> int:
-        known = stored.get(same_key(location))
+        known = stored.get(file_key(location))
         if known is not None:
             return known.size
         if location.startswith(f"{table.location}/"):
@@ -178,7 +178,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     needed = table.referenced()
-    keys = set(map(same_key, needed))
+    keys = set(map(file_key, needed))
     found = [(file, what) for key, file in sorted(stored.items()) if key not in keys and (what := _what(table, file))]
     real = set(map(_real, needed)) if found else set()
     for file, what in found:
@@ -200,7 +200,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
 def _real(location: str) -> str:
     """Spell a location so that all ways to a local file are one: links in it are followed."""
     local = local_path(location)
-    return same_key(location) if local is None else os.path.realpath(local)
+    return file_key(location) if local is None else os.path.realpath(local)
 
 
 def _what(table: Table, file: StoredFile) -> str | None:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from dvcodec.core.errors import UsageError
 from dvcodec.spark.functions.udfs import MAGICS, call
+from dvcodec.spark.paths import match_key_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -39,6 +40,7 @@ __all__ = [
     "dv_ranges",
     "dv_union",
     "dv_verify",
+    "file_key",
 ]
 
 
@@ -171,6 +173,25 @@ def dv_verify(dv: Column | str) -> Column:
         deletes.select("data_file", dv_verify("dv").alias("it")).where("not it.ok")
     """
     return call("dv_verify", dv)
+
+
+def file_key(path: Column | str, *, uri: bool = False) -> Column:
+    """Return the form in which all spellings of one file are equal, for joins on paths: string.
+
+    ``/x``, ``file:/x`` and ``file:///x`` have one key; so have ``s3``, ``s3a`` and ``s3n``; ``abfs``, ``abfss`` and
+    ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``. Slashes that follow another, and those at the end, do not count.
+    These are Spark's own expressions: nothing goes to Python. A key is for comparing, not for opening.
+
+    Args:
+        path: data files or containers, as tables, logs and other engines name them.
+        uri: True decodes percent-encoding first: for Spark's ``_metadata.file_path``. Tables' own paths are plain text,
+            in which ``a%20b`` is another file than ``a b``.
+
+    Example::
+
+        vectors.join(log, file_key(vectors["container"]) == file_key(log["path"]))
+    """
+    return match_key_column(_column(path), uri=uri)
 
 
 def _column(column: Column | str) -> Column:

@@ -8,11 +8,9 @@ whole-stage code stay. A row is known by its file and its physical position in i
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +21,9 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
-from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, estimated_bytes, words_of
-from dvcodec.spark.paths import file_uri_of, match_key, match_key_column, spellings
+from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
+from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, words_of
+from dvcodec.spark.paths import decoded_key_column, match_key_column
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
@@ -33,16 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["MATCHES", "STRATEGIES", "apply", "deleted", "unmatched"]
 
 Strategy: TypeAlias = Literal["auto", "broadcast", "shuffle"]
-Match: TypeAlias = Literal["path", "uri", "name"]
-Unmatched: TypeAlias = Literal["ignore", "fail"]
 STRATEGIES: tuple[str, ...] = ("auto", "broadcast", "shuffle")
-MATCHES: tuple[str, ...] = ("path", "uri", "name")
+MATCHES: tuple[str, ...] = get_args(Match)
 
 BROADCAST_BYTES = 128 << 20
 """What the words may take in each JVM. The driver needs about four times as much to build the table: as much as there
 is in Spark's default heap of 1 GB; with a larger one, more pays."""
 _BATCH_BYTES = 4 << 20
-_SHOWN = 3
 
 # Names that no table has; all are gone in what is returned.
 _FILE, _ROW, _KEY, _NAME, _CHUNK, _FIRST, _WORDS = (
@@ -56,7 +52,6 @@ _WORD_TABLE = StructType(
         StructField(_WORDS, ArrayType(LongType(), containsNull=False), nullable=False),
     ]
 )
-_BYTES = StructType([StructField("bytes", LongType())])
 
 
 def apply(
@@ -65,7 +60,7 @@ def apply(
     *,
     strategy: Strategy = "auto",
     match: Match = "path",
-    unmatched: Unmatched = "ignore",
+    unmatched: Unmatched = "fail_if_all",
     broadcast_bytes: int = BROADCAST_BYTES,
 ) -> DataFrame:
     """Return the rows of a DataFrame that no vector deletes; columns and their order stay.
@@ -79,15 +74,21 @@ def apply(
             rows and words by data file and chunk into the same tasks, for words too large for that; ``auto`` runs one
             job over `dvs` that sums up their size, and decides. (Columns ``cardinality``, ``min`` and ``max`` spare
             that job the vectors.) Where `dvs` is costly to compute, write or persist it first.
-        match: how `dvs` names data files. ``path``: in plain text, as tables do. ``uri``: as Spark's
-            ``_metadata.file_path`` does. ``name``: by the file's name, with or without folders before it, as Paimon.
-        unmatched: ``fail`` runs a job first that compares the files named with ``df.inputFiles()``.
+        match: how `dvs` names data files. ``path``: in plain text, as tables do; or, where no file that is read has
+            that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri``: in the one way, or
+            in the other. ``name``: by the file's name, with or without folders before it, as Paimon. Spellings such as
+            ``/x`` and ``file:/x``, ``s3://`` and ``s3a://`` are the same throughout.
+        unmatched: vectors of files that are not among ``df.inputFiles()``. ``fail_if_all``: an error where there are
+            vectors and none matches, which is a wrong spelling or another table's; ``fail``: an error where any does
+            not; ``ignore``: they delete nothing. The first two log how many do not match at INFO (logger
+            ``dvcodec.paths``). ``auto`` counts them in the job that it runs anyway; with another strategy they cost a
+            job over the column ``data_file``, and ``ignore`` runs none.
         broadcast_bytes: size of the words from which ``auto`` takes ``shuffle``. The default suits a driver of 1 GB.
 
     Raises:
-        UsageError: unknown words, `dvs` without those columns, no ``_metadata.row_index`` in `df`, a data file
-            that is not among those of `df` (``unmatched="fail"``), or two of the same name (``match="name"``).
-            While it runs: a vector that is null.
+        UsageError: unknown words, `dvs` without those columns, no ``_metadata.row_index`` in `df`, vectors that match
+            no file (see `unmatched`), or two files of the same name (``match="name"``). While it runs: a vector that
+            is null, or whose data file is one file in plain text and another percent-encoded (``match="path"``).
         DecodeError: while it runs: a vector is not sound.
     """
     return _join(df, dvs, "left_anti", strategy, match, unmatched, broadcast_bytes)
@@ -99,7 +100,7 @@ def deleted(
     *,
     strategy: Strategy = "auto",
     match: Match = "path",
-    unmatched: Unmatched = "ignore",
+    unmatched: Unmatched = "fail_if_all",
     broadcast_bytes: int = BROADCAST_BYTES,
 ) -> DataFrame:
     """Return the rows that vectors delete, and no others; all else as in `apply`.
@@ -135,23 +136,18 @@ def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFr
     _check("match", match, MATCHES)
     if "data_file" not in dvs.columns:
         raise UsageError("vectors need the column data_file")
-    uris = df.inputFiles()
+    files = pa.table({_KEY: pa.array(keys_of(df.inputFiles(), match), pa.string())})
+    known = df.sparkSession.createDataFrame(files)
+    file = sf.col("data_file")
     if match == "name":
-        names = _distinct_names(uris)
-        key, files = sf.substring_index("data_file", "/", -1), [match_key(name, uri=True) for name in names]
+        keys = [sf.substring_index(file, "/", -1)]
+    elif match == "path":
+        keys = [match_key_column(file), decoded_key_column(file)]
     else:
-        key, files = match_key_column(sf.col("data_file"), uri=match == "uri"), [match_key(u, uri=True) for u in uris]
-    known = df.sparkSession.createDataFrame(pa.table({_KEY: pa.array(files, pa.string())}))
-    return dvs.withColumn(_FILE, key).join(known, sf.col(_FILE) == sf.col(_KEY), "left_anti").drop(_FILE)
-
-
-def _distinct_names(uris: list[str]) -> list[str]:
-    names = [uri.rpartition("/")[2] for uri in uris]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        first, second = itertools.islice((uri for uri in uris if uri.endswith(f"/{twice}")), 2)
-        raise UsageError(f"match='name' cannot tell {first} from {second}: their names are the same")
-    return names
+        keys = [match_key_column(file, uri=match == "uri")]
+    for key in keys:
+        dvs = dvs.withColumn(_FILE, key).join(known, sf.col(_FILE) == sf.col(_KEY), "left_anti").drop(_FILE)
+    return dvs
 
 
 def _check(argument: str, value: str, known: tuple[str, ...]) -> None:
@@ -164,16 +160,18 @@ def _join(
 ) -> DataFrame:
     _check("strategy", strategy, STRATEGIES)
     _check("match", match, MATCHES)
-    _check("unmatched", absent, ("ignore", "fail"))
+    _check("unmatched", absent, get_args(Unmatched))
     chosen = vector_columns(dvs)
     rows = _marked(df, "file_name" if match == "name" else "file_path")
-    if absent == "fail":
-        _refuse_unmatched(df, dvs, match)
-    elif match == "name":
-        _distinct_names(df.inputFiles())
-    if strategy == "auto":
-        strategy = "broadcast" if _size(dvs, chosen) <= broadcast_bytes else "shuffle"
-    words = chosen.mapInArrow(_WordTable(match), _WORD_TABLE)
+    uris = [] if df.isStreaming else rows.inputFiles()
+    files = Files.of(uris, match)
+    if strategy == "auto" or absent != "ignore":
+        found = survey(dvs, chosen, files, sized=strategy == "auto")
+        if absent != "ignore":
+            refuse_unmatched(found, uris, match, absent)
+        if strategy == "auto":
+            strategy = "broadcast" if found.bytes <= broadcast_bytes else "shuffle"
+    words = chosen.mapInArrow(_WordTable(files), _WORD_TABLE)
     words = words.select(_NAME, _FIRST, _WORDS, _key(sf.col(_NAME), sf.col(_CHUNK)).alias(_KEY))
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
@@ -210,65 +208,22 @@ def _marked(df: DataFrame, field: str) -> DataFrame:
     return rows
 
 
-def _refuse_unmatched(df: DataFrame, dvs: DataFrame, match: Match) -> None:
-    strangers = unmatched(df, dvs, match=match).select("data_file").distinct()
-    shown = [row["data_file"] for row in strangers.limit(_SHOWN + 1).collect()]
-    if shown:
-        names = ", ".join(map(repr, shown[:_SHOWN])) + (", .." if len(shown) > _SHOWN else "")
-        raise UsageError(f"vectors of data files that the rows do not come from: {names} (match={match!r})")
-
-
-def _size(dvs: DataFrame, chosen: DataFrame) -> int:
-    """Estimate the bytes of the words in a broadcast table, in one job."""
-    numbers = ("cardinality", "min", "max")
-    if set(numbers) <= set(dvs.columns):
-        found = dvs.select(*(sf.col(name).cast("long") for name in numbers)).mapInArrow(_size_by_numbers, _BYTES)
-    else:
-        found = chosen.mapInArrow(_size_by_vectors, _BYTES)
-    total = found.agg(sf.sum("bytes").alias("bytes")).first()
-    return int(total["bytes"] or 0) if total is not None else 0
-
-
-def _size_by_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        numbers = [np.asarray(column.fill_null(fill)) for column, fill in zip(batch.columns, (0, -1, -1), strict=True)]
-        yield _bytes(estimated_bytes(*numbers))
-
-
-def _size_by_vectors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        found = NamedVectors.of(*batch.columns).found
-        yield _bytes(estimated_bytes(found.cardinality, found.min, found.max))
-
-
-def _bytes(count: int) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([count], pa.int64())], ["bytes"])
-
-
 @dataclass(frozen=True, slots=True)
 class _WordTable:
     """Turns vectors into rows of the word table."""
 
-    match: Match
+    files: Files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             vectors = NamedVectors.of(*batch.columns)
-            names = [self._names(file) for file in vectors.files]
+            names = [self.files.names(file)[0] for file in vectors.files]
             often = max(map(len, names), default=0)
             spelled = [[name[k] if k < len(name) else None for name in names] for k in range(often)]
             tables = [pa.array(column, pa.string()) for column in spelled]
             for words in words_of(vectors):
                 for table in tables:
                     yield from _rows(words, table)
-
-    def _names(self, data_file: str) -> list[str]:
-        """Return every way in which Spark may spell a data file."""
-        if self.match == "name":
-            return [file_uri_of(data_file.rpartition("/")[2])]
-        if self.match == "path":
-            return spellings(data_file)
-        return spellings(match_key(data_file, uri=True))
 
 
 def _rows(words: Words, names: pa.Array) -> Iterator[pa.RecordBatch]:

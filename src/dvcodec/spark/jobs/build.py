@@ -22,8 +22,9 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.io.file_key import file_key, log_united
 from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer
-from dvcodec.spark.paths import data_file_column
+from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
@@ -58,8 +59,9 @@ def build_vectors(
     Args:
         source: rows of (data file, position), in any order, duplicates fine; or paths of Parquet files of such rows
             (Iceberg's position deletes, say: files, folders or globs), which the Python workers read themselves.
-        file_col: string column: the data file, spelled as its table spells it. Spark's ``_metadata.file_path`` is
-            another spelling: see `dvcodec.spark.paths`.
+        file_col: string column: the data file, spelled as its table spells it. Spellings of one file (``/x`` and
+            ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under the one that sorts first. ``a%20b`` and ``a b``
+            are two files: decode Spark's ``_metadata.file_path`` first (`dvcodec.spark.paths.data_file_column`).
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
         strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` does as ``partial``, with
             a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice, once
@@ -116,17 +118,27 @@ def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
     return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
 
 
-def by_data_file(df: DataFrame, partitions: int | None) -> DataFrame:
-    """Bring all rows of a data file into one task. ``repartition`` does that; a rebalancing hint would not.
+def by_data_file(df: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
+    """Bring all rows of a data file into one task, however it is spelled there.
+
+    ``repartition`` does that; a rebalancing hint would not.
+
+    Args:
+        df: has a column ``data_file``.
+        partitions: how many tasks; None leaves it to Spark.
+        twins: True brings percent-encoded spellings into that task as well. It is for vectors: rows are too many.
 
     Raises:
         UsageError: less than one partition.
     """
+    key = match_key_column(sf.col("data_file"))
+    if twins:
+        key = twin_column(key)
     if partitions is None:
-        return df.repartition("data_file")
+        return df.repartition(key)
     if partitions < 1:
         raise UsageError(f"partitions must be at least 1, not {partitions}")
-    return df.repartition(partitions, "data_file")
+    return df.repartition(partitions, key)
 
 
 def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
@@ -158,9 +170,13 @@ def _choose(rows: DataFrame) -> Strategy:
 
 def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
     """Build vectors of hashes of data files; the names go through the same shuffle, and meet their vectors there."""
-    key = sf.xxhash64("data_file")
+    key = sf.xxhash64(match_key_column(sf.col("data_file")))
     names = rows.select("data_file").distinct()
-    vectors = rows.select(key, "pos").mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
+    vectors = (
+        rows.select(key.alias("hash"), "pos")
+        .mapInArrow(_partial, VECTORS)
+        .withColumn("name", sf.lit(None).cast("string"))
+    )
     unknown = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
     named = names.select(key.cast("string").alias("data_file"), *unknown, sf.col("data_file").alias("name"))
     return by_data_file(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
@@ -196,17 +212,23 @@ def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     known = pa.Table.from_batches(names).combine_chunks()
     if known.column(1).null_count:
         raise UsageError("rows name no data file")
-    hashes = known.column(0).combine_chunks()
-    if len(hashes.unique()) < len(hashes):
-        raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
+    kept: dict[str, str] = {}
+    united: list[tuple[str, str]] = []
+    for number, name in sorted(zip(*(column.to_pylist() for column in known.columns), strict=True)):
+        if kept.setdefault(number, name) == name:
+            continue
+        if file_key(kept[number]) != file_key(name):
+            raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
+        united.append((name, kept[number]))
+    log_united(united)
+    hashes, files_of = pa.array(kept.keys(), pa.string()), pa.array(kept.values(), pa.string())
     for batch in gatherer.flush():
         at = pc.index_in(batch.column(0), value_set=hashes)
         if at.null_count:
             raise UsageError(
                 "the rows named other data files when they were computed again: strategy 'partial' does not"
             )
-        files = known.column(1).take(at).combine_chunks()
-        yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
+        yield pa.record_batch([files_of.take(at), *batch.columns[1:]], schema=batch.schema)
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,9 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.file_key import log_united, undecidable
 from dvcodec.spark.columns import BinaryColumn, binary_array, pieces
+from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
 from dvcodec.spark.schemas import arrow_schema
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
@@ -61,46 +63,80 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     """Return what changed between two states of a table, one row a data file that differs.
 
     Frames that are the same bytes are the same rows and are not read. A data file without a vector has no deleted row.
+    Spellings of one data file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are one; what differs in spelling
+    alone is left out.
 
     Args:
-        old: vectors (``data_file``, ``dv``), one row a data file.
+        old: vectors (``data_file``, ``dv``), one row a data file. All its files are spelled in one way: ``a b`` and
+            ``a%20b`` are two files there.
         new: likewise.
 
     Returns:
-        ``data_file``; ``added`` and ``restored``, the vectors (perhaps empty ones) of rows that are deleted in `new`
-        only and in `old` only; ``added_rows`` and ``restored_rows``, their numbers. What differs in bytes but not in
-        rows is left out.
+        ``data_file``, as `old` spells it where it has it; ``added`` and ``restored``, the vectors (perhaps empty ones)
+        of rows that are deleted in `new` only and in `old` only; ``added_rows`` and ``restored_rows``, their numbers.
+        What differs in bytes but not in rows is left out.
 
     Raises:
-        UsageError: a frame without those columns. While it runs: a vector that is null, or a data file that comes
-            twice (`merge` unites its vectors).
+        UsageError: a frame without those columns. While it runs: a vector that is null, a data file that comes
+            twice (`merge` unites its vectors), or ``a b`` on one side and ``a%20b`` on the other, which may be the same
+            file percent-encoded.
         DecodeError: while it runs: a vector that is compared is not sound.
     """
     sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
-    both = sides[0].join(sides[1], "data_file", "full_outer")
-    suspect = sf.lit(False)
+    # Names of one side are of one spelling: only where each side has one name are two names perhaps the same file.
+    encoded = (sf.col("old_key") == sf.col("new_plain")) | (sf.col("new_key") == sf.col("old_plain"))
+    single = (sf.col("old_names") == 1) & (sf.col("new_names") == 1)
+    same = (sf.col("old_key") == sf.col("new_key")) | (single & encoded)
+    both = sides[0].join(sides[1], (sf.col("old_twin") == sf.col("new_twin")) & same, "full_outer")
+    suspect = sf.col("old_key") != sf.col("new_key")
     for name in ("old", "new"):
         there = sf.col(f"{name}_count").isNotNull()
-        suspect |= there & (sf.col(f"{name}_dv").isNull() | (sf.col(f"{name}_count") > 1))
-    suspect |= sf.col("data_file").isNull()
-    return both.where(suspect | ~sf.col("old_dv").eqNullSafe(sf.col("new_dv"))).mapInArrow(_changes, _CHANGES)
+        file, dv, count = (sf.col(f"{name}_{what}") for what in ("file", "dv", "count"))
+        suspect = sf.coalesce(suspect, sf.lit(False)) | (there & (file.isNull() | dv.isNull() | (count > 1)))
+    chosen = both.where(suspect | ~sf.col("old_dv").eqNullSafe(sf.col("new_dv")))
+    file = sf.coalesce("old_file", "new_file").alias("data_file")
+    wanted = [f"{side}_{what}" for side in ("old", "new") for what in ("dv", "error", "count", "file", "key")]
+    return chosen.select(file, *wanted).mapInArrow(_changes, _CHANGES)
 
 
 def _side(dvs: DataFrame, name: str) -> DataFrame:
-    count = sf.count(sf.lit(1)).over(Window.partitionBy("data_file"))
-    columns = [sf.col("dv").alias(f"{name}_dv"), sf.col("error").alias(f"{name}_error"), count.alias(f"{name}_count")]
-    return vector_columns(dvs).select("data_file", *columns)
+    """Choose the columns of one side, with what is equal for all spellings of a data file, and how often it comes."""
+    named = vector_columns(dvs).withColumnRenamed("data_file", "file")
+    keyed = named.withColumn("key", match_key_column(sf.col("file")))
+    keyed = keyed.withColumns({"plain": decoded_key_column(sf.col("key")), "twin": twin_column(sf.col("key"))})
+    keys = sf.collect_list("key").over(Window.partitionBy("twin"))
+    counted = keyed.withColumn("keys", keys).withColumns(
+        {
+            "count": sf.size(sf.filter("keys", lambda key: key == sf.col("key"))),
+            "names": sf.size(sf.array_distinct("keys")),
+        }
+    )
+    chosen = ("file", "key", "plain", "twin", "dv", "error", "count", "names")
+    return counted.select(*(sf.col(column).alias(f"{name}_{column}") for column in chosen))
 
 
 def _changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for table in batches:
         files = table.column("data_file")
+        _check_names(table)
         old, new = (_frames(table, name) for name in ("old", "new"))
         for rows, counts, frames in _differences(old, new):
             if not len(rows):
                 continue
             columns = [files.take(pa.array(rows)), *map(binary_array, frames), *map(pa.array, counts)]
             yield pa.record_batch(columns, schema=_SCHEMA)
+
+
+def _check_names(table: pa.RecordBatch) -> None:
+    """Refuse names that may be one data file or two; say which are one in two spellings."""
+    files, keys = ([table.column(f"{side}_{what}") for side in ("old", "new")] for what in ("file", "key"))
+    other = pc.fill_null(pc.not_equal(*keys), False)
+    if pc.any(other).as_py():
+        at = other.index(True).as_py()
+        old, new = (column[at].as_py() for column in files)
+        raise undecidable(old, new) if "%" in keys[0][at].as_py() else undecidable(new, old)
+    spelled = table.filter(pc.fill_null(pc.not_equal(*files), False))
+    log_united(list(zip(spelled.column("new_file").to_pylist(), spelled.column("old_file").to_pylist(), strict=True)))
 
 
 def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:

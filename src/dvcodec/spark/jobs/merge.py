@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.unite import VectorGatherer
+from dvcodec.spark.unite import VectorGatherer, input_bit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["merge"]
+
+_INPUTS = "__dvcodec_inputs"
 
 
 def merge(
@@ -30,10 +33,13 @@ def merge(
     """Unite vectors, one a data file: every row that is deleted in any of them.
 
     Every vector is checked whole. One that is alone for its data file keeps its bytes, whatever its layout; the
-    others become the frame that Iceberg, Delta and Paimon 64-bit share.
+    others become the frame that Iceberg, Delta and Paimon 64-bit share. Spellings of one data file (``/x`` and
+    ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under that of the first DataFrame that has it; of several
+    there, under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
 
     Args:
-        dvs: vectors (``data_file``, ``dv``); a data file may come several times.
+        dvs: vectors (``data_file``, ``dv``); a data file may come several times. Each DataFrame spells its files in one
+            way: ``a b`` and ``a%20b`` are two files where one DataFrame has both.
         more: further vectors; or rows of (data file, position), that is: without a column ``dv``.
         file_col: of rows of positions: the data file.
         pos_col: of rows of positions: the position.
@@ -44,7 +50,8 @@ def merge(
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
 
     Raises:
-        UsageError: vectors without those columns. While it runs: a null where a data file or a vector should be.
+        UsageError: vectors without those columns. While it runs: a null where a data file or a vector should be; or one
+            DataFrame has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
         DecodeError: while it runs: a vector is not sound.
     """
     parts = [_vectors(dvs)]
@@ -55,10 +62,10 @@ def merge(
             else build_vectors(part, file_col, pos_col, strategy=strategy, partitions=partitions)
         )
         parts.append(_vectors(rows))
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part)
-    return by_data_file(together, partitions).mapInArrow(_merge, VECTORS)
+    together = parts[0].withColumn(_INPUTS, sf.lit(input_bit(0)).cast("long"))
+    for i, part in enumerate(parts[1:], 1):
+        together = together.unionByName(part.withColumn(_INPUTS, sf.lit(input_bit(i)).cast("long")))
+    return by_data_file(together, partitions, twins=True).mapInArrow(_merge, VECTORS)
 
 
 def _vectors(dvs: DataFrame) -> DataFrame:
@@ -71,5 +78,5 @@ def _vectors(dvs: DataFrame) -> DataFrame:
 def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     gatherer = VectorGatherer()
     for batch in batches:
-        gatherer.add(batch.column(0), batch.column(1))
+        gatherer.add(batch.column(0), batch.column(1), inputs=batch.column(2))
     yield from gatherer.flush()

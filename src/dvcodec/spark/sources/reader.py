@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io.file_key import file_key
 from dvcodec.spark.schemas import STORED_VECTORS
 from dvcodec.spark.sources.listing import Share, plan
 from dvcodec.spark.sources.options import ReadOptions
@@ -86,7 +87,8 @@ class VectorReader(DataSourceReader):
         self.options = options
         self.names = schema.names
         self.schema: pa.Schema = to_arrow_schema(schema)
-        self.data_files = options.data_files
+        self.data_files: frozenset[str] | None = None
+        """What the filters of a query name, letter for letter."""
 
     def partitions(self) -> list[InputPartition]:
         """Share the files out among tasks."""
@@ -96,7 +98,9 @@ class VectorReader(DataSourceReader):
         """Read one task's share."""
         options = self.options
         content = not _PLACE.issuperset(self.names)
-        want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files)
+        named = options.data_files
+        keys = None if named is None else frozenset(map(file_key, named))
+        want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
         units = partition.units if isinstance(partition, Share) else ()
         found = chain.from_iterable(windows(unit, want) for unit in units)
         return batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)

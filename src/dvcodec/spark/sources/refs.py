@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Source
+from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import split
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
 from dvcodec.spark.sources.listing import Unit, hop
@@ -32,7 +33,8 @@ class Want:
         ignore_others: whether a file of a folder that is no such container is passed over.
         verify_checksum: False skips the CRCs.
         content: False leaves the vectors' bytes alone.
-        data_files: vectors of these alone; None for all.
+        data_files: vectors of these alone, letter for letter; None for all.
+        file_keys: vectors of the data files of these keys (`io.file_key.file_key`) alone; None for all.
     """
 
     kind: ContainerKind | None = None
@@ -40,6 +42,7 @@ class Want:
     verify_checksum: bool = True
     content: bool = True
     data_files: frozenset[str] | None = None
+    file_keys: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,6 +157,8 @@ def wanted(found: Refs, unit: Unit, source: Source, want: Want) -> Refs:
         keep &= (unit.start <= at) & (at < unit.stop)
     if want.data_files is not None:
         keep &= np.array([name in want.data_files for name in found.data_files], np.bool_)
+    if want.file_keys is not None:
+        keep &= np.array([name is not None and file_key(name) in want.file_keys for name in found.data_files], np.bool_)
     return found if keep.all() else found.take(np.flatnonzero(keep))
 
 

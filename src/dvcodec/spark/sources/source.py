@@ -48,11 +48,12 @@ class VectorSource(DataSource):
         ``committed``: ``false`` reads containers that no manifest names, too.
         ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and what a file counts besides (64k). Larger
             containers are split between their vectors.
-        ``data-files``: a name, or a JSON array of names: vectors of these data files alone are read.
-        ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same (pyspark
-            4.1; ``spark.sql.python.filterPushdown.enabled`` has to be set, or the read fails). For one query only:
-            Spark (4.3) remembers what was pushed, and a second use of the same DataFrame, later or in a union, lacks
-            the other rows.
+        ``data-files``: a name, or a JSON array of names: vectors of these data files alone are read, however they are
+            spelled (in plain text).
+        ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same, letter for
+            letter (pyspark 4.1; ``spark.sql.python.filterPushdown.enabled`` has to be set, or the read fails). For one
+            query only: Spark (4.3) remembers what was pushed, and a second use of the same DataFrame, later or in a
+            union, lacks the other rows.
 
     **Writing** takes ``data_file string, dv binary``, and perhaps ``cardinality long``, which is checked then; other
     columns are left alone::

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,6 +31,7 @@ from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.io import open_sink
+from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import join
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.frames import stored_frames
@@ -134,7 +134,8 @@ class VectorWriter(DataSourceArrowWriter):
         for first in frames:
             name = self.container_name(task, len(names))
             written = self._write_container(name, self._until_full(chain([first], frames)))
-            digests += [blake2b((one.data_file or "").encode(), digest_size=_DIGEST).digest() for one in written]
+            keys = (file_key(one.data_file or "") for one in written)
+            digests += [blake2b(key.encode(), digest_size=_DIGEST).digest() for key in keys]
             names.append(name)
         return Written(partition, tuple(names), len(digests), b"".join(digests))
 
@@ -160,9 +161,10 @@ class VectorWriter(DataSourceArrowWriter):
         size = footer = 0
         for stored in frames:
             name = stored.data_file
-            if name in seen:
+            key = name and file_key(name)
+            if key in seen:
                 raise UsageError(f"two vectors for the data file {name!r} in one container: merge them first")
-            seen.add(name)
+            seen.add(key)
             yield stored
             size += len(stored.data)
             footer += 2 * len(name or "") + _BLOB_BYTES
@@ -196,14 +198,15 @@ class VectorWriter(DataSourceArrowWriter):
 
     def _refuse_doubles(self, names: Iterable[str]) -> None:
         """Look for a data file that comes twice: equal hashes alone prove nothing."""
-        files = Counter(
-            chain.from_iterable(
-                data_files_in(join(self.staging, name + _PART), self.options.manifest) for name in names
-            )
-        )
-        twice = next((file for file, count in files.items() if count > 1), None)
-        if twice is not None:
-            raise UsageError(f"two vectors for the data file {twice!r}: merge them first")
+        known: dict[str, str] = {}
+        for file in chain.from_iterable(
+            data_files_in(join(self.staging, name + _PART), self.options.manifest) for name in names
+        ):
+            key = file_key(file or "")
+            if key in known:
+                other = "" if known[key] == file else f", which {known[key]!r} names too"
+                raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
+            known[key] = file
 
     def _move(self, name: str) -> None:
         storage.move(join(self.staging, name), join(self.options.path, name))

@@ -12,7 +12,8 @@ from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.location import DvLocation
-from dvcodec.io.paths import same_key, split
+from dvcodec.io.file_key import path_below
+from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert as frames
 from dvcodec.tables.convert.partition import partition_values
@@ -143,9 +144,9 @@ def _file_format(data_file: DataFile) -> str:
 
 def _uri(path: str, root: str) -> str:
     """Spell a path as Delta does: from the table's folder if it lies there, percent-encoded."""
-    below = same_key(root).rstrip("/") + "/"
-    if same_key(path).startswith(below):
-        return _quoted(same_key(path)[len(below) :])
+    inside = path_below(path, root)
+    if inside is not None:
+        return _quoted(inside)
     if path.startswith("/"):
         return f"file://{_quoted(path)}"
     scheme, _, rest = path.partition("://")

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.delta import Descriptor
-from dvcodec.io.paths import same_key
+from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
 from dvcodec.tables.members import Members, is_path
 
@@ -240,7 +240,7 @@ _ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar",
 
 
 def _key(path: str, vector: LoggedVector | None) -> FileKey:
-    return same_key(path), None if vector is None else vector.descriptor.unique_id
+    return file_key(path), None if vector is None else vector.descriptor.unique_id
 
 
 def _is_place(path: str) -> bool:

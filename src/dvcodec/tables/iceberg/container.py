@@ -12,9 +12,9 @@ from dataclasses import replace
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
 from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
-from dvcodec.iceberg.lint import lint
+from dvcodec.iceberg.lint import ONE_VECTOR, check_doubles, lint
 from dvcodec.io import Storage
-from dvcodec.io.paths import same_key
+from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata
 from dvcodec.tables.model import DeletionVector
@@ -27,7 +27,7 @@ def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Sto
 
     Checks of the file: ``file-size``. Of each vector in a Puffin file: ``blob-at-range`` (there is a blob of exactly
     the recorded bytes), ``blob-type``, ``referenced-data-file``, ``blob-cardinality``; of the blobs of these vectors
-    also those of `iceberg.lint`.
+    also those of `iceberg.lint`. ``one-vector-per-file`` looks at all blobs, whether metadata names them or not.
 
     Args:
         location: path or URL of the file.
@@ -47,7 +47,9 @@ def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Sto
     blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}
     found = [(vector, blobs.get((vector.offset, vector.size))) for vector in ranged]  # type: ignore[arg-type]
     named = {id(blob) for _, blob in found}
-    yield from lint(replace(footer, blobs=tuple(blob for blob in footer.blobs if id(blob) in named)))
+    alive = replace(footer, blobs=tuple(blob for blob in footer.blobs if id(blob) in named))
+    yield from (check for check in lint(alive) if check.name != ONE_VECTOR)
+    yield from check_doubles(footer.blobs)
     starts = {blob.offset: blob for blob in footer.blobs}
     for vector, blob in found:
         subject = f"vector of {vector.data_file}"
@@ -81,7 +83,7 @@ def _blob(vector: DeletionVector, blob: BlobMetadata, subject: str) -> Iterator[
     if path is None or vector.data_file is None:
         yield Check.not_applicable("referenced-data-file", subject, blob.offset)
     else:
-        same = same_key(path) == same_key(vector.data_file)
+        same = file_key(path) == file_key(vector.data_file)
         yield check("referenced-data-file", same, "blob property referenced-data-file", vector.data_file, path)
     try:
         stated = blob_cardinality(blob)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dvcodec.io.paths import same_key
+from dvcodec.io.file_key import file_key
 
 __all__ = ["Spellings"]
 
@@ -33,7 +33,7 @@ class Spellings:
     def find(self, path: str) -> str | None:
         """Return the one data file that `path` names with another scheme; None if there is none, or several.
 
-        One of the two has no scheme, or both are the same to `same_key`.
+        One of the two has no scheme, or both are the same to `file_key`.
         """
         if not self._known:
             for known in self._paths:
@@ -41,7 +41,7 @@ class Spellings:
         found = self._known.get(_bare(path), [])
         if len(found) != 1:
             return None
-        alike = same_key(path) == same_key(found[0])
+        alike = file_key(path) == file_key(found[0])
         return found[0] if alike or _is_bare(path) or _is_bare(found[0]) else None
 
 

@@ -11,7 +11,8 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta.descriptor import new_file
 from dvcodec.io import Storage, StorageOptions, remove, storage_of
-from dvcodec.io.paths import join, same_key
+from dvcodec.io.file_key import file_key
+from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
 from dvcodec.ops.convert import Target
@@ -84,7 +85,7 @@ def _check_outside(folder: str, table: str) -> None:
 
 def _key(folder: str) -> str:
     local = local_path(folder)
-    return same_key(folder if local is None else str(local.resolve())).rstrip("/")
+    return file_key(folder if local is None else str(local.resolve())).rstrip("/")
 
 
 def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:

@@ -1,0 +1,219 @@
+"""Which vectors are for files that are read: names of data files against ``df.inputFiles()``.
+
+A vector's name is plain text or, if no file that is read has that name, percent-encoded as Spark's
+``_metadata.file_path``. The files are shipped to the workers as 64-bit hashes, eight bytes each.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from dvcodec.core.errors import UsageError
+from dvcodec.io.file_key import decoded_key, file_key
+from dvcodec.spark.jobs.words import estimated_bytes
+from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
+from dvcodec.spark.vectors import NamedVectors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Files", "Match", "Survey", "Unmatched", "keys_of", "refuse_unmatched", "survey"]
+
+Match: TypeAlias = Literal["path", "plain", "uri", "name"]
+Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
+_SHOWN = 3
+_LOG = logging.getLogger("dvcodec.paths")
+_COUNTS = StructType(
+    [
+        StructField("bytes", LongType()),
+        StructField("vectors", LongType()),
+        StructField("unmatched", LongType()),
+        StructField("example", StringType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Files:
+    """The files that rows come from, by the hashes of their names.
+
+    Attributes:
+        match: how vectors name them; see `jobs.apply`.
+        hashes: uint64, ascending; empty where Spark does not say which files it reads.
+    """
+
+    match: Match
+    hashes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, uris: list[str], match: Match) -> Files:
+        """Take the files of ``df.inputFiles()``.
+
+        Raises:
+            UsageError: two of the same name (``match="name"``).
+        """
+        return cls(match, np.unique(np.array([_hash(key) for key in keys_of(uris, match)], np.uint64)))
+
+    def names(self, data_file: str) -> tuple[list[str], bool]:
+        """Return every way in which Spark may spell a data file, and whether a file of it is read.
+
+        Raises:
+            UsageError: it is one file in plain text, and another percent-encoded.
+        """
+        if self.match == "name":
+            name = data_file.rpartition("/")[2]
+            return [file_uri_of(name)], self._has(file_key(name))
+        if self.match == "uri":
+            key = match_key(data_file, uri=True)
+            return spellings(key), self._has(key)
+        key = file_key(data_file)
+        plain = self._has(key)
+        other = decoded_key(data_file) if self.match == "path" else None
+        if other is None or other == key:
+            return spellings(key), plain
+        encoded = self._has(other)
+        if plain and encoded:
+            raise UsageError(
+                f"vector of {data_file!r}: there is a file of that name, and one whose percent-encoded name it is "
+                f"({other!r}): say which by match='plain' or match='uri'"
+            )
+        # Files may have come since they were listed: where neither is known, both may be meant.
+        chosen = [key] if plain else [other] if encoded else [key, other]
+        return [name for one in chosen for name in spellings(one)], plain or encoded
+
+    def _has(self, key: str) -> bool:
+        at = int(np.searchsorted(self.hashes, np.uint64(_hash(key))))
+        return at < len(self.hashes) and int(self.hashes[at]) == _hash(key)
+
+
+def _hash(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+def keys_of(uris: list[str], match: Match) -> list[str]:
+    """Return what vectors are compared by, of the files of ``df.inputFiles()``.
+
+    Raises:
+        UsageError: two of the same name (``match="name"``).
+    """
+    return [match_key(name, uri=True) for name in (_distinct_names(uris) if match == "name" else uris)]
+
+
+def _distinct_names(uris: list[str]) -> list[str]:
+    names = [uri.rpartition("/")[2] for uri in uris]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        first, second = [uri for uri in uris if uri.endswith(f"/{twice}")][:2]
+        raise UsageError(f"match='name' cannot tell {first} from {second}: their names are the same")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one job over the vectors finds.
+
+    Attributes:
+        bytes: of their words in a broadcast table; 0 where these were not asked for.
+        vectors: how many there are.
+        unmatched: how many of them are of files that are not read.
+        examples: names of some of these.
+    """
+
+    bytes: int
+    vectors: int
+    unmatched: int
+    examples: tuple[str, ...]
+
+
+def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> Survey:
+    """Look at all vectors in one job.
+
+    Args:
+        dvs: vectors.
+        chosen: their columns of `vector_columns`.
+        files: that are read.
+        sized: True estimates the bytes of the words: from the vectors, unless `dvs` has ``cardinality``, ``min`` and
+            ``max``. False looks at the names alone.
+    """
+    numbers = ("cardinality", "min", "max")
+    if not sized:
+        found = dvs.select("data_file").mapInArrow(_Count(files, _no_bytes), _COUNTS)
+    elif set(numbers) <= set(dvs.columns):
+        columns = (sf.col(name).cast("long") for name in numbers)
+        found = dvs.select("data_file", *columns).mapInArrow(_Count(files, _bytes_by_numbers), _COUNTS)
+    else:
+        found = chosen.mapInArrow(_Count(files, _bytes_by_vectors), _COUNTS)
+    total: Any = found.agg(
+        *(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS.names[:3]),
+        sf.slice(sf.array_sort(sf.collect_set("example")), 1, _SHOWN + 1).alias("examples"),
+    ).first()
+    return Survey(int(total["bytes"]), int(total["vectors"]), int(total["unmatched"]), tuple(total["examples"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Counts the vectors of each batch, and those that match no file."""
+
+    files: Files
+    bytes_of: Any
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            names = [name for name in batch.column(0).to_pylist() if name is not None]
+            strangers = [name for name in names if not self.files.names(name)[1]]
+            examples = sorted(set(strangers))[: _SHOWN + 1] or [None]
+            first = [[self.bytes_of(batch)], [len(names)], [len(strangers)]]
+            columns = [pa.array(value + [0] * (len(examples) - 1), pa.int64()) for value in first]
+            yield pa.record_batch([*columns, pa.array(examples, pa.string())], _COUNTS.names)
+
+
+def _no_bytes(_: pa.RecordBatch) -> int:
+    return 0
+
+
+def _bytes_by_numbers(batch: pa.RecordBatch) -> int:
+    columns = zip(batch.columns[1:], (0, -1, -1), strict=True)
+    return estimated_bytes(*(np.asarray(column.fill_null(fill)) for column, fill in columns))
+
+
+def _bytes_by_vectors(batch: pa.RecordBatch) -> int:
+    found = NamedVectors.of(*batch.columns).found
+    return estimated_bytes(found.cardinality, found.min, found.max)
+
+
+def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmatched) -> None:
+    """Log how many vectors match no file that is read, and refuse them where that was asked for.
+
+    Raises:
+        UsageError: one of them does not (``fail``), or none does (``fail_if_all``).
+    """
+    if not found.unmatched:
+        return
+    _LOG.info("%d of %d vectors match no file that is read (match=%r)", found.unmatched, found.vectors, match)
+    if absent == "fail":
+        names = ", ".join(map(repr, found.examples[:_SHOWN])) + (", .." if len(found.examples) > _SHOWN else "")
+        raise UsageError(f"vectors of data files that the rows do not come from: {names} (match={match!r})")
+    if absent == "fail_if_all" and found.unmatched == found.vectors and uris:
+        raise UsageError(
+            f"no vector matches a file that is read (match={match!r}): vectors name {found.examples[0]!r}, rows come "
+            f"from {_like(found.examples[0], uris)!r}; unmatched='ignore' would keep all rows"
+        )
+
+
+def _like(name: str, uris: list[str]) -> str:
+    """Return the file that a name most likely means, as an example: one of the same bare name."""
+    plain = map(data_file_of, uris)
+    first = next(plain)
+    bare = {part.rpartition("/")[2] for part in (name, data_file_of(name))}
+    return next((path for path in (first, *plain) if path.rpartition("/")[2] in bare), first)

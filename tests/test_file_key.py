@@ -1,0 +1,227 @@
+"""Names of one file, and of two: tables of cases, laws, and what is made of sets of names."""
+
+from __future__ import annotations
+
+import io
+import logging
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec import RowSet, UsageError, iceberg, merge, puffin, verify
+from dvcodec.core.errors import NotCanonical
+from dvcodec.io.file_key import (
+    SAME_SCHEMES,
+    decoded_key,
+    file_key,
+    file_keys,
+    named_as,
+    path_below,
+    unite_spellings,
+)
+from dvcodec.ops.algebra import read_rows
+
+SAME = [
+    ("/wh/x", "file:/wh/x", "file:///wh/x", "FILE:///wh/x", "file://localhost/wh/x", "/wh//x", "//wh/x/", "/wh/x"),
+    ("file://host/wh/x", "FILE://host//wh/x/"),
+    ("s3://b/k/x", "s3a://b/k/x", "s3n://b/k/x", "S3A://b/k/x", "s3://b//k///x", "s3://b/k/x/"),
+    ("abfs://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
+    ("abfs://c/x", "az://c/x", "AZ://c//x"),
+    ("wasb://c@a/x", "wasbs://c@a/x"),
+    ("gs://b/x", "gcs://b/x"),
+    ("gs://B/x",),
+    ("hdfs://nn/x", "HDFS://nn//x/"),
+    ("hdfs:///x", "hdfs:////x"),
+    ("hdfs://nn:8020/x",),
+    ("http://h/x",),
+    ("https://h/x",),
+    ("x.parquet",),
+    ("day=1/x.parquet", "day=1//x.parquet"),
+    ("/wh/a b",),
+    ("/wh/a%20b",),
+    ("/wh/a+b",),
+    ("/wh/ts=10%3A00/x", "file:/wh/ts=10%3A00/x"),
+    ("/wh/ts=10:00/x",),
+    ("/wh/X",),
+    ("/", "file:/", "file:///", "//"),
+    ("part:0.bin",),
+    ("s3:/b/k/x",),
+    ("",),
+]
+NAMES = st.text("ab/:%20s3fileFILE.@é\n", max_size=30)
+SPELLED = st.one_of(
+    NAMES,
+    st.builds("{}{}".format, st.sampled_from(["s3://b/", "s3a://b/", "/", "file:/", "file:///", "GS://b/"]), NAMES),
+)
+
+
+def test_keys_are_equal_where_the_file_is_one() -> None:
+    keys = [{file_key(name) for name in group} for group in SAME]
+    assert [len(group) for group in keys] == [1] * len(SAME)
+    assert len(set.union(*keys)) == len(SAME)
+
+
+@given(SPELLED)
+def test_a_key_is_its_own_key(name: str) -> None:
+    assert file_key(file_key(name)) == file_key(name)
+
+
+@given(SPELLED)
+def test_a_key_keeps_the_letters_of_the_path(name: str) -> None:
+    """Nothing but schemes and slashes differs from the name: two files of other letters have two keys."""
+    key = file_key(name)
+    steps = [step for step in key.rpartition("://")[2].split("/") if step]
+    assert "/".join(steps) in "/".join(step for step in name.split("/") if step)
+
+
+@given(st.sampled_from(sorted(SAME_SCHEMES)), st.text("ab c%/", min_size=1), st.text("ab c%/", min_size=1))
+def test_aliases_are_one_and_paths_are_not(scheme: str, path: str, other: str) -> None:
+    names = [f"{alias}://h/{path}" for alias in (scheme, *SAME_SCHEMES[scheme])]
+    assert len({file_key(name) for name in names}) == 1
+    steps = [[step for step in text.split("/") if step] for text in (path, other)]
+    assert (file_key(names[0]) == file_key(f"{scheme}://h/{other}")) == (steps[0] == steps[1])
+
+
+@given(st.lists(SPELLED, max_size=6))
+def test_many_keys_at_once(names: list[str]) -> None:
+    assert file_keys(names) == [file_key(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "head", ["/", "s3://b/", "s3a://b/", "file:/", "file:///", "FILE:/", "", "hdfs:///", "file://localhost/"]
+)
+def test_many_keys_that_begin_alike(head: str) -> None:
+    for tails in (["a", "b/c"], ["a", "b//c"], ["a/", "b"], ["", "b"], ["/a", "b"], ["a", "z", "\n/b", "b/\n"], ["a"]):
+        names = [head + tail for tail in tails]
+        assert file_keys(names) == [file_key(name) for name in names]
+
+
+@given(st.text("ab +é%/#?", min_size=1))
+def test_what_is_encoded_is_decoded(path: str) -> None:
+    plain = f"/t/{path}"
+    encoded = quote(plain)
+    assert decoded_key(encoded) == (None if encoded == plain else file_key(plain))
+
+
+def test_what_is_no_uri_is_not_decoded() -> None:
+    assert [decoded_key(name) for name in ("/a b", "/50%", "/a%2", "/%zz%20", "/%FF")] == [None] * 5
+    assert decoded_key("s3a://b/a%2520b") == "s3://b/a%20b"
+
+
+def test_paths_from_a_folder_on() -> None:
+    assert path_below("/t/a//b", "file:/t/") == "a/b"
+    assert path_below("/t", "/t") is None
+    assert path_below("/tx/a", "/t") is None
+    assert path_below("/a", "/") == "a"
+    assert path_below("s3a://b//t//d//x", "s3://b/t") == "/d//x"
+    assert path_below("hdfs:///a/x", "hdfs:///a") == "x"
+    assert path_below("hdfs:///x", "hdfs:///") == "x"
+    assert path_below("t/x", "t") == "x"
+
+
+def test_a_name_that_is_wanted() -> None:
+    assert named_as(None, None)
+    assert named_as("/x", None)
+    assert named_as("s3a://b/x", "s3://b/x")
+    assert not named_as(None, "/x")
+    assert not named_as("/a b", "/a%20b")
+
+
+# ---------------------------------------------------------------------- sets of names
+
+
+def test_the_first_spelling_stands_for_the_file(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "dvcodec.paths"):
+        found = unite_spellings(["file:/x", "/y", None], ["/x", "file:///x", "s3://b/k", None], ["s3a://b/k"])
+    assert found == {
+        "file:/x": "file:/x",
+        "/y": "/y",
+        None: None,
+        "/x": "file:/x",
+        "file:///x": "file:/x",
+        "s3://b/k": "s3://b/k",
+        "s3a://b/k": "s3://b/k",
+    }
+    assert caplog.messages == ["3 data files are spelled in two ways, the first is kept: 'file:/x' for '/x'"]
+    caplog.clear()
+    unite_spellings(["/x", "/y"], ["/y", "/a b"])
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("sides", [(["/t/a b"], ["file:/t/a%20b"]), (["s3a://t/a%20b"], ["/u"], ["s3://t/a b"])])
+def test_names_that_may_be_encoded_are_refused(sides: tuple[list[str], ...]) -> None:
+    for inputs in (sides, sides[::-1]):
+        with pytest.raises(UsageError, match=r"a%20b' and '.*a b' may be one data file, .*or two"):
+            unite_spellings(*inputs)
+
+
+def test_one_input_spells_in_one_way() -> None:
+    both = ["/t/a b", "/t/a%20b"]
+    assert unite_spellings(both) == {name: name for name in both}
+    assert unite_spellings(both, ["/t/a b"], ["file:/t/a%20b"])["file:/t/a%20b"] == "/t/a%20b"
+    hive = ["/t/ts=2020-01-01 10%3A00/x"]
+    assert unite_spellings(hive, [f"file:{hive[0]}"])[f"file:{hive[0]}"] == hive[0]
+
+
+def test_merge_unites_spellings() -> None:
+    merged = merge([{"/x": RowSet([1]), None: RowSet([7])}, {"file:/x": RowSet([2]), None: RowSet([8])}])
+    assert merged == {"/x": RowSet([1, 2]), None: RowSet([7, 8])}
+    with pytest.raises(UsageError, match="may be one data file"):
+        merge([{"/a b": RowSet([1])}, {"/a%20b": RowSet([1])}])
+
+
+# ---------------------------------------------------------------------- Puffin files
+
+
+def two_spellings(*names: str) -> bytes:
+    """A Puffin file of vectors that no writer of ours makes."""
+    out = io.BytesIO()
+    with puffin.PuffinWriter(out) as writer:
+        for i, name in enumerate(names):
+            writer.add(
+                "deletion-vector-v1",
+                iceberg.encode(RowSet([i])),
+                fields=[2147483545],
+                snapshot_id=-1,
+                sequence_number=-1,
+                properties={"referenced-data-file": name, "cardinality": "1"},
+            )
+    return out.getvalue()
+
+
+def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
+    data = two_spellings("s3://b/x", "/y", "s3a://b//x")
+    (found,) = verify(data).findings
+    assert (found.name, found.subject) == ("one-vector-per-file", "vector of s3a://b//x")
+    assert found.message == "second vector, the first stands at byte 4 and spells the same data file 's3://b/x'"
+    assert verify(two_spellings("/a b", "/a%20b")).ok
+    with pytest.raises(NotCanonical, match="s3://b/x and s3a://b//x, which are one file"):
+        iceberg.read_deletion_vectors(data)
+    read = iceberg.read_deletion_vectors
+    assert read(data, duplicates="union") == read_rows(data) == {"s3://b/x": RowSet([0, 2]), "/y": RowSet([1])}
+    assert read(data, duplicates="last") == {"s3://b/x": RowSet([2]), "/y": RowSet([1])}
+    assert verify(data, data_file="s3n://b/x", row_count=1).findings[-1].name == "rows"
+    many = two_spellings(*(f"/d/{i}" for i in range(300)), "file:/d/7")
+    with pytest.raises(NotCanonical, match="/d/7 and file:/d/7, which are one file"):
+        iceberg.read_deletion_vectors(many)
+
+
+def test_no_puffin_of_two_spellings_is_written() -> None:
+    with pytest.raises(UsageError, match=r"'file:/x', which '/x' names too: unite them first"):
+        iceberg.write_deletion_vectors(io.BytesIO(), {"/x": RowSet([1]), "file:/x": RowSet([2])}, order="given")
+
+
+def test_paths_are_rewritten_however_they_are_spelled() -> None:
+    out, data = io.BytesIO(), two_spellings("s3://b/x", "s3://b/y")
+    assert puffin.rewrite_paths(data, out, {"s3a://b//x": "/t/x"}) == 1
+    assert list(iceberg.read_deletion_vectors(out.getvalue())) == ["/t/x", "s3://b/y"]
+    for mapping, words in (
+        ({"s3a://b/z": "/z"}, "no blob has"),
+        ({"s3://b/x": "/t/x", "s3a://b/x": "/t/z"}, "cannot become both"),
+        ({"s3://b/x": "s3a://b/y"}, "would both become"),
+        ({"s3://b/x": "/t/x", "s3://b/y": "file:/t/x"}, "would both become"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            puffin.rewrite_paths(data, io.BytesIO(), mapping)
