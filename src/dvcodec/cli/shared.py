@@ -10,11 +10,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from dvcodec.cli.render import counted, track
+from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Opened, Target, expand, open_target
 from dvcodec.core.errors import DecodeError, UsageError
-from dvcodec.io import SinkTarget
+from dvcodec.io import SinkTarget, is_url
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
 
@@ -82,7 +83,19 @@ class Tour:
         self._silent = silent
 
     def __iter__(self) -> Iterator[Target]:
-        return track(self.targets, self._what, silent=self._silent)
+        return self._fetched(track(self.targets, self._what, silent=self._silent))
+
+    def _fetched(self, targets: Iterator[Target]) -> Iterator[Target]:
+        """Yield targets; of several whole files far away, those that come next are read meanwhile."""
+        whole = [target.path for target in self.targets if target.offset is None and is_url(target.path)]
+        if len(whole) < 2:
+            yield from targets
+            return
+        coming = storage().prefetch(whole)
+        for target in targets:
+            if target.offset is None and is_url(target.path):
+                next(coming)
+            yield target
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern
 from dvcodec.io.target import local_path
-from dvcodec.ops.read import read_vector
+from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 __all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
@@ -269,10 +269,10 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
             yield None
             return
         if not isinstance(named, Part):
-            yield Opened(file, container, named)
+            yield Opened(ahead(file, container.vectors), container, named)
         else:
             moved = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
-            yield Opened(file, moved, named)
+            yield Opened(ahead(file, moved.vectors), moved, named)
 
 
 def _is_named_so(path: str, segments: bool) -> bool:

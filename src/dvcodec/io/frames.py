@@ -29,6 +29,7 @@ VERSION = 1
 MAX_FILE_BYTES = 2**31 - 1
 """Offsets are signed 32-bit values."""
 _PIECE = 1 << 20
+_REMOTE_PIECE = 1 << 24
 
 
 def check_version(source: Source) -> Cursor:
@@ -98,9 +99,10 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
     What is wrong with a frame is raised when all that come before it were taken.
     """
     check_version(source)
+    size_of_piece = _REMOTE_PIECE if getattr(source, "remote", False) else _PIECE
     offset, count, error = 1, 0, None
     while offset < source.size:
-        piece = read_window(source, offset, min(source.size - offset, _PIECE))
+        piece = read_window(source, offset, min(source.size - offset, size_of_piece))
         starts: list[int] = []
         sizes: list[int] = []
         while piece.remaining and not (starts and piece.remaining < frame.LENGTH_BYTES):

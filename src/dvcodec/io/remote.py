@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
-from dvcodec.core.errors import Truncated
+from dvcodec.core.errors import DvcodecError, Truncated
 from dvcodec.io.store import Fetched, ObjectChanged, Reason, Store, StoredObject, StoreError
 
 __all__ = ["HEAD_BYTES", "WHOLE_BYTES", "StoreSource"]
@@ -51,7 +52,7 @@ class StoreSource:
         self._known = listed if listed is not None and listed.size is not None else None
         self._expected = expected
         self._trusted = False  # whether bytes, or the size, were given out as those of `_known`
-        self._head = memoryview(b"")
+        self._head = self._tail = memoryview(b"")
         self._has_read = False
         self._lock = threading.RLock()
 
@@ -72,6 +73,17 @@ class StoreSource:
     def kept(self) -> int:
         """Bytes that are held in memory."""
         return len(self._head)
+
+    def prefetch(self) -> None:
+        """Read a small object as a whole, or the beginning of a large one, for those who will want it.
+
+        What goes wrong is raised when it is read.
+        """
+        with suppress(OSError, DvcodecError), self._lock:
+            if self._known is None:
+                self._begin(0, 0)
+            if len(self._head) < self._size <= WHOLE_BYTES:
+                self._keep(len(self._head), self._size)
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`.
@@ -112,6 +124,13 @@ class StoreSource:
                 end = min(stop, self._size)
             if end <= len(self._head):
                 return self._head[offset:end]
+            # Footers are found by a few bytes at the very end, and are there as well.
+            near = max(self._size - HEAD_BYTES, 0)
+            if end == self._size and offset >= near and not self._tail:
+                self._tail = self._get(near, end)
+            if self._tail and offset >= self._size - len(self._tail):
+                start = offset - (self._size - len(self._tail))
+                return self._tail[start : start + end - offset]
         return self._get(offset, end)
 
     @property

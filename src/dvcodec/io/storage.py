@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 
-from dvcodec.core.errors import LimitExceeded
+from dvcodec.core.errors import DvcodecError, LimitExceeded
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
 from dvcodec.io.source import ReadAhead, Source, StorageOptions, held_source, hold_source, open_local
@@ -47,6 +49,46 @@ class Listed:
     modified_ms: int | None = None
 
 
+class _Listing:
+    """All that is below a folder, as it was listed.
+
+    Args:
+        root: the folder.
+        files: in it, however deep.
+    """
+
+    def __init__(self, root: str, files: list[Listed]) -> None:
+        self.root, self._files = root, files
+        self._made = time.monotonic()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it was made just now."""
+        return time.monotonic() - self._made < _FRESH_SECONDS
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        """Names in each folder below the root."""
+        found: dict[str, dict[str, None]] = {}
+        for file in self._files:
+            folder, _, name = file.location.rpartition("/")
+            while name not in (names := found.setdefault(folder, {})):
+                names[name] = None
+                if folder == self.root:
+                    break
+                folder, _, name = folder.rpartition("/")
+        return {folder: list(names) for folder, names in found.items()}
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in the root, or in a folder below it."""
+        return self._children.get(folder.rstrip("/"), [])
+
+    def below(self, folder: str) -> list[Listed]:
+        """Return the files below the root, or below a folder in it."""
+        root = folder.rstrip("/")
+        return self._files if root == self.root else [one for one in self._files if one.location.startswith(f"{root}/")]
+
+
 class Storage:
     """Where a reader's files are. Safe to use from several threads.
 
@@ -62,7 +104,7 @@ class Storage:
         self._sources: OrderedDict[str, StoreSource] = OrderedDict()
         self._bytes = 0
         self._listed: dict[str, StoredObject] = {}
-        self._folders: dict[str, tuple[float, list[Listed]]] = {}
+        self._folders: dict[str, _Listing] = {}
 
     @contextmanager
     def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
@@ -135,10 +177,9 @@ class Storage:
         store, key = self._store(folder)
         if isinstance(store, LocalStore):
             return store.names(key)
-        known = self._page(folder, store, key)
+        known = self._listing(folder) or self._page(folder, store, key)
         if known is not None:
-            start = len(folder.rstrip("/")) + 1
-            return list(dict.fromkeys(file.location[start:].partition("/")[0] for file in known))
+            return known.names(folder)
         folders, files = store.list_folder(key)
         found = self._note(folder, key, files)
         return [*folders, *(file.location.rpartition("/")[2] for file in found)]
@@ -150,14 +191,33 @@ class Storage:
             OSError: a folder cannot be listed.
         """
         store, key = self._store(folder)
-        root = folder.rstrip("/")
-        with self._lock:
-            begun, known = self._folders.pop(root, (0.0, None))
-        if known is not None and time.monotonic() - begun < _FRESH_SECONDS:
-            yield from known
+        if isinstance(store, LocalStore):
+            for one in store.list_all(key):
+                yield from self._note(folder, key, [one])
             return
-        for one in store.list_all(key):
-            yield from self._note(folder, key, [one])
+        known = self._listing(folder)
+        if known is None:
+            known = _Listing(folder.rstrip("/"), self._note(folder, key, store.list_all(key)))
+            with self._lock:
+                self._folders[known.root] = known
+        yield from known.below(folder)
+
+    def prefetch(self, locations: Iterable[str]) -> Iterator[str]:
+        """Yield locations in order, and read the small files that come next meanwhile, as many as the store takes.
+
+        Local files are yielded as they are.
+        """
+
+        def fetch(location: str) -> str:
+            with suppress(OSError, DvcodecError):
+                if local_path(location) is None:
+                    self.remote(location).prefetch()
+            return location
+
+        first = next(found := iter(locations), None)
+        if first is not None:
+            threads = 1 if local_path(first) is not None else self.options.max_concurrency
+            yield from run_bounded(fetch, chain([first], found), threads)
 
     def remove(self, location: str) -> None:
         """Remove a file.
@@ -206,28 +266,29 @@ class Storage:
                 _, gone = self._sources.popitem(last=False)
                 self._bytes -= gone.kept
 
-    def _page(self, folder: str, store: Store, key: str) -> list[Listed] | None:
+    def _listing(self, folder: str) -> _Listing | None:
+        """Return a list of all that is below a folder, or one that it is in, if one was made just now."""
+        root = folder.rstrip("/")
+        with self._lock:
+            found = [one for one in self._folders.values() if root == one.root or root.startswith(f"{one.root}/")]
+        return next((one for one in found if one.is_fresh), None)
+
+    def _page(self, folder: str, store: Store, key: str) -> _Listing | None:
         """Return all that is below a folder if it is no more than a page of a list; None if it is more.
 
         That costs the one request that its own names would cost, and answers for the folders in it, their sizes too.
         """
-        root = folder.rstrip("/")
-        with self._lock:
-            for known, (begun, files) in self._folders.items():
-                if (root == known or root.startswith(f"{known}/")) and time.monotonic() - begun < _FRESH_SECONDS:
-                    return [file for file in files if file.location.startswith(f"{root}/")]
         if not store.lists_by_page:
             return None
-        begun = time.monotonic()
         found = list(islice(store.list_all(key), _PAGE))
         if len(found) == _PAGE:
             return None
-        files = self._note(folder, key, found)
+        known = _Listing(folder.rstrip("/"), self._note(folder, key, found))
         with self._lock:
-            self._folders[root] = begun, files
-        return files
+            self._folders[known.root] = known
+        return known
 
-    def _note(self, folder: str, key: str, found: list[StoredObject]) -> list[Listed]:
+    def _note(self, folder: str, key: str, found: Iterable[StoredObject]) -> list[Listed]:
         files = []
         for one in found:
             location = join(folder, one.key[len(key) :].strip("/"))

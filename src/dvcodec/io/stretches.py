@@ -1,36 +1,90 @@
-"""Ranges of a file that are read together: one request for what lies close, and no more than some megabytes at once."""
+"""Ranges of a file that are read together: one request for what is close, and no more than some megabytes at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "stretches"]
+from dvcodec.io.source import Source
+
+__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "stretches"]
 
 Index = NDArray[np.int64]
 
 WINDOW_BYTES = 1 << 24
 WINDOW_VECTORS = 1 << 15
+REMOTE_WINDOW_BYTES = 1 << 25
 _GAP = 1 << 17
 """Bytes between two vectors that are read rather than jumped over."""
 
 
-def stretches(offsets: Index, lengths: Index) -> Iterator[tuple[int, int, int, int]]:
+def stretches(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
     """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end.
 
     Args:
         offsets: int64[n], first byte of each vector, ascending (not checked).
         lengths: int64[n], bytes of each.
+        window: bytes of a stretch, unless one vector has more; None = `WINDOW_BYTES`.
     """
     ends = np.maximum.accumulate(offsets + lengths) if len(offsets) else offsets
     breaks = np.flatnonzero(offsets[1:] > ends[:-1] + _GAP) + 1
     first = 0
     while first < len(offsets):
         start = int(offsets[first])
-        last = max(int(np.searchsorted(ends, start + WINDOW_BYTES, side="right")), first + 1)
+        last = max(
+            int(np.searchsorted(ends, start + (WINDOW_BYTES if window is None else window), side="right")), first + 1
+        )
         gap = int(np.searchsorted(breaks, first, side="right"))
         last = min(last, first + WINDOW_VECTORS, int(breaks[gap]) if gap < len(breaks) else len(offsets))
         yield first, last, start, int((offsets + lengths)[first:last].max())
         first = last
+
+
+def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> Source:
+    """Return a source that reads these byte ranges in windows, where the file is far away: a few requests for all.
+
+    Small ranges that are read one after the other, each by code that knows nothing of the others, would be a request
+    each. Other ranges, and local files, are read as they are.
+
+    Args:
+        source: the file.
+        offsets: first byte of each range, in any order; those that are not in the file are left out.
+        sizes: bytes of each.
+    """
+    if len(offsets) < 2 or not getattr(source, "remote", False):
+        return source
+    starts, lengths = np.array(offsets, np.int64), np.array(sizes, np.int64)
+    there = (starts >= 0) & (lengths > 0) & (lengths <= source.size - starts)
+    order = np.argsort(starts[there], kind="stable")
+    windows = stretches(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
+    return _WindowSource(source, [(start, stop) for _, _, start, stop in windows])
+
+
+class _WindowSource:
+    """A source that reads windows as wholes, and keeps the last one."""
+
+    remote = True
+
+    def __init__(self, source: Source, windows: list[tuple[int, int]]) -> None:
+        self.name = source.name
+        self._source, self._windows = source, windows
+        self._starts = [start for start, _ in windows]
+        self._at, self._data = 0, memoryview(b"")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._source.size
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return `size` bytes from `offset`; see `Source.read`."""
+        if not self._at <= offset <= offset + size <= self._at + len(self._data):
+            found = bisect_right(self._starts, offset) - 1
+            if found < 0 or offset + size > self._windows[found][1]:
+                return self._source.read(offset, size)
+            start, stop = self._windows[found]
+            self._at, self._data = start, self._source.read(start, stop - start)
+        return self._data[offset - self._at :][:size]

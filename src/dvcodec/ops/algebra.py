@@ -10,7 +10,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import unite_spellings
-from dvcodec.ops.read import read_vector
+from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
 __all__ = ["Diff", "diff", "merge", "merge_inputs", "read_rows"]
@@ -88,6 +88,7 @@ def read_rows(
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:
             raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")
+        windows = ahead(source, container.vectors)
         return merge_inputs(
-            [[(ref.data_file, read_vector(source, ref, limits=limits).load()) for ref in container.vectors]]
+            [[(ref.data_file, read_vector(windows, ref, limits=limits).load()) for ref in container.vectors]]
         )

@@ -24,7 +24,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
-from dvcodec.ops.read import SoundFrame, read_vector, survey_vectors
+from dvcodec.ops.read import SoundFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 __all__ = ["TARGETS", "Target", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
@@ -170,6 +170,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 
 def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
     """Yield the target's frames: those that it shares are taken as they were checked, others are read one by one."""
+    source = ahead(source, refs)
     for ref, sound in survey_vectors(source, refs, limits=limits):
         if sound is not None and ref.cardinality in (None, sound.cardinality) and _is_shared(sound, to):
             if ref.blob is not None:

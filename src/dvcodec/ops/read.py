@@ -18,11 +18,11 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to, read_window
-from dvcodec.io.stretches import stretches
+from dvcodec.io.stretches import by_windows, stretches
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
-__all__ = ["ALLOWED", "SoundFrame", "decode_at", "read_vector", "survey_vectors"]
+__all__ = ["ALLOWED", "SoundFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
 
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
@@ -33,6 +33,11 @@ ALLOWED = {
 """The layouts that framed vectors may have in each container."""
 _LARGE = 1 << 15
 """Mean bytes from which vectors are read one by one: what checking them together saves is a fixed time for each."""
+
+
+def ahead(source: Source, refs: Sequence[VectorRef]) -> Source:
+    """Return a source by which these vectors are read with few requests, one after the other; see `by_windows`."""
+    return by_windows(source, [ref.offset for ref in refs], [ref.size for ref in refs])
 
 
 def read_vector(

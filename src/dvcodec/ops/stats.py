@@ -9,7 +9,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.vector import Vector
 from dvcodec.io import SourceTarget, StorageOptions, open_source
-from dvcodec.ops.read import read_vector
+from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
 __all__ = ["VectorStats", "describe", "measure"]
@@ -100,8 +100,9 @@ def describe(
     """
     with open_source(target, storage_options=storage_options) as source:
         container = refuse_segment(sniff_source(source, limits=limits))
+        windows = ahead(source, container.vectors)
         return tuple(
-            measure(read_vector(source, ref, limits=limits), row_count=row_count, size=ref.size)
+            measure(read_vector(windows, ref, limits=limits), row_count=row_count, size=ref.size)
             for ref in container.vectors
         )
 

@@ -18,7 +18,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.io.file_key import named_as
-from dvcodec.ops.read import ALLOWED, read_vector, survey_vectors
+from dvcodec.ops.read import ALLOWED, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
 
@@ -84,6 +84,7 @@ def verify_source(
     refs = [ref for ref in container.vectors if named_as(ref.data_file, data_file)]
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
+    source = ahead(source, refs)
     for ref, sound in survey_vectors(source, refs, limits=limits):
         subject = _subject(container, ref)
         promised = [("the container", ref.cardinality), ("the caller", cardinality)]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.target import local_path
 from dvcodec.ops.algebra import diff
 from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo, Table, TableKind
 from dvcodec.tables.reading import read_vectors
 
 __all__ = ["FileChange", "SnapshotChange", "history"]
+
+
+_WAITING, _WAITING_FILES = 64, 100_000
+"""Snapshots whose vectors are read ahead, and data files in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +143,17 @@ def history(
     last = len(infos) - 1 if until is None else places[until]
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
+    pairs = _pairs(table, infos, places, range(first, last + 1))
+    for old, new in _prefetched(table, pairs):
+        yield _change(table, old, new, keep_rows=keep_rows, threads=threads)
+
+
+def _pairs(
+    table: Table, infos: Sequence[SnapshotInfo], places: Mapping[int, int], chosen: Iterable[int]
+) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+    """Yield snapshots, each with the one that it is compared with."""
     seen: Snapshot | None = None
-    for place in range(first, last + 1):
+    for place in chosen:
         info = infos[place]
         before = infos[place - 1] if place else None
         if info.parent is not None:
@@ -147,7 +163,34 @@ def history(
         else:
             old = seen if seen is not None and seen.info.id == before.id else table.snapshot(before.id)
         seen = table.snapshot(info.id)
-        yield _change(table, old, seen, keep_rows=keep_rows, threads=threads)
+        yield old, seen
+
+
+def _prefetched(
+    table: Table, pairs: Iterator[tuple[Snapshot | None, Snapshot]]
+) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+    """Yield pairs; of a table far away, the files of vectors that the next ones add are read meanwhile.
+
+    Bounded by the data files of the snapshots that wait.
+    """
+    storage = table.folder.storage
+    if local_path(table.location) is not None:
+        yield from pairs
+        return
+    waiting: deque[tuple[Snapshot | None, Snapshot]] = deque()
+    size = 0
+    known: set[str] = set()
+    with ThreadPoolExecutor(storage.options.max_concurrency) as pool:
+        for pair in pairs:
+            waiting.append(pair)
+            size += len(pair[1].data_files) + 1
+            for location in {vector.location for vector in pair[1].vectors if vector.location} - known:
+                known.add(location)
+                pool.submit(storage.remote(location).prefetch)
+            while len(waiting) > _WAITING or (size > _WAITING_FILES and len(waiting) > 1):
+                size -= len(waiting[0][1].data_files) + 1
+                yield waiting.popleft()
+        yield from waiting
 
 
 def _change(

@@ -94,6 +94,11 @@ def physical_batches(
         if at != start + rows:
             raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{at - start} rows")
         start = at
+    if start != file.metadata.num_rows:
+        stated = f"{file.metadata.num_rows} rows (footer)"
+        raise NotCanonical("row groups", expected=stated, actual=f"{start} rows")
+    if start != file.metadata.num_rows:
+        raise NotCanonical("row groups", expected=f"{file.metadata.num_rows} rows (footer)", actual=f"{start} rows")
 
 
 def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_rows: int) -> Iterator[Any]:

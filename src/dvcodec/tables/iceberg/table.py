@@ -201,6 +201,8 @@ class IcebergTable(Table):
 
     def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:
         """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        if snapshot.info.id == NO_SNAPSHOT:
+            return iter(())
         return contradictions(self.metadata, self._plan(snapshot.info.id), self.passed_over)
 
     def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:
