@@ -72,7 +72,7 @@ class StoreSource:
     @property
     def kept(self) -> int:
         """Bytes that are held in memory."""
-        return len(self._head)
+        return len(self._head) + len(self._tail)
 
     def prefetch(self) -> None:
         """Read a small object as a whole, or the beginning of a large one, for those who will want it.
@@ -115,19 +115,27 @@ class StoreSource:
                 found = self._begin(offset, stop)
                 if found is not None:
                     return found
-            end = min(stop, self.size)
+            if not size:
+                return memoryview(b"")
+            end = min(stop, self._size)
             if end <= offset:
+                self._trusted = True  # that there is nothing is told
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
                 self._keep(len(self._head), self._size)
                 end = min(stop, self._size)
             if end <= len(self._head):
+                self._trusted = True
                 return self._head[offset:end]
             # Footers are found by a few bytes at the very end, and are there as well.
             near = max(self._size - HEAD_BYTES, 0)
             if end == self._size and offset >= near and not self._tail:
-                self._tail = self._get(near, end)
+                tail = self._get(near, end)
+                if len(tail) < end - near:  # another object by now, and a shorter one
+                    return tail[offset - near :]
+                self._tail = tail
+                self._count(len(tail))
             if self._tail and offset >= self._size - len(self._tail):
                 start = offset - (self._size - len(self._tail))
                 return self._tail[start : start + end - offset]
@@ -169,15 +177,19 @@ class StoreSource:
 
     def _keep(self, start: int, stop: int) -> None:
         """Read on to the end of a small object, and hold all of it."""
+        before = self._known
         more = self._get(start, stop)
-        if len(self._head) != start:  # it was replaced, and is read anew
+        if start and not _is_same(before, self._known):  # it was replaced: what is held is of the old one
             start, more = 0, self._get(0, self._size)
         self._set_head(memoryview(bytes(self._head) + bytes(more)) if start else more)
 
     def _set_head(self, data: memoryview) -> None:
-        if self._grown is not None:
-            self._grown(len(data) - len(self._head))
+        self._count(len(data) - len(self._head))
         self._head = data
+
+    def _count(self, by: int) -> None:
+        if self._grown is not None:
+            self._grown(by)
 
     def _get(self, start: int, stop: int) -> memoryview:
         """Read a range of the very object that is known; what was listed alone, and replaced, becomes known anew."""
@@ -210,3 +222,7 @@ class StoreSource:
             raise err
         # Some stores list other ETags than they answer with: then the one of the answer counts.
         return self._store.get(self._key, start, now.size, etag=now.etag)
+
+
+def _is_same(one: StoredObject | None, other: StoredObject | None) -> bool:
+    return one is not None and other is not None and (one.etag, one.size) == (other.etag, other.size)

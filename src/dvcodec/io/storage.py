@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
@@ -253,15 +253,19 @@ class Storage:
             if source is None:
                 store, key = open_store(location, self.options)
                 listed = self._listed.get(location)
-                source = StoreSource(store, key, location, listed=listed, expected=size, eager=True, grown=self._grown)
+                source = StoreSource(
+                    store, key, location, listed=listed, expected=size, eager=True, grown=partial(self._grown, location)
+                )
                 self._sources[location] = source
             self._sources.move_to_end(location)
             return source
 
-    def _grown(self, by: int) -> None:
+    def _grown(self, location: str, by: int) -> None:
         """Count bytes that a source keeps, and let go of those used longest ago. Called with no lock held here."""
         with self._lock:
-            self._bytes = max(self._bytes + by, 0)
+            if location not in self._sources:  # it was let go of, and whoever has it goes on by itself
+                return
+            self._bytes += by
             while len(self._sources) > 1 and (self._bytes > _KEPT_BYTES or len(self._sources) > _KEPT_SOURCES):
                 _, gone = self._sources.popitem(last=False)
                 self._bytes -= gone.kept
