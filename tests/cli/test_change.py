@@ -118,6 +118,32 @@ def test_merge_by_data_file(puffin: Path, tmp_path: Path) -> None:
     assert iceberg.read_deletion_vectors(out) == {A: VECTORS[A], B: RowSet([42, 43]), "c": RowSet([5])}
 
 
+def test_spellings_of_one_data_file(tmp_path: Path) -> None:
+    old = puffin_file(tmp_path / "old.puffin", {"/t/a": RowSet([1]), "s3://b/x": RowSet([2])})
+    new = puffin_file(tmp_path / "new.puffin", {"file:/t/a": RowSet([1]), "s3a://b//x": RowSet([2, 3])})
+    changes = run("diff", "--json", old, new)
+    assert (changes.code, changes.json) == (1, [{"data_file": "s3://b/x", "added": [[3, 4]], "restored": []}])
+    out = tmp_path / "all.puffin"
+    assert run("merge", old, new, "-o", out).code == 0
+    assert iceberg.read_deletion_vectors(out) == {"/t/a": RowSet([1]), "s3://b/x": RowSet([2, 3])}
+    assert run("ranges", "--data-file", "s3n://b/x", new).code == 0
+    for name in ("/t/a b", "/t/a%20b"):
+        puffin_file(tmp_path / f"{len(name)}.puffin", {name: RowSet([1])})
+    for command in (["diff"], ["merge", "-o", tmp_path / "none.puffin"]):
+        result = run(*command, tmp_path / "6.puffin", tmp_path / "8.puffin")
+        assert result.code == 2
+        assert "'/t/a%20b' and '/t/a b' may be one data file" in result.err
+
+
+def test_rewrite_paths_in_another_spelling(tmp_path: Path) -> None:
+    old = puffin_file(tmp_path / "old.puffin", {"s3://b/t/p=1/x": RowSet([1]), "s3://b/t2/y": RowSet([2])})
+    out = tmp_path / "new.puffin"
+    assert run("rewrite-paths", old, "-o", out, "--from", "s3a://b//t/", "--to", "/copy/t/").code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {"/copy/t/p=1/x", "s3://b/t2/y"}
+    assert run("rewrite-paths", old, "-o", out, "--map", "s3a://b/t/p=1/x=/copy/p=1/x").code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {"/copy/p=1/x", "s3://b/t2/y"}
+
+
 def test_merge_onto_its_own_source(puffin: Path) -> None:
     assert run("merge", puffin, puffin, "-o", puffin).code == 0
     assert iceberg.read_deletion_vectors(puffin) == VECTORS

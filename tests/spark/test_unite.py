@@ -116,12 +116,6 @@ def named(*rows: tuple[str, int | None, bytes | None, str | None]) -> list[pa.Re
     return [pa.record_batch(columns, schema=schema)]
 
 
-def test_hashes_of_spellings() -> None:
-    names = (("7", None, None, "file:/a"), ("7", None, None, "/a"))
-    found = vectors_of(build._unite_named(iter(named(("7", 1, iceberg.encode(RowSet([1])), None), *names))))
-    assert [name for name, _, _ in found] == ["/a"]
-
-
 def test_hashes_meet_their_names() -> None:
     one, two = iceberg.encode(RowSet([1])), iceberg.encode(RowSet([2, 3]))
     batches = named(("7", 1, one, None), ("7", None, None, "a"), ("-8", 2, two, None), ("-8", None, None, "b"))

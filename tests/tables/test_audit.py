@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
-from dvcodec.puffin import rewrite_paths
+from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.audit import audit
 from dvcodec.tables.findings import Audit, Severity
@@ -148,6 +148,25 @@ def blob_of_another_partition(table: FakeTable, folder: Path) -> None:
     changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
 
 
+def two_spellings_in_a_blob(table: FakeTable, folder: Path, *, recorded: bool = False) -> None:
+    """The blob of b names a, in another spelling; perhaps the metadata does so as well."""
+    first, second, *others = table.snapshot().vectors
+    other = f"file://{first.data_file}"
+    with open_puffin(Path(first.location).read_bytes()) as reader, PuffinWriter(first.location) as writer:
+        for blob in reader.blobs:
+            named = blob.properties["referenced-data-file"]
+            properties = {**blob.properties, "referenced-data-file": other if named == second.data_file else named}
+            writer.add_stored(replace(blob, properties=properties), reader.read_stored(blob).view)
+    if recorded:
+        second = replace(second, data_file=other)
+    vectors = [replace(one, file_size=writer.file_size) for one in (first, second, *others)]
+    changed(table, *vectors, drop=table.snapshot().vectors)
+
+
+def two_spellings_everywhere(table: FakeTable, folder: Path) -> None:
+    two_spellings_in_a_blob(table, folder, recorded=True)
+
+
 def missing_data(table: FakeTable, folder: Path) -> None:
     Path(table.snapshot().data_files[2].location).unlink()
 
@@ -188,6 +207,8 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (no_size, [("file-size", None)]),
     (other_partition, [("gone-data-file", D)]),
     (blob_of_another_partition, [("referenced-data-file", A)]),
+    (two_spellings_in_a_blob, [("one-vector-per-file", "b.parquet"), ("referenced-data-file", "b.parquet")]),
+    (two_spellings_everywhere, [("stale-path", A), ("one-vector-per-file", A)]),
     (missing_data, [("missing-data-file", C)]),
     (missing_data_elsewhere, [("missing-data-file", C)]),
     (grown_data, [("data-file-size", C)]),

@@ -337,7 +337,8 @@ class Table(ABC):
         """Check what a file of vectors says of itself against the metadata's records of `vectors`, all in that file.
 
         Puffin: the footer, a blob for each record at its very range, with its data file and cardinality. Files
-        without metadata of their own have nothing to check. Blobs that no record of the snapshot names are fine.
+        without metadata of their own have nothing to check. Blobs that no record of the snapshot names are
+        fine, unless one is a second vector of a data file.
 
         Args:
             location: where the file can be opened.

@@ -10,7 +10,7 @@ import pytest
 from dvcodec import DecodeError, RowSet, iceberg
 from dvcodec.core.report import Status
 from dvcodec.io import Storage
-from dvcodec.puffin import rewrite_paths
+from dvcodec.puffin import PuffinWriter, rewrite_paths
 from dvcodec.tables import DeletionVector
 from dvcodec.tables.iceberg.container import check_vectors
 
@@ -43,6 +43,22 @@ def test_a_sound_file(made: tuple[str, list[DeletionVector]]) -> None:
 def test_blobs_that_no_record_names_are_fine(made: tuple[str, list[DeletionVector]]) -> None:
     path, vectors = made
     assert failed(path, vectors[:1]) == []
+
+
+def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> None:
+    path = str(tmp_path / "v.puffin")
+    blobs = []
+    with PuffinWriter(path) as writer:
+        for name in ("/t/data/a.parquet", "file:/t/data//a.parquet"):
+            properties = {"referenced-data-file": name, "cardinality": "2"}
+            data = iceberg.encode(RowSet([1, 2]))
+            blobs.append(
+                writer.add(
+                    "deletion-vector-v1", data, fields=[], snapshot_id=-1, sequence_number=-1, properties=properties
+                )
+            )
+    first = DeletionVector("iceberg", "/t/data/a.parquet", path, path, blobs[0].offset, blobs[0].length, 2)
+    assert failed(path, [first]) == [("one-vector-per-file", "vector of file:/t/data//a.parquet")]
 
 
 def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:

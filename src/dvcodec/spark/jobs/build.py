@@ -22,7 +22,6 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.io.file_key import file_key, log_united
 from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
 from dvcodec.spark.schemas import VECTORS
@@ -31,7 +30,7 @@ from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 from dvcodec.spark.unite import VectorGatherer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "unite"]
 
@@ -89,9 +88,9 @@ def build_vectors(
     if strategy == "auto":
         strategy = _choose(rows)
     if strategy == "shuffle":
-        return by_data_file(rows, partitions).mapInArrow(_build, VECTORS)
+        return unite(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions)
     if strategy == "hash":
-        return _by_hash(rows, partitions)
+        return unite(_by_hash(rows, partitions), partitions)
     return unite(rows.mapInArrow(_partial, VECTORS), partitions)
 
 
@@ -118,22 +117,28 @@ def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
     return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
 
 
-def by_data_file(df: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
-    """Bring all rows of a data file into one task, however it is spelled there.
-
-    ``repartition`` does that; a rebalancing hint would not.
+def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
+    """Bring all vectors of a data file into one task, however it is spelled there.
 
     Args:
-        df: has a column ``data_file``.
+        vectors: with a column ``data_file``. Not rows: a key costs more than a row does.
         partitions: how many tasks; None leaves it to Spark.
-        twins: True brings percent-encoded spellings into that task as well. It is for vectors: rows are too many.
+        twins: True brings percent-encoded spellings into that task as well.
 
     Raises:
         UsageError: less than one partition.
     """
     key = match_key_column(sf.col("data_file"))
-    if twins:
-        key = twin_column(key)
+    return _by(vectors, twin_column(key) if twins else key, partitions)
+
+
+def _by_name(rows: DataFrame, partitions: int | None) -> DataFrame:
+    """Bring all rows of a name into one task; spellings of one data file are united later, as vectors."""
+    return _by(rows, sf.col("data_file"), partitions)
+
+
+def _by(df: DataFrame, key: Column, partitions: int | None) -> DataFrame:
+    """Shuffle by a key. ``repartition`` keeps equal keys together; a rebalancing hint would not."""
     if partitions is None:
         return df.repartition(key)
     if partitions < 1:
@@ -170,16 +175,12 @@ def _choose(rows: DataFrame) -> Strategy:
 
 def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
     """Build vectors of hashes of data files; the names go through the same shuffle, and meet their vectors there."""
-    key = sf.xxhash64(match_key_column(sf.col("data_file")))
+    key = sf.xxhash64("data_file")
     names = rows.select("data_file").distinct()
-    vectors = (
-        rows.select(key.alias("hash"), "pos")
-        .mapInArrow(_partial, VECTORS)
-        .withColumn("name", sf.lit(None).cast("string"))
-    )
+    vectors = rows.select(key, "pos").mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
     unknown = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
     named = names.select(key.cast("string").alias("data_file"), *unknown, sf.col("data_file").alias("name"))
-    return by_data_file(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
+    return _by_name(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -212,23 +213,17 @@ def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     known = pa.Table.from_batches(names).combine_chunks()
     if known.column(1).null_count:
         raise UsageError("rows name no data file")
-    kept: dict[str, str] = {}
-    united: list[tuple[str, str]] = []
-    for number, name in sorted(zip(*(column.to_pylist() for column in known.columns), strict=True)):
-        if kept.setdefault(number, name) == name:
-            continue
-        if file_key(kept[number]) != file_key(name):
-            raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
-        united.append((name, kept[number]))
-    log_united(united)
-    hashes, files_of = pa.array(kept.keys(), pa.string()), pa.array(kept.values(), pa.string())
+    hashes = known.column(0).combine_chunks()
+    if len(hashes.unique()) < len(hashes):
+        raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
     for batch in gatherer.flush():
         at = pc.index_in(batch.column(0), value_set=hashes)
         if at.null_count:
             raise UsageError(
                 "the rows named other data files when they were computed again: strategy 'partial' does not"
             )
-        yield pa.record_batch([files_of.take(at), *batch.columns[1:]], schema=batch.schema)
+        files = known.column(1).take(at).combine_chunks()
+        yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
