@@ -52,18 +52,25 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
         OSError: the store cannot be asked.
     """
     store, key = open_store(url, storage.options)
+    denied: StoreError | None = None
     if key and not url.endswith("/"):
         try:
             found = store.head(key)
         except StoreError as err:
-            if err.reason is not Reason.NO_OBJECT:
+            if err.reason in (Reason.DENIED, Reason.BAD_CREDENTIALS):
+                denied = err  # S3 says so of an object that is not there, and never why: a list has its words
+            elif err.reason is not Reason.NO_OBJECT:
                 raise
         else:
             return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
     if has_pattern(url):
-        return _matching(url, storage)
-    inside = sorted(storage.walk(url), key=lambda file: file.location)
-    return FoundFiles(inside, url.rstrip("/")) if inside else None
+        matching = _matching(url, storage)
+    else:
+        inside = sorted(storage.walk(url), key=lambda file: file.location)
+        matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    if matching is None and denied is not None:
+        raise denied
+    return matching
 
 
 def _matching(url: str, storage: Storage) -> FoundFiles | None:
