@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,7 +72,9 @@ def puffins(folder: Path, count: int) -> None:
     """Puffin files of one vector each."""
     folder.mkdir(parents=True)
     for i in range(count):
-        iceberg.write_deletion_vectors(folder / f"{i:04}.puffin", {f"s3://lake/data/{i:04}.parquet": RowSet(rows_of(i))})
+        iceberg.write_deletion_vectors(
+            folder / f"{i:04}.puffin", {f"s3://lake/data/{i:04}.parquet": RowSet(rows_of(i))}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +313,7 @@ import logging, sys
 from pyspark.sql import SparkSession
 from dvcodec.spark import register
 conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.pyspark.worker.logging.enabled": "true"}
+        "spark.executorEnv.DVCODEC_LOG": "info"}
 builder = SparkSession.builder.master("local[2]")
 for key, value in conf.items():
     builder = builder.config(key, value)
@@ -325,7 +328,7 @@ def test_environment_and_counts(counted_s3: Bucket, many: Path) -> None:
     url = counted_s3.upload(many)
     names = {"aws_access_key_id", "aws_secret_access_key", "aws_region", "aws_endpoint_url", "aws_allow_http"}
     given = {name.upper(): value for name, value in counted_s3.options.items() if name in names}
-    logged = {"PYSPARK_PYTHON": sys.executable, "DVCODEC_LOG": "info"}
+    logged = {"PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, f"{url}/t"],
         env=os.environ | given | logged,
@@ -335,3 +338,8 @@ def test_environment_and_counts(counted_s3: Bucket, many: Path) -> None:
         check=False,
     )
     assert f"rows {FILES}" in done.stdout, done.stderr[-3000:]
+    tasks = re.findall(r"dvcodec: stage \d+, partition (\d+): read: (\d+) requests \(\d+ GET\), \d+ bytes", done.stderr)
+    assert sum(int(count) for _, count in tasks) == FILES
+    assert len({partition for partition, _ in tasks}) == len(tasks) > 1
+    assert "dvcodec: driver: plan: 2 requests (1 HEAD, 1 LIST), 0 bytes read" in done.stderr
+    assert counted_s3.options["aws_secret_access_key"] not in done.stderr

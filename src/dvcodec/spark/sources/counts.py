@@ -1,7 +1,15 @@
-"""What tasks and the driver ask of object stores, in the log: logger ``dvcodec.store`` at INFO."""
+"""What tasks and the driver ask of object stores, in the log: logger ``dvcodec.store`` at INFO.
+
+Nobody sets up logging in Python workers, so there an environment variable does: ``DVCODEC_LOG``, ``info`` or ``debug``
+(``spark.executorEnv.DVCODEC_LOG``). The lines are in the standard error of executors; where Spark collects what its
+workers log (``spark.sql.pyspark.worker.logging.enabled``, pyspark 4.1), they are there.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,9 +36,30 @@ def counted(work: str, *paths: str) -> Iterator[None]:
         yield
         return
     before = request_counts()
+    with _shown():
+        try:
+            yield
+        finally:
+            context = TaskContext.get()
+            who = "driver" if context is None else f"stage {context.stageId()}, partition {context.partitionId()}"
+            LOGGER.info("%s: %s: %s", who, work, request_counts() - before)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    """Let through what the environment asks for, to standard error where nothing else takes it."""
+    level = {"info": logging.INFO, "debug": logging.DEBUG}.get(os.environ.get("DVCODEC_LOG", "").lower())
+    if level is None:
+        yield
+        return
+    old, handler = LOGGER.level, None if LOGGER.hasHandlers() else logging.StreamHandler(sys.stderr)
+    LOGGER.setLevel(level)
+    if handler is not None:
+        handler.setFormatter(logging.Formatter("dvcodec: %(message)s"))
+        LOGGER.addHandler(handler)
     try:
         yield
     finally:
-        context = TaskContext.get()
-        who = "driver" if context is None else f"stage {context.stageId()}, partition {context.partitionId()}"
-        LOGGER.info("%s: %s: %s", who, work, request_counts() - before)
+        LOGGER.setLevel(old)
+        if handler is not None:
+            LOGGER.removeHandler(handler)
