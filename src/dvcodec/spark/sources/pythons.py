@@ -40,7 +40,7 @@ def check_python(spark: SparkSession) -> None:
     except (OSError, subprocess.SubprocessError):
         raise _unfit(name, "the driver", "is missing or cannot be run") from None
     _compare(done.stdout.split(), name, "the driver")
-    if context.master.startswith("local"):
+    if (context.master or "local").startswith("local"):
         return
     try:
         found = _ask_worker(context)

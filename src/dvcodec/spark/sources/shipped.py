@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register_class"]
 
+pickling: Any = cloudpickle
+
 
 def find_package() -> None:
     """Make dvcodec importable if an archive with it has been shipped to this worker.
@@ -57,11 +59,12 @@ class _Inner:
         self.inner = inner
 
     def __getstate__(self) -> bytes:
-        return cloudpickle.dumps(self.inner)
+        state: bytes = pickling.dumps(self.inner)
+        return state
 
     def __setstate__(self, state: bytes) -> None:
         find_package()
-        self.inner = cloudpickle.loads(state)
+        self.inner = pickling.loads(state)
 
 
 class _Reader(_Inner, DataSourceReader):
@@ -114,7 +117,7 @@ class _Shipped(DataSource):
         own, usual = (getattr(one, "pushFilters", None) for one in (type(inner), DataSourceReader))
         return (_Reader if own is usual else _FilteringReader)(inner)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # type: ignore[override]
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return _Writer(self.inner().writer(schema, overwrite))
 
 
@@ -122,8 +125,8 @@ def register_class(spark: SparkSession, source: type[DataSource]) -> None:
     """Register a data source of dvcodec's with a session."""
     members = {"module": source.__module__, "class_name": source.__name__, "spark_name": source.name()}
     module = import_module(__name__)
-    cloudpickle.register_pickle_by_value(module)
+    pickling.register_pickle_by_value(module)
     try:
         spark.dataSource.register(type(source.__name__, (_Shipped,), members))
     finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        pickling.unregister_pickle_by_value(module)
