@@ -8,8 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -70,7 +73,7 @@ def rows_of(number: int) -> list[int]:
 
 def puffins(folder: Path, count: int) -> None:
     """Puffin files of one vector each."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for i in range(count):
         iceberg.write_deletion_vectors(
             folder / f"{i:04}.puffin", {f"s3://lake/data/{i:04}.parquet": RowSet(rows_of(i))}
@@ -199,6 +202,25 @@ class TestRows:
         reader = spark.read.format("zap").option("table", "terms").options(**spelled(s3.options))
         own = spark.read.format("zap").option("table", "terms").load(str(tmp_path))
         assert reader.load(url).drop("segment").collect() == own.drop("segment").collect()
+
+
+def test_web_server(tmp_path: Path) -> None:
+    """A file that is named is read; there is no list that would have manifests."""
+    from dvcodec.spark.sources.listing import plan
+    from dvcodec.spark.sources.options import ReadOptions
+
+    puffins(tmp_path, 1)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/0000.puffin"
+            (share,) = plan(ReadOptions.parse({"path": url}))
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [(unit.path, unit.size) for unit in share.units] == [(url, (tmp_path / "0000.puffin").stat().st_size)]
 
 
 class TestWriting:

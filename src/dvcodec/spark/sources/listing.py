@@ -156,7 +156,9 @@ def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage
     for entry in found.files:
         folder, name = split(entry.path)
         if folder not in committed:
-            committed[folder] = committed_in(folder, None, stores)
+            # A web server does not list what it has.
+            names = () if folder.lower().startswith(("http://", "https://")) else None
+            committed[folder] = committed_in(folder, names, stores)
         there.add((folder, name))
         if not entry.listed or committed[folder].shows(name):
             yield _unit(entry, committed[folder].containers.get(name))
