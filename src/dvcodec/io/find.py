@@ -52,26 +52,44 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
         OSError: the store cannot be asked.
     """
     store, key = open_store(url, storage.options)
+    denied: StoreError | None = None
     if key and not url.endswith("/"):
         try:
             found = store.head(key)
         except StoreError as err:
-            if err.reason is not Reason.NO_OBJECT:
+            if err.reason in (Reason.DENIED, Reason.BAD_CREDENTIALS):
+                denied = err  # S3 says so of an object that is not there, and never why: a list has its words
+            elif err.reason is not Reason.NO_OBJECT:
                 raise
         else:
             return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
-    inside = sorted(storage.walk(url), key=lambda file: file.location)
-    if inside:
-        return FoundFiles(inside, url.rstrip("/"))
-    if not has_pattern(url):
-        return None
+    if has_pattern(url):
+        matching = _matching(url, storage)
+    else:
+        inside = sorted(storage.walk(url), key=lambda file: file.location)
+        matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    if matching is None and denied is not None:
+        raise denied
+    return matching
+
+
+def _matching(url: str, storage: Storage) -> FoundFiles | None:
+    """Find what is in the folder of that very name, else what matches: one list of what stands before it has both."""
     inner, chain, outer = url.partition("::")
     before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
     base = before + chain + outer
     matches = pattern_regex(inner[len(before) :].strip("/"))
     start = len(join(base, "")) - len(chain + outer) if chain else len(base) + 1
-    below = ((file, file.location[start : len(file.location) - len(chain + outer)]) for file in storage.walk(base))
-    files = [file for file, name in below if matches.fullmatch(name)]
+    inside: list[Listed] = []
+    files: list[Listed] = []
+    for file in storage.walk(base):
+        spelled = file.location[: len(file.location) - len(chain + outer)]
+        if spelled.startswith(f"{inner.rstrip('/')}/"):
+            inside.append(file)
+        elif matches.fullmatch(spelled[start:]):
+            files.append(file)
+    if inside:
+        return FoundFiles(sorted(inside, key=lambda file: file.location), url.rstrip("/"))
     return FoundFiles(sorted(files, key=lambda file: file.location), base, True) if files else None
 
 

@@ -49,6 +49,23 @@ _OF_DELTALAKE = (
     "delta_dynamo_table_name",
     "mount_allow_unsafe_rename",
 )
+_COMMON = (
+    "allow_http",
+    "timeout",
+    "max_retries",
+    "max_concurrency",
+    "aws_region",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "google_service_account",
+    "google_service_account_key",
+    "google_application_credentials",
+    "azure_storage_account_name",
+    "azure_storage_account_key",
+    "azure_storage_sas_key",
+)
+"""What users most often mean by a name that no store knows."""
 _DURATIONS = ("timeout", "connect_timeout", "read_timeout", "pool_idle_timeout")
 _UNITS = {
     "": 1.0,
@@ -143,7 +160,7 @@ class StoreOptions:
 
 def suggestion(name: str, known: tuple[str, ...] = ()) -> str:
     """Return what may have been meant, for the end of an error's line."""
-    names = [*_ALIASES, *_ALIASES.values(), "allow_http", "timeout", "max_retries", "max_concurrency", *known]
+    names = [*_ALIASES, *_ALIASES.values(), *_COMMON, *known]
     near = difflib.get_close_matches(name.lower(), names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 

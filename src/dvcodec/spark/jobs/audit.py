@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,9 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io import Storage
 from dvcodec.spark.schemas import FILE_VECTORS, arrow_schema
 from dvcodec.spark.sources import register
+from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.located import containers_of, located_windows
+from dvcodec.spark.sources.options import storage_keys
 from dvcodec.spark.sources.rows import batches
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ def audit(
     source: DataFrame | str | os.PathLike[str] | list[str] | tuple[str, ...],
     *,
     spark: SparkSession | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Check every vector: CRC, structure, order, population, and the cardinality that metadata states.
 
@@ -38,30 +42,34 @@ def audit(
             perhaps ``cardinality``, ``data_file`` and ``format``. A size is the whole frame's or 8 less, as Delta's
             log has it; null is as long as the frame says. Neighbours in a container are read together.
         spark: the session that reads paths; by custom the active one.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         `FILE_VECTORS`, one row a vector. What is not sound has ``error``, a container that is not there too: no bytes
         fail the job. For places, ``format`` is what they say.
 
     Raises:
-        UsageError: places without their columns.
+        UsageError: places without their columns, or storage options that are not valid.
     """
+    options = storage_keys(storage_options)
     if isinstance(source, (str, os.PathLike, list, tuple)):
-        return _audit_paths(source, spark)
+        return _audit_paths(source, spark, options)
     places = _places(source)
     return (
         places.repartitionByRange("container", "offset")
         .sortWithinPartitions("container", "offset")
-        .mapInArrow(_check, FILE_VECTORS)
+        .mapInArrow(partial(_check, storage_options=storage_options), FILE_VECTORS)
     )
 
 
-def _audit_paths(paths: str | os.PathLike[str] | list[str] | tuple[str, ...], spark: SparkSession | None) -> DataFrame:
+def _audit_paths(
+    paths: str | os.PathLike[str] | list[str] | tuple[str, ...], spark: SparkSession | None, options: dict[str, str]
+) -> DataFrame:
     session = spark or SparkSession.active()
     register(session)
     several = isinstance(paths, (list, tuple))
     named: list[str] | str = [os.fspath(path) for path in paths] if several else os.fspath(paths)  # type: ignore[union-attr,arg-type]
-    return session.read.format("dvcodec").schema(FILE_VECTORS).load(named)
+    return session.read.format("dvcodec").options(**options).schema(FILE_VECTORS).load(named)
 
 
 def _places(source: DataFrame) -> DataFrame:
@@ -81,11 +89,15 @@ def _places(source: DataFrame) -> DataFrame:
     )
 
 
-def _check(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _check(
+    places: Iterator[pa.RecordBatch], storage_options: Mapping[str, object] | None = None
+) -> Iterator[pa.RecordBatch]:
+    stores = Storage(storage_options)
     for batch in places:
         if not batch.num_rows:
             continue
         if batch.column("container").null_count or batch.column("offset").null_count:
             raise UsageError("a vector's place has no container or no offset")
-        found = chain.from_iterable(map(located_windows, containers_of(batch)))
-        yield from batches(found, _SCHEMA, content=True, verify=True)
+        with counted("audit", batch.column("container")[0].as_py()):
+            found = located_windows(containers_of(batch), stores)
+            yield from batches(found, _SCHEMA, content=True, verify=True)

@@ -10,7 +10,7 @@ positions are read by the Python workers themselves: their rows never see the JV
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -50,6 +50,7 @@ def build_vectors(
     strategy: Strategy = "auto",
     partitions: int | None = None,
     spark: SparkSession | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Build one deletion vector a data file.
 
@@ -69,6 +70,7 @@ def build_vectors(
         partitions: tasks after the shuffle; by custom ``spark.sql.shuffle.partitions``, of which adaptive execution
             joins small ones. A few a core are enough: each task before the shuffle writes a file for every one of them.
         spark: the session that reads paths; by custom the active one.
+        storage_options: for URLs of such files: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
@@ -83,7 +85,8 @@ def build_vectors(
         if strategy in ("shuffle", "hash"):
             raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        return unite(_read_paths([os.fspath(path) for path in paths], file_col, pos_col, spark), partitions)
+        named = [os.fspath(path) for path in paths]
+        return unite(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
     rows = _rows(source, file_col, pos_col)
     if strategy == "auto":
         strategy = _choose(rows)
@@ -231,7 +234,13 @@ def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from _unite(_partial(batches))
 
 
-def _read_paths(paths: list[str], file_col: str, pos_col: str, spark: SparkSession | None) -> DataFrame:
+def _read_paths(
+    paths: list[str],
+    file_col: str,
+    pos_col: str,
+    spark: SparkSession | None,
+    storage_options: Mapping[str, object] | None,
+) -> DataFrame:
     session = spark or SparkSession.active()
     register(session)
-    return PositionDeleteSource.read(session, paths, file_col, pos_col)
+    return PositionDeleteSource.read(session, paths, file_col, pos_col, storage_options)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from dvcodec.spark.sources.manifest import read_manifest
+from dvcodec.spark.sources.pythons import check_python
+from dvcodec.spark.sources.shipped import register_class
 from dvcodec.spark.sources.vacuum import vacuum
 
 if TYPE_CHECKING:
@@ -21,10 +23,16 @@ _registered: WeakSet[SparkSession] = WeakSet()
 def register(spark: SparkSession) -> None:
     """Make the formats ``dvcodec``, ``dvcodec_position_deletes`` and ``zap`` known to a session, classic or Connect.
 
+    Where dvcodec is shipped with the session (``spark.addArtifacts``, ``--py-files``), that may come before or after.
     Doing it again for a session does nothing (Spark would warn that a source was replaced).
+
+    Raises:
+        UsageError: in a classic session ``PYSPARK_PYTHON`` is not set, and the ``python3`` that Spark then starts is
+            missing, or is another than this one.
     """
     if spark in _registered:
         return
+    check_python(spark)
     for module, name in _SOURCES.items():
-        spark.dataSource.register(getattr(import_module(f"dvcodec.spark.sources.{module}"), name))
+        register_class(spark, getattr(import_module(f"dvcodec.spark.sources.{module}"), name))
     _registered.add(spark)

@@ -1,6 +1,7 @@
 """What there is to read, and how it is shared out among tasks. The driver reads nothing of small files.
 
-Files are packed in order until a partition has its bytes; each counts an open cost besides its own. A larger file is
+Files are packed in order until a partition has its bytes; each counts an open cost besides its own, which is that of a
+request where it is remote. A larger file is
 split between its vectors: a Puffin file by byte ranges, for each task finds its vectors in the footer; a file of
 frames where a frame begins, found by hopping over their length fields.
 """
@@ -21,14 +22,15 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import Source, open_source
+from dvcodec.io import Source, Storage
 from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.paths import join, split
+from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import Committed, committed_in
-from dvcodec.spark.sources.options import ReadOptions
+from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, ReadOptions
 from dvcodec.spark.sources.storage import FileEntry, Found
 
 __all__ = ["Frames", "Share", "Unit", "hop", "plan"]
@@ -124,36 +126,39 @@ def plan(options: ReadOptions) -> list[Share]:
         OSError: a folder or file that cannot be read.
         DecodeError: a manifest that is not sound.
     """
-    units = list(_units(options))
+    stores = Storage(dict(options.storage_options))
+    units = list(_units(options, stores))
     large = [unit for unit in units if unit.size > options.partition_bytes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        cut = dict(zip(large, pool.map(lambda unit: _cut(unit, options.partition_bytes), large), strict=True))
+        cut = dict(zip(large, pool.map(lambda unit: _cut(unit, options.partition_bytes, stores), large), strict=True))
     pieces = (piece for unit in units for piece in cut.get(unit, [unit]))
     return [Share(units) for units in _packed(pieces, options)]
 
 
-def _units(options: ReadOptions) -> Iterator[Unit]:
+def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
     seen: set[str] = set()
     committed: dict[str, Committed] = {}
-    for path in options.paths:
-        for unit in _found(storage.find(path), committed if options.committed else None):
+    for found in storage.find_all(options.paths, stores):
+        for unit in _found(found, committed if options.committed else None, stores):
             if unit.path not in seen:
                 seen.add(unit.path)
                 yield unit
 
 
-def _found(found: Found, committed: dict[str, Committed] | None) -> Iterator[Unit]:
+def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage) -> Iterator[Unit]:
     """Leave out what writes have not committed; add what their manifests name and is not there."""
     if committed is None:
         yield from map(_unit, found.files)
         return
     for folder, hidden in found.folders.items():
-        committed[folder] = committed_in(folder, hidden)
+        committed[folder] = committed_in(folder, hidden, stores)
     there: set[tuple[str, str]] = set()
     for entry in found.files:
         folder, name = split(entry.path)
         if folder not in committed:
-            committed[folder] = committed_in(folder)
+            # A web server does not list what it has.
+            names = () if folder.lower().startswith(("http://", "https://")) else None
+            committed[folder] = committed_in(folder, names, stores)
         there.add((folder, name))
         if not entry.listed or committed[folder].shows(name):
             yield _unit(entry, committed[folder].containers.get(name))
@@ -171,7 +176,7 @@ def _packed(units: Iterable[Unit], options: ReadOptions) -> Iterator[tuple[Unit,
     share: list[Unit] = []
     weight = 0
     for unit in units:
-        own = unit.stop - unit.start + options.open_cost
+        own = unit.stop - unit.start + _open_cost(unit, options)
         if share and weight + own > options.partition_bytes:
             yield tuple(share)
             share, weight = [], 0
@@ -181,9 +186,15 @@ def _packed(units: Iterable[Unit], options: ReadOptions) -> Iterator[tuple[Unit,
         yield tuple(share)
 
 
-def _cut(unit: Unit, size: int) -> list[Unit]:
+def _open_cost(unit: Unit, options: ReadOptions) -> int:
+    if options.open_cost is not None:
+        return options.open_cost
+    return OPEN_COST_BYTES if local_path(unit.path) is not None else REMOTE_OPEN_COST_BYTES
+
+
+def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:
     """Split a large file; one that is not sound, or of one vector, stays whole: its task says what it is."""
-    with open_source(unit.path) as source:
+    with stores.open(unit.path, size=unit.size) as source:
         head = bytes(source.read(0, min(source.size, _HEAD)))
         if head[:4] == PUFFIN_MAGIC:
             count = -(-unit.size // size)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, DvcodecError, Truncated
+from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
 from dvcodec.core.scattered import u32
-from dvcodec.io import Source, open_source
+from dvcodec.io import Source, Storage
+from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
 from dvcodec.io.stretches import stretches
+from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
+from dvcodec.spark.sources.ahead import run_ahead
 from dvcodec.spark.sources.windows import Outcome, Window
 
 __all__ = ["Located", "containers_of", "located_windows"]
@@ -71,10 +74,49 @@ class Located:
         return self.window(starts=none, sizes=none, outcomes=dict.fromkeys(range(len(none)), Outcome(error)))
 
 
-def located_windows(places: Located) -> Iterator[Window]:
-    """Read the vectors of one container. What is wrong, the container's absence too, is in the rows, never raised."""
+def located_windows(containers: Iterable[Located], stores: Storage) -> Iterator[Window]:
+    """Read the vectors of containers in their order, of remote ones the next ahead.
+
+    What is wrong, the absence of a container too, is in the rows, never raised.
+    """
+    for places, found in _ahead(containers, stores):
+        yield from _windows(places, stores) if found is None else found
+
+
+def _ahead(containers: Iterable[Located], stores: Storage) -> Iterator[tuple[Located, list[Window] | None]]:
+    """Return containers in their order, those that are remote and of few vectors with their windows."""
+    found: dict[int, list[Window]] = {}
+
+    def job(one: tuple[int, Located]) -> tuple[int, Callable[[], object]] | None:
+        number, places = one
+        size = int(np.where(places.sizes < 0, HEAD_BYTES, places.sizes).sum())
+        if size > WHOLE_BYTES:
+            return None
+        return size, lambda: found.update({number: list(_windows(places, stores))})
+
+    left = iter(containers)
+    first = next(left, None)
+    if first is None:
+        return
+    if _is_local(first.path):
+        yield from ((places, None) for places in chain([first], left))
+        return
+    threads = stores.threads(first.path)
+    for number, places in run_ahead(enumerate(chain([first], left)), job, threads):
+        yield places, found.pop(number, None)
+
+
+def _is_local(path: str) -> bool:
+    """Whether a path is local; one that no path can be is an error of its container."""
     try:
-        with open_source(places.path) as source:
+        return local_path(path) is not None
+    except UsageError:
+        return True
+
+
+def _windows(places: Located, stores: Storage) -> Iterator[Window]:
+    try:
+        with stores.open(places.path) as source:
             places = places.take(np.argsort(places.offsets, kind="stable"))
             yield from _read(source, places)
     except (OSError, DvcodecError) as err:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +20,9 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import RandomAccess, open_source
+from dvcodec.io import RandomAccess, Storage, StorageOptions, open_source, storage_of
 from dvcodec.io.paths import join, split
+from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
 
 __all__ = [
@@ -93,40 +94,44 @@ class Committed:
         return name in self.containers if self.has_manifest else name not in self.pending
 
 
-def committed_in(folder: str, names: Collection[str] | None = None) -> Committed:
+def committed_in(
+    folder: str, names: Collection[str] | None = None, storage_options: StorageOptions = None
+) -> Committed:
     """Read which containers the manifests of a folder name.
 
     Args:
         folder: path or URL.
         names: bare names of what is there, or of those that begin with ``_`` or ``.``; None lists the folder.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
         NotCanonical: a manifest is not sound.
     """
+    stores = storage_of(storage_options)
     if names is None:
-        names = storage.names(folder)
+        names = storage.names(folder, stores)
     manifests = sorted(name for name in names if _NAME.fullmatch(name))
     containers: dict[str, str] = {}
     for name in manifests:
         path = join(folder, name)
-        containers.update(dict.fromkeys(_containers(path), path))
-    pending = (journal_of(join(folder, name)) for name in names if name.startswith(STAGING))
+        containers.update(dict.fromkeys(_containers(path, stores), path))
+    pending = (journal_of(join(folder, name), stores) for name in names if name.startswith(STAGING))
     return Committed(bool(manifests), containers, frozenset(chain.from_iterable(pending)))
 
 
-def journal_of(staging: str) -> list[str]:
+def journal_of(staging: str, storage_options: StorageOptions = None) -> list[str]:
     """Return what a commit was about to move, nothing if it had not begun."""
     path = join(staging, JOURNAL)
-    if not storage.is_file(path):
+    if not storage.is_file(path, storage_options):
         return []
     try:
-        return [str(name) for name in json.loads(content_of(path))]
+        return [str(name) for name in json.loads(content_of(path, storage_options))]
     except FileNotFoundError:  # the commit ended meanwhile
         return []
 
 
-def _containers(path: str) -> list[str]:
-    with _opened(path) as file:
+def _containers(path: str, stores: Storage) -> list[str]:
+    with _opened(path, stores) as file:
         if not path.endswith(".jsonl"):
             listed = (pq.ParquetFile(file).schema_arrow.metadata or {}).get(CONTAINERS)
             if listed is not None:
@@ -135,17 +140,18 @@ def _containers(path: str) -> list[str]:
     return [split(path)[1] for path in paths]
 
 
-def content_of(path: str) -> bytes:
+def content_of(path: str, storage_options: StorageOptions = None) -> bytes:
     """Return the bytes of a file."""
-    with open_source(path) as source:
+    with open_source(path, storage_options=storage_options) as source:
         return bytes(source.read(0, source.size))
 
 
-def read_manifest(path: str) -> pa.Table:
+def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Table:
     """Read a manifest, or all of a folder.
 
     Args:
         path: of one manifest, or of the folder that was written to.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         One row a vector, with the columns of `SCHEMA`: the fields of `dvcodec.DvLocation`, and ``entry``.
@@ -155,28 +161,34 @@ def read_manifest(path: str) -> pa.Table:
         UsageError: no manifest there.
         NotCanonical: a manifest is not sound.
     """
+    stores = storage_of(storage_options)
     if _NAME.fullmatch(split(path)[1]):
         manifests = [path]
     else:
-        manifests = [join(path, name) for name in sorted(filter(_NAME.fullmatch, storage.names(path)))]
+        manifests = [join(path, name) for name in sorted(filter(_NAME.fullmatch, storage.names(path, stores)))]
     if not manifests:
         raise UsageError(f"{path}: no manifest there")
     tables = []
     for manifest in manifests:
-        with _opened(manifest) as file:
+        with _opened(manifest, stores) as file:
             tables.append(_table(manifest, file, SCHEMA.names).cast(SCHEMA))
     return pa.concat_tables(tables)
 
 
-def stored_in(manifest: str, container: str) -> pa.Table:
+def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
     """Return what a manifest says of a container's vectors: columns ``offset``, ``cardinality``, ``data_file``.
+
+    Args:
+        manifest: path or URL.
+        container: its bare name.
+        stores: by which the manifest is opened.
 
     Raises:
         NotCanonical: the manifest is not sound.
     """
     if manifest.endswith(".jsonl"):
-        return _of_container(_all_lines(manifest), container)
-    with _opened(manifest) as file:
+        return _of_container(_all_lines(manifest, stores), container)
+    with _opened(manifest, stores) as file:
         parquet = pq.ParquetFile(file)
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
@@ -188,11 +200,16 @@ def stored_in(manifest: str, container: str) -> pa.Table:
         return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)
 
 
-@lru_cache(maxsize=1)
-def _all_lines(manifest: str) -> pa.Table:
-    """Read a manifest that has no index, once for all containers of a task; it never changes."""
-    with _opened(manifest) as file:
-        return _table(manifest, file, _STORED)
+_lines: WeakKeyDictionary[Storage, tuple[str, pa.Table]] = WeakKeyDictionary()
+
+
+def _all_lines(manifest: str, stores: Storage) -> pa.Table:
+    """Read a manifest that has no index, once for all containers of a task."""
+    known = _lines.get(stores)
+    if known is None or known[0] != manifest:
+        with _opened(manifest, stores) as file:
+            known = _lines[stores] = manifest, _table(manifest, file, _STORED)
+    return known[1]
 
 
 def _of_container(table: pa.Table, container: str) -> pa.Table:
@@ -212,10 +229,12 @@ def _table(path: str, file: pa.PythonFile, columns: list[str]) -> pa.Table:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pa.PythonFile]:
+def _opened(path: str, stores: Storage) -> Iterator[pa.PythonFile]:
     """Open a manifest; what is wrong with its bytes names it."""
-    with open_source(path) as source:
+    with open_source(path, storage_options=stores) as source:
         try:
             yield pa.PythonFile(RandomAccess(source), mode="r")
+        except StoreError:
+            raise
         except _DAMAGED as err:
             raise NotCanonical("manifest", source=path, expected="one that a write left", actual=str(err)) from None

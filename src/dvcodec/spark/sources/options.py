@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast, overload
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["Options", "ReadOptions", "Rows", "Target", "WriteOptions", "parse_bytes"]
+__all__ = ["Options", "ReadOptions", "Rows", "StoreValues", "Target", "WriteOptions", "parse_bytes", "storage_keys"]
 
+StoreValues: TypeAlias = tuple[tuple[str, str], ...]
+"""Storage options as (key, value): frozen, and in no repr, as some are secrets."""
 Rows = Literal["none", "positions", "ranges"]
 Target = Literal["puffin", "delta", "paimon32", "paimon64"]
 TARGETS: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64")
@@ -21,11 +24,15 @@ MIB = 1 << 20
 PARTITION_BYTES = 32 * MIB
 OPEN_COST_BYTES = 64 << 10
 """What opening a file costs, in bytes that could be read meanwhile: 512 tiny files make a partition."""
+REMOTE_OPEN_COST_BYTES = MIB
+"""The same of a file in an object store, where each is a request: 32 tiny files make a partition."""
 TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
 MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
 """Vectors of one container; what a reader takes from a container at most is `Limits.max_blobs`."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_STORAGE = "storage."
+_OF_STORES = re.compile(r"aws_|azure_|google_|endpoint|anon|profile|allow_http")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -55,9 +62,10 @@ class ReadOptions:
         verify_checksum: whether CRCs are checked.
         committed: whether files that no manifest of their folder names are left out.
         partition_bytes: bytes that one task reads, about.
-        open_cost: bytes that a file counts besides its own.
+        open_cost: bytes that a file counts besides its own; None for the default, which is higher for remote files.
         push_filters: whether a reader that takes filters is made.
         data_files: vectors of these alone; None for all.
+        storage_options: how stores are reached.
     """
 
     paths: tuple[str, ...]
@@ -68,9 +76,10 @@ class ReadOptions:
     verify_checksum: bool = True
     committed: bool = True
     partition_bytes: int = PARTITION_BYTES
-    open_cost: int = OPEN_COST_BYTES
+    open_cost: int | None = None
     push_filters: bool = False
     data_files: frozenset[str] | None = None
+    storage_options: StoreValues = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -93,9 +102,10 @@ class ReadOptions:
             given.flag("verify-checksum", default=True),
             given.flag("committed", default=True),
             given.size("partition-bytes", PARTITION_BYTES),
-            given.size("open-cost-bytes", OPEN_COST_BYTES),
+            given.size("open-cost-bytes", None),
             given.flag("push-filters", default=False),
             given.names("data-files"),
+            given.storage(),
         )
         given.expect_all_known()
         return parsed
@@ -112,6 +122,7 @@ class WriteOptions:
         max_vectors: vectors at which a container is full.
         manifest: form of the manifest.
         table_root: the folder that Delta descriptors are relative to.
+        storage_options: how stores are reached.
     """
 
     path: str
@@ -120,6 +131,7 @@ class WriteOptions:
     max_vectors: int
     manifest: Literal["parquet", "jsonl"]
     table_root: str
+    storage_options: StoreValues = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -143,9 +155,21 @@ class WriteOptions:
             max_vectors,
             cast("Literal['parquet', 'jsonl']", given.choice("manifest", ("parquet", "jsonl"), "parquet")),
             given.text("table-root") or paths[0],
+            given.storage(),
         )
         given.expect_all_known()
         return parsed
+
+
+def storage_keys(storage_options: Mapping[str, object] | None) -> dict[str, str]:
+    """Return storage options as options of a data source: ``storage.<key>``.
+
+    Raises:
+        UsageError: a value that is not valid.
+    """
+    StoreOptions.of(storage_options)
+    given = ((key, value) for key, value in (storage_options or {}).items() if value is not None)
+    return {f"{_STORAGE}{key}": str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
 
 
 class Options:
@@ -181,7 +205,13 @@ class Options:
         """
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
-    def size(self, name: str, default: int) -> int:
+    @overload
+    def size(self, name: str, default: int) -> int: ...
+
+    @overload
+    def size(self, name: str, default: None) -> int | None: ...
+
+    def size(self, name: str, default: int | None) -> int | None:
         """Take a size; see `parse_bytes`.
 
         Raises:
@@ -215,6 +245,17 @@ class Options:
             raise UsageError("a path is empty")
         return tuple(found)
 
+    def storage(self) -> StoreValues:
+        """Take the options ``storage.<key>``: how stores are reached, see `dvcodec.io.store.options`.
+
+        Raises:
+            UsageError: a value that is not valid.
+        """
+        start = len(_STORAGE)
+        found = {name[start:]: value for name, value in self._values.items() if name.startswith(_STORAGE)}
+        StoreOptions.of(found)
+        return tuple(sorted(found.items()))
+
     def expect_all_known(self) -> None:
         """Refuse what nobody asked for, apart from names that platforms add (with dots, or leading underscores).
 
@@ -224,7 +265,9 @@ class Options:
         strangers = [name for name in self._values if name not in self._known]
         strangers = [name for name in strangers if "." not in name and not name.startswith("_")]
         if strangers:
-            raise UsageError(f"unknown option {strangers[0]!r}, known are: {', '.join(sorted(self._known))}")
+            known = ", ".join([*sorted(self._known), f"{_STORAGE}<key>"])
+            hint = f"; did you mean {_STORAGE}{strangers[0]}?" if _OF_STORES.match(strangers[0]) else ""
+            raise UsageError(f"unknown option {strangers[0]!r}, known are: {known}{hint}")
 
 
 def _strings(text: str, name: str) -> list[str]:

@@ -14,11 +14,16 @@ from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.iceberg import manifest_entry
-from dvcodec.io import SinkFile, open_sink
+from dvcodec.io import SinkFile, StorageOptions, open_sink, storage_of
+from dvcodec.io.parallel import run_bounded
+from dvcodec.io.target import local_path
 from dvcodec.paimon import DeletionVectorMeta
 from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, content_of
 
 __all__ = ["data_files_in", "entries", "merge_parts", "part_of"]
+
+_AT_ONCE = 4
+"""Remote parts read at the same time: each may have some 20 MB."""
 
 
 def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
@@ -76,9 +81,9 @@ def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> byte
     return bytes(out.getvalue())
 
 
-def data_files_in(part: str, form: str) -> list[str]:
+def data_files_in(part: str, form: str, storage_options: StorageOptions = None) -> list[str]:
     """Return the data files of a container, as its part of the manifest (see `part_of`) names them."""
-    content = content_of(part)
+    content = content_of(part, storage_options)
     if form == "jsonl":
         return [json.loads(line)["data_file"] for line in content.splitlines()]
     with pa.ipc.open_file(pa.py_buffer(content)) as batches:
@@ -86,21 +91,28 @@ def data_files_in(part: str, form: str) -> list[str]:
     return names
 
 
-def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str]) -> None:
+def merge_parts(
+    parts: Iterable[str], path: str, containers: Sequence[str], storage_options: StorageOptions = None
+) -> None:
     """Write a manifest whole or not at all, part by part.
 
     Args:
         parts: files that hold what `part_of` made, in the order of their rows.
         path: of the manifest; its ending says which form it has.
         containers: names of the containers, for who looks for them and not for vectors.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
     """
-    with open_sink(path) as sink:
+    stores = storage_of(storage_options)
+    contents = run_bounded(
+        lambda part: content_of(part, stores), parts, 1 if local_path(path) is not None else _AT_ONCE
+    )
+    with open_sink(path, storage_options=stores) as sink:
         if path.endswith(".jsonl"):
-            for part in parts:
-                sink.write(content_of(part))
+            for content in contents:
+                sink.write(content)
             return
         schema = SCHEMA.with_metadata({CONTAINERS: json.dumps(list(containers)).encode()})
         with pq.ParquetWriter(pa.PythonFile(SinkFile(sink), "w"), schema, compression="zstd") as writer:
-            for part in parts:
-                with pa.ipc.open_file(pa.py_buffer(content_of(part))) as batches:
+            for content in contents:
+                with pa.ipc.open_file(pa.py_buffer(content)) as batches:
                     writer.write_table(batches.read_all().replace_schema_metadata(schema.metadata))

@@ -8,7 +8,7 @@ tasks: `dvcodec.spark.jobs.build_vectors` unites them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
-from dvcodec.io import RandomAccess, open_source
+from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.target import local_path
 from dvcodec.spark.gather import RowGatherer
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.sources.options import Options
-from dvcodec.spark.sources.storage import FileEntry, find
+from dvcodec.spark.sources.ahead import fetch_small, run_ahead
+from dvcodec.spark.sources.counts import counted
+from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues, storage_keys
+from dvcodec.spark.sources.storage import FileEntry, find_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +49,7 @@ class Piece:
     path: str
     start: int
     stop: int
+    size: int
 
 
 class PositionDeletePartition(InputPartition):
@@ -61,7 +64,7 @@ class PositionDeleteSource(DataSource):
     """Parquet files of (data file, position), as vectors: `VECTORS`, a data file possibly several times.
 
     Options: ``path`` (or several paths in ``load``), ``file-column`` (``file_path``), ``position-column`` (``pos``),
-    ``partition-bytes`` (32 MB).
+    ``partition-bytes`` (32 MB), ``storage.<key>`` (see `VectorSource`).
     """
 
     @classmethod
@@ -70,9 +73,17 @@ class PositionDeleteSource(DataSource):
         return NAME
 
     @classmethod
-    def read(cls, spark: SparkSession, paths: Sequence[str], file_column: str, position_column: str) -> DataFrame:
+    def read(
+        cls,
+        spark: SparkSession,
+        paths: Sequence[str],
+        file_column: str,
+        position_column: str,
+        storage_options: Mapping[str, object] | None = None,
+    ) -> DataFrame:
         """Read paths through a session in which this source is registered."""
         reader = spark.read.format(NAME).option("file-column", file_column).option("position-column", position_column)
+        reader = reader.options(**storage_keys(storage_options))
         return reader.load(list(paths))
 
     def schema(self) -> StructType:
@@ -93,6 +104,7 @@ class PositionDeleteSource(DataSource):
             given.text("file-column") or FILE_PATH,
             given.text("position-column") or POS,
             given.size("partition-bytes", PARTITION_BYTES),
+            given.storage(),
         )
         given.expect_all_known()
         return reader
@@ -101,21 +113,32 @@ class PositionDeleteSource(DataSource):
 class PositionDeleteReader(DataSourceReader):
     """Splits files into tasks, and reads them there."""
 
-    def __init__(self, paths: Sequence[str], file_column: str, position_column: str, partition_bytes: int) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        file_column: str,
+        position_column: str,
+        partition_bytes: int,
+        storage_options: StoreValues = (),
+    ) -> None:
         self.paths = paths
         self.file_column = file_column
         self.position_column = position_column
         self.partition_bytes = partition_bytes
+        self.storage_options = storage_options
 
     def partitions(self) -> Sequence[InputPartition]:
         """List files, cut large ones, pack small ones together."""
+        with counted("plan", *self.paths):
+            files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
         found: list[InputPartition] = []
         pieces: list[Piece] = []
         weight = 0
-        for entry in itertools.chain.from_iterable(find(path).files for path in self.paths):
+        for entry in files:
+            opening = OPEN_COST if local_path(entry.path) is not None else REMOTE_OPEN_COST_BYTES
             for piece in self._cut(entry):
-                cost = piece.stop - piece.start + OPEN_COST
-                if pieces and weight + cost > self.partition_bytes + OPEN_COST:
+                cost = piece.stop - piece.start + opening
+                if pieces and weight + cost > self.partition_bytes + opening:
                     found.append(PositionDeletePartition(tuple(pieces)))
                     pieces, weight = [], 0
                 pieces.append(piece)
@@ -128,14 +151,22 @@ class PositionDeleteReader(DataSourceReader):
         count = max(-(-entry.size // self.partition_bytes), 1)
         bounds = [entry.size * i // count for i in range(count + 1)]
         for start, stop in itertools.pairwise(bounds):
-            yield Piece(entry.path, start, stop)
+            yield Piece(entry.path, start, stop, entry.size)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the row groups of a task and yield vectors."""
         assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark hands back what `partitions` gave)
+        with counted("read", *(piece.path for piece in partition.pieces[:1])):
+            yield from self._read(partition.pieces, Storage(dict(self.storage_options)))
+
+    def _read(self, pieces: tuple[Piece, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
         gatherer = RowGatherer()
-        for piece in partition.pieces:
-            with _open_parquet(piece.path, self.file_column) as file:
+        upcoming: Iterable[Piece] = pieces
+        if pieces and local_path(pieces[0].path) is None:
+            threads = stores.threads(pieces[0].path)
+            upcoming = run_ahead(pieces, lambda piece: fetch_small(piece.path, piece.size, stores), threads)
+        for piece in upcoming:
+            with _open_parquet(piece, self.file_column, stores) as file:
                 check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
                 groups = [i for i in range(file.num_row_groups) if piece.start <= _begin(file, i) < piece.stop]
                 columns = [self.file_column, self.position_column]
@@ -147,14 +178,15 @@ class PositionDeleteReader(DataSourceReader):
 
 
 @contextmanager
-def _open_parquet(path: str, file_column: str) -> Iterator[pq.ParquetFile]:
+def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; the data files are read as the dictionary that they nearly always are."""
-    if local_path(path) is not None:
-        with pq.ParquetFile(local_path(path), read_dictionary=[file_column]) as file:
+    local = local_path(piece.path)
+    if local is not None:
+        with pq.ParquetFile(local, read_dictionary=[file_column]) as file:
             yield file
         return
     with (
-        open_source(path) as source,
+        stores.open(piece.path, size=piece.size) as source,
         pq.ParquetFile(RandomAccess(source), read_dictionary=[file_column], pre_buffer=True) as file,
     ):
         yield file

@@ -12,9 +12,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
+from dvcodec.io.target import local_path
 from dvcodec.spark.schemas import STORED_VECTORS
-from dvcodec.spark.sources.listing import Share, plan
+from dvcodec.spark.sources.ahead import fetch_small, run_ahead
+from dvcodec.spark.sources.counts import counted
+from dvcodec.spark.sources.listing import Share, Unit, plan
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.refs import Want
 from dvcodec.spark.sources.rows import batches
@@ -92,7 +96,8 @@ class VectorReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Share the files out among tasks."""
-        return list(plan(self.options)) or [Share(())]
+        with counted("plan", *self.options.paths):
+            return list(plan(self.options)) or [Share(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's share."""
@@ -102,8 +107,17 @@ class VectorReader(DataSourceReader):
         keys = None if named is None else frozenset(map(file_key, named))
         want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
         units = partition.units if isinstance(partition, Share) else ()
-        found = chain.from_iterable(windows(unit, want) for unit in units)
-        return batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)
+        stores = Storage(dict(options.storage_options))
+        found = chain.from_iterable(windows(unit, want, stores) for unit in _ahead(units, stores))
+        with counted("read", *(unit.path for unit in units[:1])):
+            yield from batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)
+
+
+def _ahead(units: tuple[Unit, ...], stores: Storage) -> Iterable[Unit]:
+    """Fetch remote files ahead."""
+    if not units or local_path(units[0].path) is not None:
+        return units
+    return run_ahead(units, lambda unit: fetch_small(unit.path, unit.size, stores), stores.threads(units[0].path))
 
 
 class _FilteringReader(VectorReader):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported
-from dvcodec.io import Source
+from dvcodec.io import Source, Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import split
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
@@ -104,7 +104,8 @@ def refs_of(source: Source, unit: Unit) -> Refs:
 def _uncollected() -> Iterator[None]:
     """Hold the garbage collector off while a footer becomes thousands of objects, none of them garbage.
 
-    It would look through them again and again, for a third of the whole time. A task is one thread.
+    It would look through them again and again, for a third of the whole time. A task parses in one thread; those that
+    fetch files ahead leave no cycles behind.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -142,15 +143,22 @@ def expected(found: Refs, source: Source, want: Want) -> Refs:
     raise Unsupported("container", source=source.name, expected=want.kind.value, actual=found.kind.value)
 
 
-def wanted(found: Refs, unit: Unit, source: Source, want: Want) -> Refs:
+def wanted(found: Refs, unit: Unit, source: Source, want: Want, stores: Storage) -> Refs:
     """Add what a manifest knows, and keep the vectors of this unit and of the data files asked for.
+
+    Args:
+        found: the vectors of a container.
+        unit: the container, or a part of it.
+        source: of the container.
+        want: what is to be read.
+        stores: by which the manifest is opened.
 
     Raises:
         NotCanonical: the manifest is not sound.
         OSError: it cannot be read.
     """
     if unit.manifest and found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON):
-        found = _named(found, stored_in(unit.manifest, split(unit.path)[1]))
+        found = _named(found, stored_in(unit.manifest, split(unit.path)[1], stores))
     keep = np.ones(len(found.offsets), np.bool_)
     if unit.kind is None and not unit.is_whole:
         at = np.clip(found.offsets, 0, max(source.size - 1, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import pieces
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.options import Options
+from dvcodec.spark.sources.options import Options, StoreValues
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 
@@ -45,6 +46,7 @@ class SegmentOptions:
         fields: names of fields; None: all.
         part_bytes: size from which a segment is cut, and of its parts, about.
         verify_checksum: whether CRCs are compared.
+        storage_options: how stores are reached.
     """
 
     paths: tuple[str, ...]
@@ -52,6 +54,7 @@ class SegmentOptions:
     fields: tuple[str, ...] | None = None
     part_bytes: int = PARTITION_BYTES
     verify_checksum: bool = True
+    storage_options: StoreValues = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SegmentOptions:
@@ -70,6 +73,7 @@ class SegmentOptions:
             _names(given.text("fields")),
             given.size("partition-bytes", PARTITION_BYTES),
             given.flag("verify-checksum", default=True),
+            given.storage(),
         )
         given.expect_all_known()
         return parsed
@@ -115,13 +119,14 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
     if not options.paths:
         raise UsageError("zap needs a path: load(path)")
     found: dict[str, int] = {}
-    for path in options.paths:
-        entries = [entry for entry in storage.find(path).files if not entry.listed or _is_named(entry.path)]
+    stores = Storage(dict(options.storage_options))
+    for path, files in zip(options.paths, storage.find_all(options.paths, stores), strict=True):
+        entries = [entry for entry in files.files if not entry.listed or _is_named(entry.path)]
         if not entries:
             raise UsageError(f"{path}: no segments (*.zap) there")
         found.update((entry.path, entry.size) for entry in entries)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        parts = pool.map(lambda entry: plan_segment(entry[0], entry[1], options), found.items())
+        parts = pool.map(lambda entry: plan_segment(entry[0], entry[1], options, stores), found.items())
         return [part for some in parts for part in some]
 
 
@@ -130,7 +135,7 @@ def _is_named(path: str) -> bool:
     return split(path)[1].endswith(".zap")
 
 
-def plan_segment(path: str, size: int, options: SegmentOptions) -> list[SegmentPart]:
+def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage | None = None) -> list[SegmentPart]:
     """Cut a segment into parts; one that is not larger than a part is not even opened.
 
     The parts, one behind the other, have the rows of the segment in its order.
@@ -139,6 +144,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions) -> list[SegmentP
         path: the segment.
         size: its size in bytes.
         options: what is read of it; a field is never cut, nor is a document.
+        stores: by which it is opened; None makes one.
 
     Raises:
         OSError: it cannot be opened. (What is wrong with its bytes is told by who reads it.)
@@ -147,7 +153,8 @@ def plan_segment(path: str, size: int, options: SegmentOptions) -> list[SegmentP
     if size <= options.part_bytes or options.table == "fields":
         return whole
     try:
-        with Segment.open(path, verify_checksum=False) as segment:
+        reached = stores or Storage(dict(options.storage_options))
+        with Segment.open(path, verify_checksum=False, storage_options=reached) as segment:
             if options.table == "stored":
                 count = max(-(-segment.footer.stored_index // options.part_bytes), 1)
                 bounds = sorted({segment.num_docs * i // count for i in range(count + 1)})

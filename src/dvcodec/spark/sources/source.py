@@ -23,8 +23,9 @@ class VectorSource(DataSource):
 
     A path is a file, a folder with its subfolders, or a pattern (``*``, ``?``, ``[...]``, ``**``); several are given as
     a list, or as a JSON array in the option ``paths``. Names found in a folder that begin with ``_`` or ``.`` are left
-    alone. A file that two paths mean is read once. Local paths and ``file:`` URLs need nothing, others fsspec (extra
-    ``remote``) on driver and workers; credentials are those that the store's package finds there, Hadoop's are not.
+    alone. A file that two paths mean is read once. Local paths and ``file:`` URLs need nothing, others obstore or
+    fsspec (extra ``remote``) on driver and workers; credentials are those of the options ``storage.<key>``, or those
+    that are found there (environment variables, AWS's files). Hadoop's are not used.
 
     Every vector is checked: CRC, structure, order, population, cardinality where metadata states it. What is not
     sound is a row with ``error``, and the job goes on. ``crc_ok`` is null where there is no CRC, or none was checked.
@@ -47,7 +48,9 @@ class VectorSource(DataSource):
         ``verify-checksum``: ``false`` skips the CRCs.
         ``committed``: ``false`` reads containers that no manifest names, too.
         ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and what a file counts besides (64k). Larger
-            containers are split between their vectors.
+            containers are split between their vectors. A file in an object store counts 1m besides: it is a request.
+        ``storage.<key>``: how stores are reached, of reads and writes alike: ``storage.aws_region``,
+            ``storage.endpoint``, ``storage.max_concurrency``, ..; see `dvcodec.io.store.options`.
         ``data-files``: a name, or a JSON array of names: vectors of these data files alone are read, however they are
             spelled (in plain text).
         ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same, letter for
@@ -71,6 +74,7 @@ class VectorSource(DataSource):
         ``target-bytes``, ``max-vectors``: when a container is full: 64m, for Paimon 2m; 65536 vectors for Puffin.
         ``manifest``: ``parquet`` (default) or ``jsonl``.
         ``table-root``: the folder that Delta descriptors are relative to; the path if not given.
+        ``storage.<key>``: as for reads.
 
     Mode ``overwrite`` is refused: readers may be at the containers that it would remove, and several manifests cannot
     be replaced at once. Write into a new folder, or append.

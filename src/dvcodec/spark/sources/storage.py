@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from urllib.parse import quote
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
 from dvcodec.io.find import find_remote
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.source import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
@@ -29,6 +31,7 @@ __all__ = [
     "FileEntry",
     "Found",
     "find",
+    "find_all",
     "is_file",
     "make_folder",
     "modified",
@@ -83,6 +86,17 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
         raise UsageError(f"{path}: no such file or folder")
     found.files.sort()
     return found
+
+
+def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
+    """Find the files of each path, see `find`; of remote ones several at once.
+
+    Raises:
+        UsageError: there is nothing under one of them.
+        OSError: it cannot be listed.
+    """
+    remote = len(paths) > 1 and local_path(paths[0]) is None
+    return run_bounded(lambda path: find(path, stores), paths, stores.threads(paths[0]) if remote else 1)
 
 
 def _find_local(path: str, local: Path) -> Found | None:
@@ -229,8 +243,8 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
     local = local_path(folder)
     if local is None:
         known = storage_of(storage_options)
-        for file in known.walk(folder):
-            known.remove(file.location)
+        for _ in run_bounded(lambda file: known.remove(file.location), known.walk(folder), known.threads(folder)):
+            pass
         return
     for left in reversed(range(attempts)):
         with suppress(FileNotFoundError):
@@ -249,9 +263,17 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
 
 
 def modified(path: str, storage_options: StorageOptions = None) -> float | None:
-    """Return when a file or folder was changed last, in seconds since 1970; None where the store does not say."""
+    """Return when a file, or a folder or anything in it, was changed last, in seconds since 1970.
+
+    None where the store does not say, or there is neither. Of a local folder what is in its subfolders does not count.
+    """
     local = local_path(path)
     if local is not None:
-        return local.stat().st_mtime
+        times = [local.stat().st_mtime]
+        if local.is_dir():
+            times += [entry.stat().st_mtime for entry in os.scandir(local)]
+        return max(times)
     found = _head(path, storage_options)
-    return None if found is None or found.modified_ms is None else found.modified_ms / 1000
+    inside = [found] if found is not None else storage_of(storage_options).walk(path)
+    latest = max((one.modified_ms for one in inside if one.modified_ms is not None), default=None)
+    return None if latest is None else latest / 1000

@@ -6,7 +6,9 @@ import re
 import time
 from datetime import timedelta
 
+from dvcodec.io import Storage, StorageOptions
 from dvcodec.io.paths import join
+from dvcodec.io.source import options_of
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
@@ -17,7 +19,9 @@ _PUFFIN = re.compile(r"([0-9a-f]{32})-\d{5,}-\d+-\d+\.puffin")
 _PARTIAL = re.compile(r"\._manifest-[0-9a-f]{32}\.[^/]*\.partial")
 
 
-def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
+def vacuum(
+    path: str, older_than: timedelta = timedelta(days=1), *, storage_options: StorageOptions = None
+) -> list[str]:
     """Remove what writes into a folder left that were killed, or whose manifest was removed.
 
     That is: staging folders, containers that a commit moved and never named in a manifest, unfinished manifests, and
@@ -27,6 +31,7 @@ def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
     Args:
         path: the folder that was written to (not its subfolders).
         older_than: what was changed since is left alone, for its job may be running.
+        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
         The paths that were removed, in order of their names.
@@ -35,39 +40,37 @@ def vacuum(path: str, older_than: timedelta = timedelta(days=1)) -> list[str]:
         NotCanonical: a manifest is not sound.
         OSError: something could not be removed.
     """
-    names = sorted(storage.names(path))
+    stores = Storage(options_of(storage_options))  # a new one, which has not listed the folder yet
+    names = sorted(storage.names(path, stores))
     jobs = {job for job in map(job_of, names) if job}
-    kept = set(committed_in(path, names).containers)
+    kept = set(committed_in(path, names, stores).containers)
     removed: list[str] = []
 
     def remove(name: str) -> None:
-        storage.remove_file(join(path, name))
+        storage.remove_file(join(path, name), stores)
         removed.append(join(path, name))
 
     for name in names:
         staging = _STAGING.fullmatch(name)
         folder = join(path, name)
-        if staging and _is_old(folder, older_than):
+        if staging and _is_old(folder, older_than, stores):
             if staging[1] not in jobs:
-                for container in set(journal_of(folder)).intersection(names) - kept:
+                for container in set(journal_of(folder, stores)).intersection(names) - kept:
                     remove(container)
-            storage.remove_folder(folder)
+            storage.remove_folder(folder, stores)
             removed.append(folder)
-    running = {match[1] for match in map(_STAGING.fullmatch, storage.names(path)) if match}
+    now = storage.names(path, Storage(stores.options))
+    running = {match[1] for match in map(_STAGING.fullmatch, now) if match}
     for name in names:
         ours = _PUFFIN.fullmatch(name)
         orphan = ours is not None and ours[1] not in running and name not in kept
         file = join(path, name)
-        if (orphan or _PARTIAL.fullmatch(name)) and file not in removed and _is_old(file, older_than):
+        if (orphan or _PARTIAL.fullmatch(name)) and file not in removed and _is_old(file, older_than, stores):
             remove(name)
     return sorted(removed)
 
 
-def _is_old(path: str, older_than: timedelta) -> bool:
-    """Whether a file, or a folder and all in it, has not changed for so long; what the store does not tell is young."""
-    latest = storage.modified(path)
-    if not storage.is_file(path):
-        inside = [storage.modified(join(path, name)) for name in storage.names(path)]
-        times = [when for when in [latest, *inside] if when is not None]
-        latest = max(times, default=None)
+def _is_old(path: str, older_than: timedelta, stores: Storage) -> bool:
+    """Whether a file, or a folder and all in it, has not changed for so long; where the store does not say, it has."""
+    latest = storage.modified(path, stores)
     return latest is not None and time.time() - latest >= older_than.total_seconds()

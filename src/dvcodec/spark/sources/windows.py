@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.iceberg.blobs import CARDINALITY
-from dvcodec.io import Source, open_source
+from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.frames import VERSION
 from dvcodec.io.stretches import WINDOW_BYTES, stretches
@@ -89,8 +89,13 @@ class Window:
         return self.label if self.label != "" else self.kind and self.kind.value
 
 
-def windows(unit: Unit, want: Want) -> Iterator[Window]:
+def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
     """Read the vectors of a unit. Bytes that are wrong are a window of one row with the error, never raised.
+
+    Args:
+        unit: a file, or a part of one.
+        want: what is to be read of it.
+        stores: by which it is opened.
 
     Raises:
         OSError: the file cannot be read.
@@ -99,7 +104,7 @@ def windows(unit: Unit, want: Want) -> Iterator[Window]:
         name = f"{unit.manifest} names it" if unit.manifest else "a broken link"
         yield _failure(unit, None, f"{unit.path}: there is no such file ({name})")
         return
-    with open_source(unit.path) as opened, _near(opened, unit, want) as source:
+    with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
         kind = None
         try:
             found = refs_of(source, unit)
@@ -110,7 +115,7 @@ def windows(unit: Unit, want: Want) -> Iterator[Window]:
             if unit.start == 0 and not ignored:
                 yield _failure(unit, kind, str(err))
             return
-        found = wanted(found, unit, source, want)
+        found = wanted(found, unit, source, want, stores)
         if not want.content:
             if len(found.offsets):
                 yield _window(found, unit.path)

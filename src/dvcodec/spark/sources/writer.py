@@ -30,10 +30,11 @@ from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
-from dvcodec.io import open_sink
+from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import join
 from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.frames import stored_frames
 from dvcodec.spark.sources.manifest import JOURNAL, STAGING, journal_of, manifest_name
 from dvcodec.spark.sources.options import WriteOptions
@@ -97,6 +98,10 @@ class VectorWriter(DataSourceArrowWriter):
         self.options = options
         self.job = job
 
+    def stores(self) -> Storage:
+        """Return what reaches the folder; it has listed nothing yet."""
+        return Storage(dict(self.options.storage_options))
+
     @property
     def staging(self) -> str:
         """The folder that tasks write into."""
@@ -131,27 +136,29 @@ class VectorWriter(DataSourceArrowWriter):
         names: list[str] = []
         digests: list[bytes] = []
         frames = chain.from_iterable(stored_frames(batch, self.options.target) for batch in iterator)
-        for first in frames:
-            name = self.container_name(task, len(names))
-            written = self._write_container(name, self._until_full(chain([first], frames)))
-            keys = (file_key(one.data_file or "") for one in written)
-            digests += [blake2b(key.encode(), digest_size=_DIGEST).digest() for key in keys]
-            names.append(name)
+        with counted("write", self.options.path):
+            stores = self.stores()
+            for first in frames:
+                name = self.container_name(task, len(names))
+                written = self._write_container(name, self._until_full(chain([first], frames)), stores)
+                keys = (file_key(one.data_file or "") for one in written)
+                digests += [blake2b(key.encode(), digest_size=_DIGEST).digest() for key in keys]
+                names.append(name)
         return Written(partition, tuple(names), len(digests), b"".join(digests))
 
-    def _write_container(self, name: str, frames: Iterable[StoredFrame]) -> list[DvLocation]:
+    def _write_container(self, name: str, frames: Iterable[StoredFrame], stores: Storage) -> list[DvLocation]:
         path, final = join(self.staging, name), join(self.options.path, name)
         if self.options.target == "puffin":
-            written = iceberg.write_stored_vectors(path, frames)
+            written = iceberg.write_stored_vectors(path, frames, storage_options=stores)
         elif self.options.target == "delta":
-            written = delta.write_stored_vectors(path, frames)
+            written = delta.write_stored_vectors(path, frames, storage_options=stores)
         else:
-            written = paimon.write_stored_vectors(path, frames)
+            written = paimon.write_stored_vectors(path, frames, storage_options=stores)
         kind = written[0].format if self.options.target in ("puffin", "delta") else self.options.target
         part = part_of(
             [replace(one, format=kind, path=final) for one in written], self.options.table_root, self.options.manifest
         )
-        with open_sink(path + _PART) as out:
+        with open_sink(path + _PART, storage_options=stores) as out:
             out.write(part)
         return written
 
@@ -183,24 +190,26 @@ class VectorWriter(DataSourceArrowWriter):
         written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
         names = [name for one in written for name in one.containers]
         digests = np.frombuffer(b"".join(one.digests for one in written), "<u8")
-        if len(np.unique(digests)) < len(digests):
-            self._refuse_doubles(names)
-        with open_sink(join(self.staging, JOURNAL)) as journal:
-            journal.write(json.dumps(names).encode())
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self._move, names):
-                pass
-        storage.sync(self.options.path)
-        parts = (join(self.staging, name + _PART) for name in names)
-        merge_parts(parts, self.manifest, names)
-        with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
-            storage.remove_folder(self.staging)
+        with counted("commit", self.options.path):
+            stores = self.stores()
+            if len(np.unique(digests)) < len(digests):
+                self._refuse_doubles(names, stores)
+            with open_sink(join(self.staging, JOURNAL), storage_options=stores) as journal:
+                journal.write(json.dumps(names).encode())
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for _ in pool.map(lambda name: self._move(name, stores), names):
+                    pass
+            storage.sync(self.options.path)
+            parts = (join(self.staging, name + _PART) for name in names)
+            merge_parts(parts, self.manifest, names, stores)
+            with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
+                storage.remove_folder(self.staging, stores)
 
-    def _refuse_doubles(self, names: Iterable[str]) -> None:
+    def _refuse_doubles(self, names: Iterable[str], stores: Storage) -> None:
         """Look for a data file that comes twice: equal hashes alone prove nothing."""
         known: dict[str, str] = {}
         for file in chain.from_iterable(
-            data_files_in(join(self.staging, name + _PART), self.options.manifest) for name in names
+            data_files_in(join(self.staging, name + _PART), self.options.manifest, stores) for name in names
         ):
             key = file_key(file or "")
             if key in known:
@@ -208,13 +217,14 @@ class VectorWriter(DataSourceArrowWriter):
                 raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
             known[key] = file
 
-    def _move(self, name: str) -> None:
-        storage.move(join(self.staging, name), join(self.options.path, name))
+    def _move(self, name: str, stores: Storage) -> None:
+        storage.move(join(self.staging, name), join(self.options.path, name), stores)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all that this job has written, the manifest first."""
         names = {name for one in messages if isinstance(one, Written) for name in one.containers}
-        storage.remove_file(self.manifest)
-        for name in sorted(names | set(journal_of(self.staging))):
-            storage.remove_file(join(self.options.path, name))
-        storage.remove_folder(self.staging)
+        stores = self.stores()
+        storage.remove_file(self.manifest, stores)
+        for name in sorted(names | set(journal_of(self.staging, stores))):
+            storage.remove_file(join(self.options.path, name), stores)
+        storage.remove_folder(self.staging, stores)

@@ -12,6 +12,7 @@ is unsigned there is a long here, what is dictionary-encoded there is plain. Of 
 - ``fields``: only these fields: names between commas, or a JSON list. A segment without one has no rows of it.
 - ``partition-bytes``: a segment larger than this is read in parts of about this size; 128 MiB.
 - ``verify-checksum``: false leaves out the CRC, for which every part reads the whole file; true.
+- ``storage.<key>``: how stores are reached, see `VectorSource`.
 
 A segment is one partition; a big one is cut between fields, or between documents where the table is ``stored``.
 
@@ -42,7 +43,9 @@ from pyspark.sql.types import (
 )
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
+from dvcodec.io import Storage
 from dvcodec.spark.columns import pieces
+from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
@@ -109,7 +112,8 @@ class SegmentReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of all segments, in the order of their paths; see `plan`."""
-        return plan(self.options)
+        with counted("plan", *self.options.paths):
+            return plan(self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, in batches of bounded size.
@@ -121,8 +125,14 @@ class SegmentReader(DataSourceReader):
         """
         if not isinstance(partition, SegmentPart):
             raise TypeError(f"not a part of a segment: {partition!r}")
+        stores = Storage(dict(self.options.storage_options))
         try:
-            with Segment.open(partition.path, verify_checksum=self.options.verify_checksum) as segment:
+            with (
+                counted("read", partition.path),
+                Segment.open(
+                    partition.path, verify_checksum=self.options.verify_checksum, storage_options=stores
+                ) as segment,
+            ):
                 for batch in self._batches(segment, partition):
                     yield self._columns(batch, partition.path)
         except DecodeError as err:

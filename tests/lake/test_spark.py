@@ -1,0 +1,370 @@
+"""Spark on object stores: exact counts of requests, rows, commits, and what a refusal says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import RowSet, iceberg, zap
+from lake.buckets import Bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+if find_spec("pyspark") is None:
+    pytest.skip("needs pyspark (extra spark)", allow_module_level=True)
+
+# One JVM for these and for the tests in tests/spark; pyspark's own warnings are not ours.
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.filterwarnings("default")]
+
+FILES = 300
+Options = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    from dvcodec.spark import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("dvcodec lake tests").master("local[2]")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    register(session)
+    yield session
+    session.stop()
+
+
+def spelled(options: Options) -> Options:
+    """Storage options as options of a data source."""
+    return {f"storage.{key}": value for key, value in options.items()}
+
+
+def read(spark: SparkSession, bucket: Bucket, *paths: str, **options: str) -> DataFrame:
+    reader = spark.read.format("dvcodec").options(**spelled(bucket.options)).options(**options)
+    return reader.load(list(paths) if len(paths) > 1 else paths[0])
+
+
+def rows_of(number: int) -> list[int]:
+    return [number, number + 7, 1000 + 2 * number]
+
+
+def puffins(folder: Path, count: int) -> None:
+    """Puffin files of one vector each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(count):
+        iceberg.write_deletion_vectors(
+            folder / f"{i:04}.puffin", {f"s3://lake/data/{i:04}.parquet": RowSet(rows_of(i))}
+        )
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    puffins(folder / "t", FILES)
+    return folder
+
+
+class TestRequests:
+    """Each request takes 30 ms. At most one for each file, and three more."""
+
+    @pytest.fixture
+    def filled(self, counted_s3: Bucket, many: Path) -> Bucket:
+        counted_s3.upload(many)
+        counted_s3.watched.delay(0.03)
+        return counted_s3
+
+    def test_prefix(self, spark: SparkSession, filled: Bucket) -> None:
+        with filled.watched.watch() as seen:
+            found = read(spark, filled, f"{filled.url}/t").select("container", "cardinality", "error").collect()
+        assert [tuple(row) for row in found] == [(f"{filled.url}/t/{i:04}.puffin", 3, None) for i in range(FILES)]
+        assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
+        assert not seen[0].repeated
+        assert seen[0].most_at_once >= 16
+        assert set(seen[0].objects.values()) == {1}
+
+    def test_pattern(self, spark: SparkSession, filled: Bucket) -> None:
+        with filled.watched.watch() as seen:
+            found = read(spark, filled, f"{filled.url}/t/*.puffin").agg({"cardinality": "sum"}).collect()
+        assert found[0][0] == 3 * FILES
+        assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 2}
+        assert seen[0].most_at_once >= 16
+
+    def test_audit(self, spark: SparkSession, filled: Bucket) -> None:
+        from dvcodec.spark import jobs
+
+        with filled.watched.watch() as seen:
+            found = jobs.audit(f"{filled.url}/t", spark=spark, storage_options=filled.options).collect()
+        assert [row["crc_ok"] for row in found] == [True] * FILES
+        assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
+        assert seen[0].most_at_once >= 16
+
+    def test_audit_of_places(self, spark: SparkSession, filled: Bucket) -> None:
+        from dvcodec.spark import jobs
+
+        names = ("container", "offset", "size", "cardinality", "data_file")
+        places = spark.createDataFrame(
+            [tuple(row[name] for name in names) for row in read(spark, filled, f"{filled.url}/t").collect()],
+            "container string, offset long, size long, cardinality long, data_file string",
+        )
+        gone = spark.createDataFrame([(f"{filled.url}/t/none.puffin", 4, 40, 1, "x")], places.schema)
+        with filled.watched.watch() as seen:
+            found = jobs.audit(places.union(gone), storage_options=filled.options).collect()
+        assert sum(row["crc_ok"] is True for row in found) == FILES
+        errors = [row["error"] for row in found if row["error"]]
+        assert len(errors) == 1
+        assert "t/none.puffin: cannot read: no such object" in errors[0]
+        assert seen[0].kinds == {"GET": FILES + 1}
+        assert seen[0].most_at_once >= 16
+
+    def test_named_files(self, spark: SparkSession, filled: Bucket) -> None:
+        """Their sizes are asked for, several at once; whether a manifest names them is one list."""
+        paths = [f"{filled.url}/t/{i:04}.puffin" for i in range(0, 60, 2)]
+        with filled.watched.watch() as seen:
+            assert [row[0] for row in read(spark, filled, *paths).select("container").collect()] == paths
+        assert seen[0].kinds == {"GET": 30, "HEAD": 30, "LIST": 1}
+        assert seen[0].most_at_once >= 16
+
+    def test_position_deletes(self, spark: SparkSession, counted_s3: Bucket, tmp_path: Path) -> None:
+        from dvcodec.spark import jobs
+
+        for i in range(40):
+            table = pa.table({"file_path": [f"s3://lake/{i % 4}.parquet"] * 5, "pos": [5 * i + k for k in range(5)]})
+            pq.write_table(table, tmp_path / f"{i:02}.parquet")
+        url = counted_s3.upload(tmp_path, "deletes")
+        counted_s3.watched.delay(0.03)
+        with counted_s3.watched.watch() as seen:
+            built = jobs.build_vectors(url, spark=spark, storage_options=counted_s3.options).collect()
+        assert sorted((row["data_file"], row["cardinality"]) for row in built) == [
+            (f"s3://lake/{k}.parquet", 50) for k in range(4)
+        ]
+        assert seen[0].kinds == {"GET": 40, "HEAD": 1, "LIST": 1}
+        assert seen[0].most_at_once >= 16
+
+    def test_large_file_is_cut(self, spark: SparkSession, counted_s3: Bucket, tmp_path: Path) -> None:
+        vectors = {f"s3://lake/{i}.parquet": RowSet(range(i, 400_000, 3)) for i in range(100)}
+        iceberg.write_deletion_vectors(tmp_path / "large.puffin", vectors)
+        size = (tmp_path / "large.puffin").stat().st_size
+        assert size > 4 << 20
+        url = counted_s3.upload(tmp_path)
+        with counted_s3.watched.watch() as seen:
+            found = read(spark, counted_s3, f"{url}/large.puffin", **{"partition-bytes": "2m"}).collect()
+        assert {row["data_file"]: row["cardinality"] for row in found} == {n: len(v) for n, v in vectors.items()}
+        assert seen[0].sent < 2 * size
+
+
+class TestRows:
+    """What is read is what local files give."""
+
+    def test_prefix_pattern_and_file(self, spark: SparkSession, s3: Bucket, tmp_path: Path) -> None:
+        puffins(tmp_path / "a", 3)
+        puffins(tmp_path / "b" / "deep", 2)
+        s3.upload(tmp_path, "t")
+        s3.put({"t/_temporary/x.puffin": b"no vectors", "t/a/.hidden": b"nor here"})
+
+        def found(*paths: str) -> list[Any]:
+            return [tuple(row) for row in read(spark, s3, *paths).drop("container", "dv").collect()]
+
+        def local(*paths: str) -> list[Any]:
+            loaded = spark.read.format("dvcodec").load([f"{tmp_path}/{path}" for path in paths])
+            return [tuple(row) for row in loaded.drop("container", "dv").collect()]
+
+        assert found(f"{s3.url}/t") == local("a", "b")
+        assert found(f"{s3.url}/t/**/000[12].puffin") == local("**/000[12].puffin")
+        assert found(f"{s3.url}/t/a/0001.puffin", f"{s3.url}/t/b") == local("a/0001.puffin", "b")
+
+    def test_zap(self, spark: SparkSession, s3: Bucket, tmp_path: Path) -> None:
+        documents = [zap.Document(str(i).encode(), (zap.text_field("title", f"row {i}"),)) for i in range(20)]
+        zap.write_segment(tmp_path / "0.zap", documents, version=16)
+        url = s3.upload(tmp_path, "index")
+        reader = spark.read.format("zap").option("table", "terms").options(**spelled(s3.options))
+        own = spark.read.format("zap").option("table", "terms").load(str(tmp_path))
+        assert reader.load(url).drop("segment").collect() == own.drop("segment").collect()
+
+
+def test_web_server(tmp_path: Path) -> None:
+    """A file that is named is read; there is no list that would have manifests."""
+    from dvcodec.spark.sources.listing import plan
+    from dvcodec.spark.sources.options import ReadOptions
+
+    puffins(tmp_path, 1)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/0000.puffin"
+            (share,) = plan(ReadOptions.parse({"path": url}))
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [(unit.path, unit.size) for unit in share.units] == [(url, (tmp_path / "0000.puffin").stat().st_size)]
+
+
+class TestWriting:
+    @pytest.mark.parametrize(("target", "form"), [("puffin", "parquet"), ("delta", "jsonl"), ("paimon64", "parquet")])
+    def test_write_and_read(self, spark: SparkSession, s3: Bucket, many: Path, target: str, form: str) -> None:
+        from dvcodec.spark.sources import read_manifest, vacuum
+
+        vectors = spark.read.format("dvcodec").load(str(many / "t")).select("data_file", "dv").repartition(3)
+        writer = vectors.write.format("dvcodec").mode("append").options(**spelled(s3.options))
+        writer.options(target=target, manifest=form, **{"max-vectors": "40"}).save(f"{s3.url}/out")
+        keys = keys_of(s3)
+        containers = [key for key in keys if "_manifest-" not in key]
+        assert len(keys) - len(containers) == 1
+        assert not [key for key in keys if ".dvcodec-" in key]
+        manifest = read_manifest(f"{s3.url}/out", storage_options=s3.options)
+        assert {path.removeprefix(f"{s3.url}/") for path in manifest["path"].to_pylist()} == set(containers)
+        found = read(spark, s3, f"{s3.url}/out").select("data_file", "cardinality", "crc_ok").collect()
+        assert sorted(map(tuple, found)) == [(f"s3://lake/data/{i:04}.parquet", 3, True) for i in range(FILES)]
+        # What no manifest names is not there for readers; `committed` shows it.
+        s3.put({f"out/{Path(containers[0]).name}.copy": b"junk"})
+        assert read(spark, s3, f"{s3.url}/out").count() == FILES
+        assert vacuum(f"{s3.url}/out", storage_options=s3.options) == []
+
+    def test_failed_write_leaves_nothing(self, spark: SparkSession, s3: Bucket, many: Path) -> None:
+        from pyspark.errors import PySparkException
+
+        vectors = spark.read.format("dvcodec").load(str(many / "t")).select("data_file", "dv")
+        writer = vectors.union(vectors.limit(1)).write.format("dvcodec").mode("append").options(**spelled(s3.options))
+        with pytest.raises(PySparkException, match="two vectors for the data file"):
+            writer.save(f"{s3.url}/out")
+        assert keys_of(s3) == []
+
+    def test_vacuum(self, s3: Bucket) -> None:
+        from datetime import timedelta
+
+        from dvcodec.spark.sources import vacuum
+
+        job = "0123456789abcdef" * 2
+        moved, staged = f"{job}-00000-1-0.puffin", f"{job}-00001-2-0.puffin"
+        s3.put(
+            {
+                f"out/.dvcodec-{job}/{staged}": b"x",
+                f"out/.dvcodec-{job}/commit.json": json.dumps([moved, staged]).encode(),
+                f"out/{moved}": b"x",
+                "out/other.puffin": b"x",
+            }
+        )
+        assert vacuum(f"{s3.url}/out", storage_options=s3.options) == []  # all of it is young
+        removed = vacuum(f"{s3.url}/out", timedelta(0), storage_options=s3.options)
+        assert removed == [f"{s3.url}/out/.dvcodec-{job}", f"{s3.url}/out/{moved}"]
+        assert keys_of(s3) == ["out/other.puffin"]
+
+
+def keys_of(bucket: Bucket) -> list[str]:
+    import obstore
+
+    return sorted(meta["path"] for page in obstore.list(bucket.store()) for meta in page)
+
+
+class TestWords:
+    """What a user reads who has done something wrong, and what nobody reads."""
+
+    SECRET = "veryverysecret"
+
+    def test_refusals(self, spark: SparkSession, counted_s3: Bucket) -> None:
+        from pyspark.errors import PySparkException
+
+        counted_s3.put({"t/x.puffin": b"x"})
+        wrong = {"aws_secret_access_key": self.SECRET}
+        cases = {
+            (f"{counted_s3.url}/t", "aws_secret_access_key"): "SignatureDoesNotMatch",
+            (f"{counted_s3.url}/none", ""): "/none: no such file or folder",
+            ("s3://no-such-bucket-here/t", ""): "no such bucket",
+        }
+        for (url, key), words in cases.items():
+            options = spelled(counted_s3.options | ({key: wrong[key]} if key else {}))
+            with pytest.raises(PySparkException) as refused:
+                spark.read.format("dvcodec").options(**options).load(url).collect()
+            assert words in str(refused.value)
+            assert self.SECRET not in str(refused.value)
+            assert counted_s3.options["aws_secret_access_key"] not in str(refused.value)
+
+    def test_misspelled_options(self, spark: SparkSession, counted_s3: Bucket) -> None:
+        from pyspark.errors import PySparkException
+
+        reader = spark.read.format("dvcodec")
+        with pytest.raises(PySparkException, match=r"did you mean storage.aws_region\?"):
+            reader.option("aws_region", "x").load(counted_s3.url).collect()
+        with pytest.raises(PySparkException, match="max_retries must be a whole number"):
+            spark.read.format("dvcodec").option("storage.max_retries", "many").load(counted_s3.url).collect()
+        with pytest.raises(PySparkException, match="did you mean aws_region"):
+            spark.read.format("dvcodec").option("storage.aws_regoin", "x").load(f"{counted_s3.url}/t").collect()
+
+    def test_no_secret_in_a_plan(
+        self, spark: SparkSession, counted_s3: Bucket, many: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        from dvcodec.spark import jobs
+
+        counted_s3.upload(many)
+        secret = counted_s3.options["aws_secret_access_key"]
+        loaded = read(spark, counted_s3, f"{counted_s3.url}/t")
+        places = loaded.select("container", "offset", "size")
+        for df in (loaded, loaded.where("cardinality > 1"), jobs.audit(places, storage_options=counted_s3.options)):
+            df.explain("extended")
+            df.explain("formatted")
+            assert secret not in repr(df)
+        assert "dvcodec" in (shown := capsys.readouterr().out)
+        assert secret not in shown
+
+
+SCRIPT = """
+import logging, sys
+from pyspark.sql import SparkSession
+from dvcodec.spark import register
+conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.DVCODEC_LOG": "info"}
+builder = SparkSession.builder.master("local[2]")
+for key, value in conf.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+register(spark)
+print("rows", spark.read.format("dvcodec").load(sys.argv[1]).count())
+"""
+
+
+def test_environment_and_counts(counted_s3: Bucket, many: Path) -> None:
+    """Credentials and endpoint of the environment, and the log of what each task and the driver have asked for."""
+    url = counted_s3.upload(many)
+    names = {"aws_access_key_id", "aws_secret_access_key", "aws_region", "aws_endpoint_url", "aws_allow_http"}
+    given = {name.upper(): value for name, value in counted_s3.options.items() if name in names}
+    logged = {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, f"{url}/t"],
+        env=os.environ | given | logged,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert f"rows {FILES}" in done.stdout, done.stderr[-3000:]
+    tasks = re.findall(
+        r"dvcodec: stage \d+, partition (\d+): read: (\d+) requests \(\d+ GET\), [\d,]+ bytes", done.stderr
+    )
+    assert sum(int(count) for _, count in tasks) == FILES
+    assert len({partition for partition, _ in tasks}) == len(tasks) > 1
+    assert "dvcodec: driver: plan: 2 requests (1 HEAD, 1 LIST), 0 bytes read" in done.stderr
+    assert counted_s3.options["aws_secret_access_key"] not in done.stderr

@@ -1,0 +1,275 @@
+"""A standalone cluster whose workers have no dvcodec: it is shipped with the session, before or after `register`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dvcodec import UsageError
+from dvcodec.spark.java import ensure_java
+from dvcodec.spark.sources.pythons import check_python
+
+ROOT = Path(__file__).parents[2]
+CONNECT = os.environ.get("DVCODEC_SPARK") == "connect"
+# What workers need besides dvcodec, in the versions of the driver. Spark brings pyspark itself.
+PACKAGES = ("numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "googleapis-common-protos", "grpcio")
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Cluster:
+    master: str
+    home: str
+    """Of Spark."""
+    python: Path
+    """The Python of the workers."""
+    archive: Path
+    """dvcodec's wheel under a name that Spark takes for a package."""
+
+
+def installed(name: str) -> bool:
+    return find_spec({"googleapis-common-protos": "google", "grpcio": "grpc"}.get(name, name)) is not None
+
+
+def worker_python() -> Path:
+    """A Python with what dvcodec needs, and without it; made once for these versions."""
+    wanted = [f"{name}=={version(name)}" for name in PACKAGES if installed(name)]
+    name = "-".join([".venv-workers", *map(str, sys.version_info[:2]), *(one.partition("==")[2] for one in wanted)])
+    folder = ROOT / "interop" / "spark" / name
+    if not folder.is_dir():
+        made = Path(tempfile.mkdtemp(prefix=".venv-workers-", dir=folder.parent))
+        try:
+            venv.create(made, symlinks=True)
+            pip = [sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"), "install", "--quiet"]
+            subprocess.run([*pip, *wanted], check=True, timeout=500)
+            made.rename(folder)
+        except OSError:  # another process was quicker
+            if not folder.is_dir():
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return folder / "bin" / "python"
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers, which find no python3: it is not in their search path."""
+    if CONNECT:
+        pytest.skip("a classic cluster")
+    import pyspark
+
+    ensure_java()
+    folder = tmp_path_factory.mktemp("cluster")
+    python = worker_python()
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, timeout=300)
+    archive = folder / "dvcodec.zip"
+    next(folder.glob("dvcodec-*.whl")).rename(archive)
+    home = Path(pyspark.__file__).parent
+    java = shutil.which("java") if "JAVA_HOME" not in os.environ else f"{os.environ['JAVA_HOME']}/bin/java"
+    assert java is not None
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("bash", "chmod", "cp", "ln", "ls", "mv", "rm", "sh", "stat", "tar"):
+        if (tool := shutil.which(name)) is not None:
+            (tools / name).symlink_to(tool)
+    environment = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PATH": str(tools)}
+    # What Spark's own scripts set, which want a shell and more.
+    environment["SPARK_SCALA_VERSION"] = next((home / "jars").glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
+    if "JAVA_HOME" in os.environ:
+        environment["JAVA_HOME"] = os.environ["JAVA_HOME"]
+    opens = ["java.lang", "java.nio", "java.util", "java.lang.invoke", "java.net", "sun.nio.ch", "sun.util.calendar"]
+    command = [
+        java,
+        "-Xmx512m",
+        "-cp",
+        f"{home}/jars/*",
+        *(f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in opens),
+    ]
+    port, ui = free_port(), free_port()
+    master = f"spark://127.0.0.1:{port}"
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> None:
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            host = ["--host", "127.0.0.1"]
+            child = subprocess.Popen(
+                [*command, f"org.apache.spark.deploy.{name.partition('-')[0]}", *host, *arguments],
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+            )
+            stack.callback(child.wait)
+            stack.callback(child.kill)
+
+        start("master.Master", "--port", str(port), "--webui-port", str(ui))
+        for number in (1, 2):
+            work = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder / f"work{number}")]
+            start(f"worker.Worker-{number}", *work, master)
+        until = time.monotonic() + SECONDS
+        while alive(ui) < 2:
+            assert time.monotonic() < until, [path.read_text()[-2000:] for path in folder.glob("*.log")]
+            time.sleep(0.2)
+        yield Cluster(master, str(home), python, archive)
+
+
+def alive(port: int) -> int:
+    """How many workers have registered with the master."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as answer:
+            return int(json.load(answer)["aliveworkers"])
+    except OSError:
+        return 0
+
+
+SCRIPT = """
+import json, sys
+from pyspark.sql import SparkSession
+master, archive, lake, order = sys.argv[1:]
+conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+builder = SparkSession.builder.master(master)
+for key, value in conf.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+from dvcodec.spark import jobs, register
+
+def look(part):
+    import importlib.util, sys, time
+    time.sleep(1)  # so that both workers take part
+    yield sys.executable, importlib.util.find_spec("dvcodec") is None
+
+found = {}
+if order == "before":
+    register(spark)
+    try:
+        spark.read.format("dvcodec").load(lake + "/nothing").count()
+    except Exception as err:
+        found["not shipped"] = str(err)
+if order in ("before", "after"):
+    found["workers"] = spark.sparkContext.parallelize(range(4), 4).mapPartitions(look).collect()
+    found["executors"] = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+    spark.addArtifacts(archive, pyfile=True)  # with "submit", --py-files has done that
+if order != "before":
+    register(spark)
+rows = lake + "/rows"
+spark.range(0, 2000, 1, 2).selectExpr("id", "id % 10 AS c").write.parquet(rows)
+df = spark.read.parquet(rows)
+jobs.build_vectors(jobs.positions(df.where("c = 3"))).write.format("dvcodec").mode("append").save(lake + "/deletes")
+stored = spark.read.format("dvcodec").load(lake + "/deletes")
+found["read"] = stored.count()
+found["audit"] = jobs.audit(lake + "/deletes").where("crc_ok AND error IS NULL").count()
+places = stored.select("container", "offset", "size", "cardinality")
+found["places"] = jobs.audit(places).where("crc_ok AND error IS NULL").count()
+found["apply"] = jobs.apply(df, stored).count()
+jobs.positions(df.where("c = 4")).write.parquet(lake + "/position-deletes")
+found["paths"] = jobs.build_vectors(lake + "/position-deletes").count()
+print("FOUND " + json.dumps(found))
+"""
+
+
+def run(cluster: Cluster, lake: Path, order: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    # The driver imports the tree that is tested; its workers do not inherit that.
+    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{SCRIPT}"
+    arguments = [cluster.master, str(cluster.archive), str(lake), order]
+    command = [sys.executable, "-c", script]
+    if order == "submit":
+        job = lake / "job.py"
+        job.write_text(SCRIPT)  # the driver finds dvcodec where it was shipped
+        submit = str(Path(cluster.home) / "bin" / "spark-submit")
+        command = [submit, "--master", cluster.master, "--py-files", str(cluster.archive), str(job)]
+        environment = environment | {"PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_HOME": cluster.home}
+    return subprocess.run(
+        [*command, *arguments],
+        env=own | environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("order", ["before", "after", "submit"])
+def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
+    """`register` before the artifacts, after them, and with ``spark-submit --py-files``."""
+    done = run(cluster, tmp_path, order, {"PYSPARK_PYTHON": str(cluster.python)})
+    answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
+    assert answer is not None, done.stderr[-4000:]
+    found = json.loads(answer.removeprefix("FOUND "))
+    missing = found.pop("not shipped", None)
+    if order == "before":
+        assert "dvcodec is not installed where Spark's Python workers run: install it there, or ship it" in missing
+    if order != "submit":
+        assert {tuple(one) for one in found.pop("workers")} == {(str(cluster.python), True)}
+        assert found.pop("executors") == 2
+    assert found == {"read": 2, "audit": 2, "places": 2, "apply": 1800, "paths": 2}
+
+
+def shim(folder: Path, text: str) -> Path:
+    """A `python3` of a search path."""
+    folder.mkdir()
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_workers_without_python(cluster: Cluster, tmp_path: Path) -> None:
+    """The driver has a python3 that fits, the workers have none: said in one line, at `register`."""
+    folder = shim(tmp_path / "bin", f'exec "{sys.executable}" "$@"').parent
+    done = run(cluster, tmp_path / "lake", "unset", {"PATH": f"{folder}:{os.environ['PATH']}"})
+    words = "UsageError: PYSPARK_PYTHON is not set, and the python3 of the workers is missing: set PYSPARK_PYTHON"
+    assert words in done.stderr.splitlines()[-1], done.stderr[-4000:]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("exit 1", "is missing or cannot be run"),
+        ("echo 3 8", "is Python 3.8"),
+        (f"echo {sys.version_info[0]} {sys.version_info[1]} pyarrow", "lacks pyarrow"),
+    ],
+)
+def test_driver_without_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
+    session = cast(
+        "Any", SimpleNamespace(_sc=SimpleNamespace(pythonExec=str(shim(tmp_path / "bin", text)), master="local[2]"))
+    )
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    with pytest.raises(UsageError, match=f"PYSPARK_PYTHON is not set, and the .* of the driver {words}: set "):
+        check_python(session)
+    monkeypatch.setenv("PYSPARK_PYTHON", "whatever the user says")
+    check_python(session)
+
+
+def test_driver_with_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = shim(tmp_path / "bin", f'exec "{sys.executable}" "$@"')
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    check_python(cast("Any", SimpleNamespace(_sc=SimpleNamespace(pythonExec=str(python), master="local[2]"))))
+    check_python(cast("Any", SimpleNamespace(_sc=None)))  # Spark Connect: the server decides
