@@ -46,6 +46,7 @@ def spark() -> Iterator[SparkSession]:
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "2g",  # of the JVM, which the tests in tests/spark go on with
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
