@@ -25,6 +25,10 @@ FORBIDDEN_CALLS = {
     "np.load", "numpy.load", "np.fromfile", "torch.load", "yaml.load", "yaml.unsafe_load",
 }  # fmt: skip
 FORBIDDEN_KEYWORDS = {"shell", "allow_pickle", "unsafe", "verify_ssl"}
+EXCEPTIONS = {
+    "spark/sources/pythons.py": ["import subprocess"],  # asks the Python that Spark will start for its version
+    "spark/sources/shipped.py": ["import zipfile"],  # looks into archives that the user ships to the workers
+}
 DYNAMIC_IMPORTS = {
     "__init__.py": "names of this package, when they are first used",
     "cli/app.py": "its commands",
@@ -32,6 +36,7 @@ DYNAMIC_IMPORTS = {
     "spark/__init__.py": "names of this package",
     "spark/java.py": "the wheel that brings a Java",
     "spark/sources/__init__.py": "names of this package",
+    "spark/sources/shipped.py": "the module of a source, as the driver registered it",
     "tables/__init__.py": "the five kinds of tables",
 }
 """Where a module is imported by a name that is computed; none of these names comes from a file."""
@@ -75,7 +80,7 @@ def offences(tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_no_pickle_eval_shell_or_socket_in_the_code(name: str) -> None:
-    assert offences(tree_of(name)) == []
+    assert offences(tree_of(name)) == EXCEPTIONS.get(name, [])
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,10 @@ class Storage:
             return wanted
         return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency
 
+    def readers(self, location: str) -> int:
+        """Return how many files of metadata to read at once: decoding is Python's work, so locally one."""
+        return 1 if local_path(location) is not None else self.options.max_concurrency
+
     def _store(self, location: str) -> tuple[Store, str]:
         local = local_path(location)
         return (LocalStore(), str(local)) if local is not None else open_store(location, self.options)

@@ -141,7 +141,7 @@ class Folder:
         Raises:
             LimitExceeded, OSError: see `read`.
         """
-        return run_bounded(self.read, names, self.storage.threads(self.location))
+        return run_bounded(self.read, names, self.storage.readers(self.location))
 
     def walk(self) -> Iterator[StoredFile]:
         """List all files below the folder, in no order; links to folders are not followed.

@@ -15,7 +15,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.io.reach import check_reach
-from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
@@ -309,9 +308,7 @@ class IcebergTable(Table):
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata of one level, several files at a time where they are far away."""
-        # Decoding is Python's work: locally threads would only be in each other's way.
-        threads = 1 if local_path(self.location) is not None else self.folder.storage.threads(self.location)
-        return run_bounded(work, items, threads)
+        return run_bounded(work, items, self.folder.storage.readers(self.location))
 
     def _read_list(self, location: str) -> list[Manifest]:
         return read_list(location, self._locate, self.folder.storage)

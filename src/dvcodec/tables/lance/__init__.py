@@ -100,7 +100,7 @@ class LanceTable(Table):
         def info(item: tuple[int, str]) -> SnapshotInfo:
             return self._info(_read(self.folder, item[1], item[0]), item[1], manifests)
 
-        return tuple(run_bounded(info, manifests.items(), self.folder.storage.threads(self.location)))
+        return tuple(run_bounded(info, manifests.items(), self.folder.storage.readers(self.location)))
 
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.

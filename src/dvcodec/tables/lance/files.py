@@ -110,7 +110,7 @@ def _named(folder: Folder) -> Iterator[str]:
         return source, read_manifest(source, storage_options=folder.storage)
 
     sources = (folder.join(f"{VERSIONS}/{name}") for name in known)
-    for source, manifest in run_bounded(read, sources, folder.storage.threads(folder.location)):
+    for source, manifest in run_bounded(read, sources, folder.storage.readers(folder.location)):
         if manifest.transaction_file:
             yield folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
         for fragment in manifest.fragments:

@@ -18,7 +18,6 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import read_window
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.fields import bare_name
 
@@ -127,9 +126,7 @@ def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, 
     Raises:
         DecodeError, OSError: see `read_manifest`.
     """
-    # Decoding is Python's work: locally threads would only be in each other's way.
-    threads = 1 if local_path(folder.location) is not None else folder.storage.threads(folder.location)
-    return run_bounded(lambda name: (name, read_manifest(folder, name)), names, threads)
+    return run_bounded(lambda name: (name, read_manifest(folder, name)), names, folder.storage.readers(folder.location))
 
 
 def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:

@@ -109,7 +109,7 @@ class ScorchTable(Table):
                 actual = f"{count} of {name}"
                 raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
         dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
-        threads = self.folder.storage.threads(self.location)
+        threads = self.folder.storage.readers(self.location)
         data_files = tuple(run_bounded(lambda one: self._data_file(one, epoch, dropped), epoch.segments, threads))
         vectors = (
             self._vector(entry, epoch, root, file) for entry, file in zip(epoch.segments, data_files, strict=True)
