@@ -264,6 +264,17 @@ def test_a_data_file_in_two_containers(form: str, tmp_path: Path) -> None:
     assert shown(tmp_path) == [Path(to.staging).name]  # nothing was moved; the abort that follows removes this too
 
 
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_data_file_in_two_spellings(form: str, tmp_path: Path) -> None:
+    both = list(batches({"s3://b/x": RowSet([1]), "s3a://b//x": RowSet([2])}))
+    with pytest.raises(UsageError, match="two vectors for the data file 's3a://b//x' in one container"):
+        writer(tmp_path / "one", manifest=form).write(iter(both))
+    to = writer(tmp_path / "two", max_vectors=1, manifest=form)
+    written = to.write(iter(both))
+    with pytest.raises(UsageError, match="'s3a://b//x', which 's3://b/x' names too: merge them first"):
+        to.commit([written])
+
+
 def test_a_vector_that_is_refused_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
     kind = "data_file string, dv binary, cardinality int, error string"
     lost = spark.createDataFrame([("a", None, 3, "it was damaged")], kind)
