@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import html
 import os
 import re
 from enum import Enum
@@ -183,7 +184,9 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
     head = text.partition("\n\nDebug source")[0]
     status = _STATUS.search(head)
     number = int(status[1] or status[3]) if status else None
-    found = {name.lower(): value.strip() for name, value in (*_JSON.findall(head), *_XML.findall(head))}
+    found = {name.lower(): value for name, value in _JSON.findall(head)}
+    found |= {name.lower(): html.unescape(value) for name, value in _XML.findall(head)}
+    found = {name: " ".join(value.split()) for name, value in found.items()}
     code = found.get("code", "")
     known = _CODES.get(code)
     if known is None and number is not None:

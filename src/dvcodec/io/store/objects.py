@@ -22,7 +22,10 @@ PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
 _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
-_ENDPOINT = {"s3": "aws_endpoint", "gs": "base_url"}
+_ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
+"""Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
+_PLAIN_HTTP = "source: BadScheme"
+"""What the client says of an ``http:`` endpoint that is not allowed."""
 
 
 def connect(
@@ -86,6 +89,8 @@ _CREDENTIALS_ELSEWHERE = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
+_REGIONS = frozenset({"aws_region", "region", "aws_default_region", "default_region"})
+_ENDPOINTS = frozenset({"aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3"})
 _LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file"})
 
 
@@ -116,9 +121,11 @@ def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
         if name == "default" and named is None:
             return None
         raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
-    if "region" in settings and not {"aws_region", "region", "aws_default_region"} & set(values):
+    # What the environment says comes before a profile that nobody asked for by name.
+    in_environment = set() if named else {name.lower() for name in os.environ if name.startswith("AWS_")}
+    if "region" in settings and not _REGIONS & {*values, *in_environment}:
         values["aws_region"] = settings["region"]
-    if "endpoint_url" in settings and options.endpoint is None:
+    if "endpoint_url" in settings and options.endpoint is None and not _ENDPOINTS & in_environment:
         values["aws_endpoint"] = settings["endpoint_url"].rstrip("/")
     if "aws_access_key_id" in settings and "role_arn" not in settings:
         keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -293,6 +300,8 @@ class ObjectStore(Store):
             raise UsageError(f"{self.url(key)}: {_head(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
+        if _PLAIN_HTTP in str(err):
+            raise UsageError(f"{self.url(key)}: the endpoint is plain http: allow it by allow_http=true") from None
         if self.root.startswith("s3") and _INSTANCE_METADATA in str(err):
             what = "none found in storage_options, the environment or AWS's files, and no instance metadata service"
             return store_error(self.url(key), action, what, Reason.BAD_CREDENTIALS)
