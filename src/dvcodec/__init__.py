@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dvcodec.core.location import DvLocation
     from dvcodec.core.report import Check, Report, Status
     from dvcodec.core.rowset import RowSet
+    from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
     from dvcodec.ops.convert import convert
     from dvcodec.ops.read import decode_at
@@ -61,6 +62,7 @@ __all__ = [
     "Report",
     "RowSet",
     "Status",
+    "StoreError",
     "Truncated",
     "Unsupported",
     "UsageError",
@@ -106,6 +108,7 @@ _HOMES = {
     "core.report": ("Check", "Report", "Status"),
     "core.bitmap": ("ContainerMix",),
     "core.rowset": ("RowSet",),
+    "io.store.errors": ("StoreError",),
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
     "ops.convert": ("convert",),
     "ops.read": ("decode_at",),

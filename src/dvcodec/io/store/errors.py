@@ -156,6 +156,7 @@ _STATUSES = {
     416: Reason.RANGE,
     429: Reason.THROTTLED,
     500: Reason.UNAVAILABLE,
+    501: Reason.OTHER,  # a web server that has no lists, and never will
     502: Reason.UNAVAILABLE,
     503: Reason.THROTTLED,
     504: Reason.TIMEOUT,
@@ -169,6 +170,8 @@ _WORDS = (
 _STATUS = re.compile(r"status code: (\d{3})(?: ([^:\n]*))?|with status (\d{3})()")
 _XML = re.compile(r"<(Code|Message)>([^<]*)</")
 _JSON = re.compile(r'"(code|message)"\s*:\s*"?([^",}]+)')
+_QUERY = re.compile(r"(https?://[^\s?]*)\?\S+")
+_PASSWORD = re.compile(r"(https?://)[^\s/@]+@")
 _SHOWN = 300
 
 
@@ -203,5 +206,5 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         words = " ".join(part for part in parts if part)
         words += f" ({found['message']})" if found.get("message") else ""
     else:
-        words = " ".join(head.split())
+        words = _PASSWORD.sub(r"\1", _QUERY.sub(r"\1?..", " ".join(head.split())))  # a query may be a signature
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN])

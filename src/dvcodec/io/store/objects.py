@@ -66,6 +66,7 @@ def connect(
             client = clients.GCSStore(authority, config=cast("Any", values), retry_config=again)
         elif scheme in ("http", "https"):
             values = {"allow_http": scheme == "http", **values}
+            root = f"{spelled or scheme}://{authority.rpartition('@')[2]}"
             client = clients.HTTPStore(
                 f"{scheme}://{authority}/{query}", client_options=cast("Any", values), retry_config=again
             )

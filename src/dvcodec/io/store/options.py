@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dvcodec.core.errors import UsageError
 
@@ -112,7 +112,7 @@ class StoreOptions:
         max_concurrency: requests under way at once.
     """
 
-    values: Mapping[str, str]
+    values: Mapping[str, str] = field(repr=False)  # secrets are among them
     endpoint: str | None = None
     profile: str | None = None
     anonymous: bool = False
