@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,13 +13,18 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from dvcodec.cli.app import build
+from dvcodec.cli.storage import with_storage
 
 PAGE = Path(__file__).parent / "commands.md"
 HEAD = """# Commands
 
 What `dvcodec COMMAND --help` says, of all commands. How targets are named, and what the exit codes mean, is told in
 [Command line](command-line.md). This page is written by `make docs`.
+
+Every command has these options besides:
 """
+COMMON = ("storage_option", "verbose")
+"""Options of every command, listed once, at the top."""
 VALUES = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 
 
@@ -66,7 +71,7 @@ class Parameter:
         names = [part for name in given if isinstance(name, str) for part in name.split("/")]
         names = names or [f"--{self.name.replace('_', '-')}"]
         typed = ", ".join(map(code, names))
-        return typed if self.kind is bool else f"{typed} {code(self.value)}"
+        return typed if self.kind is bool or self.info.count else f"{typed} {code(self.value)}"
 
     @property
     def meaning(self) -> str:
@@ -75,12 +80,14 @@ class Parameter:
         if self.is_argument:
             return said
         said += " **Required.**" if self.required else ""
-        return f"{said} Default: {code(self.default)}." if type(self.default) in VALUES else said
+        shown = type(self.default) in VALUES and self.info.show_default
+        return f"{said} Default: {code(self.default)}." if shown else said
 
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *commands(build())])
+    common = table(parameter for parameter in parameters(with_storage(lambda: None)))
+    return "\n".join([HEAD, common, *commands(build())])
 
 
 def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
@@ -98,6 +105,7 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
 def section(name: str, command: Callable[..., Any]) -> str:
     """What is said of one command."""
     found = [parameter for parameter in parameters(command) if not getattr(parameter.info, "hidden", False)]
+    found = [parameter for parameter in found if parameter.name not in COMMON]
     found.sort(key=lambda parameter: not parameter.is_argument)
     usage = [argument(parameter) for parameter in found if parameter.is_argument]
     usage += [
@@ -106,8 +114,13 @@ def section(name: str, command: Callable[..., Any]) -> str:
     usage += ["[OPTIONS]"] if any(not parameter.required for parameter in found) else []
     text = f"{'###' if ' ' in name else '##'} {name}\n\n```text\n{' '.join(['dvcodec', name, *usage])}\n```\n\n"
     text += f"{cleaned(inspect.getdoc(command) or '')}\n"
+    return f"{text}\n{table(found)}" if found else text
+
+
+def table(found: Iterable[Parameter]) -> str:
+    """Parameters and what they mean."""
     rows = [f"| {parameter.shown} | {parameter.meaning} |\n" for parameter in found]
-    return f"{text}\n| | |\n|---|---|\n{''.join(rows)}" if rows else text
+    return f"| | |\n|---|---|\n{''.join(rows)}"
 
 
 def parameters(command: Callable[..., Any]) -> Iterator[Parameter]:

@@ -33,7 +33,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log to standard error: what was asked of object stores, and again; -vv every request.",
+        help="Log to standard error how many requests object stores were sent, and those repeated; -vv each one.",
         show_default=False,
     ),
 ]
