@@ -49,7 +49,7 @@ class StoreSource:
     ) -> None:
         self.name = name
         self._store, self._key, self._eager, self._grown = store, key, eager, grown
-        self._known = listed if listed is not None and listed.size is not None else None
+        self._listed = self._known = listed if listed is not None and listed.size is not None else None
         self._expected = expected
         self._trusted = False  # whether bytes, or the size, were given out as those of `_known`
         self._head = self._tail = memoryview(b"")
@@ -213,7 +213,9 @@ class StoreSource:
         known = self._known
         assert known is not None  # noqa: S101
         now = self._store.head(self._key)
-        same = (now.size, now.modified_ms) == (known.size, known.modified_ms)
+        same = _is_same(now, known)
+        if known is self._listed:  # a listing's ETag may be spelled otherwise; that of an answer may not
+            same = same or (now.size, now.modified_ms) == (known.size, known.modified_ms)
         if self._trusted and not same:
             words = f"{known.size} bytes, ETag {known.etag}; now {now.size} bytes, ETag {now.etag}"
             raise ObjectChanged(self._store.url(self._key), "read", Reason.CHANGED, words) from None
