@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
@@ -192,15 +193,22 @@ class ObjectStore(Store):
         return _object(self._make("head", key, "read", lambda _: obstore.head(self._client, key), lambda _: 0))
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name."""
+        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name.
+
+        Raises:
+            StoreError: it cannot be listed; or it breaks off, and its names do not come in order.
+        """
         import obstore  # noqa: PLC0415
 
-        last = ""
+        last, ordered, resumed = "", True, False
         stream: Any = None
 
         def work(attempt: int) -> list[Any]:
-            nonlocal stream
+            nonlocal stream, resumed
+            if attempt and last and not ordered:
+                raise store_error(self.url(folder), "list", "it broke off, and its names are not in order", Reason.OTHER)
             if stream is None or attempt:
+                resumed = bool(last)
                 stream = iter(obstore.list(self._client, folder or None, offset=last or None, chunk_size=PAGE))
             return list(next(stream, ()))
 
@@ -211,11 +219,14 @@ class ObjectStore(Store):
                 if err.reason is Reason.NO_OBJECT:  # a file system behind the protocol may say so of a folder
                     return
                 raise
-            # Names come in order. Azure lists from the beginning again.
-            yield from (_object(meta) for meta in page if meta["path"] > last)
+            # Stores that cannot begin after a name, as Azure's, list from the beginning again.
+            found = [meta for meta in page if not resumed or meta["path"] > last]
+            names = [last, *(meta["path"] for meta in found)]
+            ordered = ordered and all(one < other for one, other in pairwise(names))
+            last = names[-1]
+            yield from map(_object, found)
             if len(page) < PAGE:
                 return
-            last = page[-1]["path"]
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
         """Return what is in a folder; see `Store.list_folder`."""
@@ -241,17 +252,22 @@ class ObjectStore(Store):
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write an object that must not be there; see `Store.put_if_absent`.
 
-        Where the answer to the first attempt was lost, an object of the very same bytes counts as written by it.
+        Where the answer to an attempt was lost, an object of the very same bytes counts as written by it.
         """
         import obstore  # noqa: PLC0415
 
+        lost = False
+
         def work(attempt: int) -> None:
+            nonlocal lost
+            del attempt
             try:
                 obstore.put(self._client, key, data, mode="create")
             except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
                 wrong = self._error(key, "write", err)
-                if wrong.reason is Reason.EXISTS and attempt and bytes(self.get(key).data) == data:
+                if wrong.reason is Reason.EXISTS and lost and self.get(key).data == data:
                     return
+                lost = lost or wrong.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
                 raise wrong from None
 
         self._make("put", key, "write", work, lambda _: len(data))
@@ -267,7 +283,14 @@ class ObjectStore(Store):
         """Remove an object; see `Store.delete`."""
         import obstore  # noqa: PLC0415
 
-        self._make("delete", key, "delete", lambda _: obstore.delete(self._client, key), lambda _: 0)
+        def work(attempt: int) -> None:
+            try:
+                obstore.delete(self._client, key)
+            except FileNotFoundError:
+                if not attempt:  # else the answer that it was removed was lost
+                    raise
+
+        self._make("delete", key, "delete", work, lambda _: 0)
 
     def url(self, key: str) -> str:
         """Return how users spell a key."""
