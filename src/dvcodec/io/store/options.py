@@ -156,6 +156,15 @@ class StoreOptions:
             concurrency,
         )
 
+    def for_rust(self) -> dict[str, str]:
+        """Return them for another library that is built on Rust's object_store."""
+        found = dict(self.values)
+        if self.endpoint is not None:
+            found["endpoint"] = self.endpoint
+        if self.anonymous:
+            found["skip_signature"] = "true"
+        return found
+
 
 def suggestion(name: str, scheme: str) -> str:
     """Return what may have been meant, for the end of an error's line."""
