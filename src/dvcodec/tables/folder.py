@@ -19,6 +19,7 @@ from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.reach import check_reach, check_step
+from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import local_path
 
 __all__ = ["Folder", "StoredFile"]
@@ -122,6 +123,8 @@ class Folder:
         """
         try:
             return self.storage.names(self.join(name) if name else self.location)
+        except BucketNotFound:  # without it, nobody can say what is in it
+            raise
         except FileNotFoundError:
             return []
 
