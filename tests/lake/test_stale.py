@@ -74,7 +74,7 @@ class TestTables:
         gone = min(folder.glob("*.bin")).name
         Storage(s3.options).remove(f"{url}/{gone}")
         found = audit(table)
-assert [finding.check for finding in found.findings] == ["missing-file"]
+        assert [finding.check for finding in found.findings] == ["missing-file"]
         assert gone in str(found.findings[0])
         s3.upload(folder, "t")
         assert not audit(table).findings

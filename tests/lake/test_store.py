@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +19,6 @@ from dvcodec.io.store import (
     request_counts,
 )
 from lake.buckets import Bucket, bucket_of
-from lake.conftest import fresh
 from lake.proxy import Fault, Proxy
 from lake.servers import Server
 
@@ -118,7 +118,8 @@ class TestLists:
         self, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy], server: str, count: int
     ) -> None:
         """Nothing is lost and nothing comes twice, whichever page fails, and however."""
-        bucket = fresh(server_named(server))
+        server_named(server).make_bucket(name := f"pages-{uuid.uuid4().hex[:12]}")
+        bucket = bucket_of(server_named(server), name)
         # A dash and a dot sort before the slash: folders of a file system do not come in the keys' order.
         folders = ("many/a", "many/a-b", "many/a.b")
         keys = sorted(f"{folders[number % 3]}/{number:05} é+#" for number in range(count))
