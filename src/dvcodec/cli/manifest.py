@@ -17,6 +17,7 @@ from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import is_url, list_names, open_source
+from dvcodec.io.store import StoreError
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
 from dvcodec.tables.folder import Folder
 
@@ -112,7 +113,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(location, meta)
+                paimon.load(location, meta, storage_options=storage())
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
@@ -126,7 +127,8 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
 def _failed(name: str, subject: str, err: DecodeError | OSError) -> Check:
     if isinstance(err, DecodeError):
         return Check.from_error(name, subject, err)
-    return Check.failed(name, subject, None, str(err.strerror or err), "a file that can be read", "none")
+    words = str(err) if isinstance(err, StoreError) else str(err.strerror or err)
+    return Check.failed(name, subject, None, words, "a file that can be read", "none")
 
 
 def _lance(path: str, check: bool, as_json: bool) -> list[Check]:

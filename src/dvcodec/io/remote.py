@@ -49,9 +49,10 @@ class StoreSource:
     ) -> None:
         self.name = name
         self._store, self._key, self._eager, self._grown = store, key, eager, grown
-        self._listed = self._known = listed if listed is not None and listed.size is not None else None
+        self._known = listed if listed is not None and listed.size is not None else None
         self._expected = expected
         self._trusted = False  # whether bytes, or the size, were given out as those of `_known`
+        self._answered = False  # whether `_known` is of an answer, not of a list: its ETag then is the object's
         self._head = self._tail = memoryview(b"")
         self._has_read = False
         self._lock = threading.RLock()
@@ -148,6 +149,7 @@ class StoreSource:
 
     def _begin(self, offset: int, stop: int) -> memoryview | None:
         """Make the first request; return the bytes that were wanted if they alone were asked for."""
+        self._answered = True
         if not self._store.tells_size:
             self._known = self._store.head(self._key)
             if self._known.size is None:  # some web servers do not say
@@ -177,9 +179,8 @@ class StoreSource:
 
     def _keep(self, start: int, stop: int) -> None:
         """Read on to the end of a small object, and hold all of it."""
-        before = self._known
         more = self._get(start, stop)
-        if start and not _is_same(before, self._known):  # it was replaced: what is held is of the old one
+        if (start and not self._head) or len(more) < self._size - start:  # another object by now than was known
             start, more = 0, self._get(0, self._size)
         self._set_head(memoryview(bytes(self._head) + bytes(more)) if start else more)
 
@@ -193,38 +194,49 @@ class StoreSource:
 
     def _get(self, start: int, stop: int) -> memoryview:
         """Read a range of the very object that is known; what was listed alone, and replaced, becomes known anew."""
-        etag = None if self._known is None else self._known.etag
+        with self._lock:
+            known = self._known
         try:
-            found = self._store.get(self._key, start, stop, etag=etag)
+            found = self._store.get(self._key, start, stop, etag=None if known is None else known.etag)
         except StoreError as err:
-            if err.reason not in (Reason.CHANGED, Reason.RANGE) or self._known is None:
+            if err.reason not in (Reason.CHANGED, Reason.RANGE) or known is None:
                 raise
             found = self._again(start, err)
-        if not self._trusted:
-            self._trusted = True
-            if found.found.size is not None:
-                self._known = found.found
+        self._settle(found.found)
         if found.start < start:  # a server without ranges sends the whole
             self._set_head(found.data)
         return found.data[start - found.start : stop - found.start]
 
     def _again(self, start: int, err: StoreError) -> Fetched:
         """Read an object that is not what was listed."""
-        known = self._known
-        assert known is not None  # noqa: S101
         now = self._store.head(self._key)
-        same = _is_same(now, known)
-        if known is self._listed:  # a listing's ETag may be spelled otherwise; that of an answer may not
-            same = same or (now.size, now.modified_ms) == (known.size, known.modified_ms)
-        if self._trusted and not same:
-            words = f"{known.size} bytes, ETag {known.etag}; now {now.size} bytes, ETag {now.etag}"
-            raise ObjectChanged(self._store.url(self._key), "read", Reason.CHANGED, words) from None
-        self._known = now
+        self._settle(now)
         if start >= (now.size or 0):
             raise err
         # Some stores list other ETags than they answer with: then the one of the answer counts.
         return self._store.get(self._key, start, now.size, etag=now.etag)
 
+    def _settle(self, now: StoredObject) -> None:
+        """Hold what an answer is of against what is known; what was listed alone gives way to it.
 
-def _is_same(one: StoredObject | None, other: StoredObject | None) -> bool:
-    return one is not None and other is not None and (one.etag, one.size) == (other.etag, other.size)
+        Raises:
+            ObjectChanged: bytes or a size that is not this one's were given out.
+        """
+        with self._lock:
+            known = self._known
+            if known is not None and known.size is not None and now.size is not None:
+                changed = not _is_same(known, now) if self._answered else known.size != now.size
+                if changed and self._trusted:
+                    words = f"{known.size} bytes, ETag {known.etag}; now {now.size} bytes, ETag {now.etag}"
+                    raise ObjectChanged(self._store.url(self._key), "read", Reason.CHANGED, words) from None
+                if changed and self._head:  # held, and given to nobody
+                    self._set_head(memoryview(b""))
+                self._known = now
+            self._answered = self._trusted = True
+
+
+def _is_same(one: StoredObject, other: StoredObject) -> bool:
+    """Whether two answers are of one object. Weak ETags may differ from one server to the next."""
+    if one.etag is None or other.etag is None or "W/" in (one.etag[:2], other.etag[:2]):
+        return (one.size, one.modified_ms) == (other.size, other.modified_ms)
+    return (one.size, one.etag) == (other.size, other.etag)

@@ -161,6 +161,8 @@ class Storage:
             OSError: it cannot be read.
         """
         with self.open(location) as source:
+            if isinstance(source, StoreSource):  # one that was replaced since it was listed is read as it is now
+                source.prefetch()
             if source.size > most:
                 expected = f"at most {most} bytes"
                 raise LimitExceeded(limit, source=source.name, expected=expected, actual=source.size)

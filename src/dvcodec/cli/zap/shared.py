@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dvcodec.cli.render import NOTHING, bytes_text, counted, number, plain
+from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
@@ -88,7 +89,7 @@ def open_bytes(target: Target) -> Iterator[Source]:
         with open_source_of(target) as source:
             yield source
     else:
-        with open_mapped(target.path) as source:
+        with open_mapped(target.path, storage_options=storage()) as source:
             yield source
 
 

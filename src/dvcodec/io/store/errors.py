@@ -39,6 +39,9 @@ class Reason(str, Enum):
     EXISTS = "already exists"
     NOT_PARTIAL = "no byte ranges"
     RANGE = "range beyond the end"
+    REGION = "another region"
+    PLAIN_HTTP = "plain http is not allowed"
+    CONFLICT = "written by another at the same time"
     OTHER = "failed"
 
 
@@ -52,6 +55,7 @@ _ERRNO = {
     Reason.UNREACHABLE: errno.ECONNREFUSED,
     Reason.TIMEOUT: errno.ETIMEDOUT,
     Reason.EXISTS: errno.EEXIST,
+    Reason.CONFLICT: errno.EAGAIN,
 }
 
 
@@ -121,15 +125,21 @@ _CLASSES: dict[Reason, type[StoreError]] = {
 # Codes of S3, and of stores that speak its protocol; then Azure's. GCS answers in S3's words.
 _CODES = {
     "NoSuchKey": Reason.NO_OBJECT,
+    "NotFound": Reason.NO_OBJECT,
+    "NoSuchVersion": Reason.NO_OBJECT,
     "BlobNotFound": Reason.NO_OBJECT,
+    "PathNotFound": Reason.NO_OBJECT,
+    "ResourceNotFound": Reason.NO_OBJECT,
     "NoSuchBucket": Reason.NO_BUCKET,
     "ContainerNotFound": Reason.NO_BUCKET,
+    "FilesystemNotFound": Reason.NO_BUCKET,
     "AccessDenied": Reason.DENIED,
     "AllAccessDisabled": Reason.DENIED,
     "AuthorizationFailure": Reason.DENIED,
     "AuthorizationPermissionMismatch": Reason.DENIED,
     "InvalidAccessKeyId": Reason.BAD_CREDENTIALS,
     "SignatureDoesNotMatch": Reason.BAD_CREDENTIALS,
+    "XAdminUserNotFound": Reason.BAD_CREDENTIALS,  # versitygw's, with status 404
     "InvalidToken": Reason.BAD_CREDENTIALS,
     "AuthenticationFailed": Reason.BAD_CREDENTIALS,
     "ExpiredToken": Reason.EXPIRED,
@@ -146,6 +156,11 @@ _CODES = {
     "PreconditionFailed": Reason.CHANGED,
     "ConditionNotMet": Reason.CHANGED,
     "InvalidRange": Reason.RANGE,
+    "AuthorizationHeaderMalformed": Reason.REGION,
+    "PermanentRedirect": Reason.REGION,
+    "IllegalLocationConstraintException": Reason.REGION,
+    "ConditionalRequestConflict": Reason.CONFLICT,
+    "OperationAborted": Reason.CONFLICT,
 }
 _STATUSES = {
     401: Reason.BAD_CREDENTIALS,
@@ -154,6 +169,7 @@ _STATUSES = {
     408: Reason.TIMEOUT,
     412: Reason.CHANGED,
     416: Reason.RANGE,
+    301: Reason.REGION,
     429: Reason.THROTTLED,
     500: Reason.UNAVAILABLE,
     501: Reason.OTHER,  # a web server that has no lists, and never will
@@ -163,16 +179,27 @@ _STATUSES = {
 }
 _WORDS = (
     (re.compile(r"NotPartial|non-partial response"), Reason.NOT_PARTIAL),
+    (re.compile(r"Received redirect without LOCATION"), Reason.REGION),
+    (re.compile(r"source: BadScheme"), Reason.PLAIN_HTTP),
     (re.compile(r"kind: Timeout|operation timed out|deadline has elapsed"), Reason.TIMEOUT),
-    (re.compile(r"kind: Connect|dns error|tcp connect|Name or service not known|builder error"), Reason.UNREACHABLE),
+    (re.compile(r"kind: Connect\b|dns error|tcp connect|Name or service not known"), Reason.UNREACHABLE),
+    # Something between here and the store has answered.
+    (re.compile(r"Header missing from response|Got invalid \w+ response"), Reason.UNAVAILABLE),
     (re.compile(r"kind: (?:Request|Interrupted|Decode|Unknown)|error decoding response body"), Reason.UNAVAILABLE),
 )
 _STATUS = re.compile(r"status code: (\d{3})(?: ([^:\n]*))?|with status (\d{3})()")
 _XML = re.compile(r"<(Code|Message)>([^<]*)</")
 _JSON = re.compile(r'"(code|message)"\s*:\s*"?([^",}]+)')
-_QUERY = re.compile(r"(https?://[^\s?]*)\?\S+")
-_PASSWORD = re.compile(r"(https?://)[^\s/@]+@")
+_PERFORMING = re.compile(
+    r"^(?:Generic \w+ error: )?(?:Error performing .*? in [0-9.]+[nµm]?s(?:, after [^-]*)? - )?", re.DOTALL
+)
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
+_SECRETS = re.compile(r"(?<=://)[^\s/@]*@|(?<=\?)[^\s?]*=[^\s]*")
 _SHOWN = 300
+_ADVICE = {
+    Reason.REGION: "set the storage option aws_region, or the endpoint",
+    Reason.PLAIN_HTTP: "set the storage option allow_http to true, or use https",
+}
 
 
 def store_error(url: str, action: str, text: str, reason: Reason | None = None) -> StoreError:
@@ -184,27 +211,31 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         text: what the client says, the answer's body among it.
         reason: why, where the client's type of error says so better than the text.
     """
-    head = text.partition("\n\nDebug source")[0]
+    head, _, dump = text.partition("\n\nDebug source")
     status = _STATUS.search(head)
     number = int(status[1] or status[3]) if status else None
-    found = {name.lower(): value for name, value in _JSON.findall(head)}
-    found |= {name.lower(): html.unescape(value) for name, value in _XML.findall(head)}
-    found = {name: " ".join(value.split()) for name, value in found.items()}
+    xml = {name.lower(): " ".join(html.unescape(value).split()) for name, value in _XML.findall(head)}
+    found = {name.lower(): value.strip() for name, value in _JSON.findall(head)} | xml
     code = found.get("code", "")
     known = _CODES.get(code)
+    if known is None and number == 404 and xml.get("code"):
+        reason = known = Reason.OTHER  # something is missing, but nobody has said that it is the object
     if known is None and number is not None:
         known = _STATUSES.get(number, Reason.UNAVAILABLE if number >= 500 else None)
     if known is None:
         known = next((why for pattern, why in _WORDS if pattern.search(text)), None)
     # The client's own type is the better witness only where the answer has no code.
     chosen = known if reason is None or code in _CODES else reason
-    if reason is Reason.EXISTS:
+    if reason is Reason.EXISTS and known is not Reason.CONFLICT:
         chosen = reason
     chosen = chosen or Reason.OTHER
     if status:
         parts = [f"{number} {(status[2] or '').strip()}".strip(), code if not code.isdigit() else ""]
         words = " ".join(part for part in parts if part)
-        words += f" ({found['message']})" if found.get("message") else ""
+        words += f" ({found['message'].splitlines()[0]})" if found.get("message") else ""
     else:
-        words = _PASSWORD.sub(r"\1", _QUERY.sub(r"\1?..", " ".join(head.split())))  # a query may be a signature
-    return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN])
+        cause = _CAUSE.findall(dump)
+        words = _PERFORMING.sub("", head) + (f": {cause[-1]}" if cause else "")
+        words = _SECRETS.sub("..", " ".join(words.split()))
+    advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
+    return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
@@ -24,7 +25,6 @@ _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
 """Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
-_PLAIN_HTTP = "source: BadScheme"
 """What the client says of an ``http:`` endpoint that is not allowed."""
 
 
@@ -54,7 +54,9 @@ def connect(
         values["skip_signature"] = "true"
     if options.endpoint is not None:
         values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
-    root, again = f"{spelled or scheme}://{authority}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
+    _check_endpoint(options.endpoint, scheme)
+    shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
+    root, again = f"{spelled or scheme}://{shown}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
     client: Any
     try:
         if scheme == "s3":
@@ -77,10 +79,26 @@ def connect(
             client = clients.AzureStore(container, config=cast("Any", values), retry_config=again)
     except UnknownConfigurationKeyError as err:
         name = str(err).partition("'")[2].partition("'")[0]
-        raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name)}") from None
+        raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
     except (BaseError, ValueError) as err:
         raise UsageError(f"storage_options for {root}: {_head(err)}") from None
     return ObjectStore(client, root, options, query=query)
+
+
+def _check_endpoint(endpoint: str | None, scheme: str) -> None:
+    """Refuse what is no address: the client would panic."""
+    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
+    given = [("storage_options: endpoint", endpoint)] if endpoint is not None else []
+    given += [(name, os.environ[name]) for name in names.get(scheme, ()) if name in os.environ]
+    for name, value in given:
+        try:
+            parts = urlsplit(value)
+            parts.port  # noqa: B018  (it is parsed when it is asked for)
+            good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            good = False
+        if not good:
+            raise UsageError(f"{name} must be an address such as http://localhost:9000, not {value!r}")
 
 
 _CREDENTIALS = ("access_key_id", "secret_access_key", "session_token", "token")
@@ -164,6 +182,7 @@ class ObjectStore(Store):
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
         self._query = query
+        self._is_web = root.lower().startswith("http")
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
         """Read an object or a byte range of it; see `Store.get`. A server without ranges sends all of it."""
@@ -186,8 +205,22 @@ class ObjectStore(Store):
                 )
             return Fetched(data, first, _object(answer.meta))
 
+        def checked(attempt: int) -> Fetched:
+            try:
+                return work(attempt)
+            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
+                wrong = err if isinstance(err, StoreError) else self._error(key, "read", err)
+                if wrong.reason is not Reason.NOT_PARTIAL or self._is_web:
+                    raise wrong from None
+            # All object stores have ranges: this is an empty object, or not the store's answer.
+            found = _object(obstore.head(self._client, key))
+            if found.size:
+                words = "the answer is not the byte range that was asked for"
+                raise store_error(self.url(key), "read", words, Reason.UNAVAILABLE)
+            return Fetched(memoryview(b""), 0, found)
+
         try:
-            return self._make("get", key, "read", work, lambda found: len(found.data))
+            return self._make("get", key, "read", checked, lambda found: len(found.data))
         except StoreError as err:
             if err.reason is not Reason.NOT_PARTIAL or start is None:
                 raise
@@ -197,18 +230,42 @@ class ObjectStore(Store):
         """Return size and ETag of an object; see `Store.head`."""
         import obstore  # noqa: PLC0415
 
-        return _object(self._make("head", key, "read", lambda _: obstore.head(self._client, key), lambda _: 0))
+        def work(attempt: int) -> StoredObject:
+            del attempt
+            found = _object(obstore.head(self._client, key))
+            if not self._is_web and found.etag is None and not found.modified_ms:
+                words = "the answer has neither ETag nor Last-Modified"
+                raise store_error(self.url(key), "read", words, Reason.UNAVAILABLE)
+            return found
+
+        try:
+            return self._make("head", key, "read", work, lambda _: 0)
+        except StoreError as err:
+            if self._is_web or err.reason not in (Reason.DENIED, Reason.OTHER):
+                raise
+            wrong = err
+        self.get(key, 0, 1)  # the answer to a HEAD has no words, that to a GET says whether credentials have expired
+        raise wrong
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name."""
+        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name.
+
+        Raises:
+            StoreError: it cannot be listed; or it breaks off, and its names do not come in order.
+        """
         import obstore  # noqa: PLC0415
 
-        last = ""
+        last, ordered, resumed = "", True, False
         stream: Any = None
 
         def work(attempt: int) -> list[Any]:
-            nonlocal stream
+            nonlocal stream, resumed
+            if attempt and last and not ordered:
+                raise store_error(
+                    self.url(folder), "list", "it broke off, and its names are not in order", Reason.OTHER
+                )
             if stream is None or attempt:
+                resumed = bool(last)
                 stream = iter(obstore.list(self._client, folder or None, offset=last or None, chunk_size=PAGE))
             return list(next(stream, ()))
 
@@ -219,11 +276,14 @@ class ObjectStore(Store):
                 if err.reason is Reason.NO_OBJECT:  # a file system behind the protocol may say so of a folder
                     return
                 raise
-            # Names come in order. Azure lists from the beginning again.
-            yield from (_object(meta) for meta in page if meta["path"] > last)
+            # Stores that cannot begin after a name, as Azure's, list from the beginning again.
+            found = [meta for meta in page if not resumed or meta["path"] > last]
+            names = [last, *(meta["path"] for meta in found)]
+            ordered = ordered and all(one < other for one, other in pairwise(names))
+            last = names[-1]
+            yield from map(_object, found)
             if len(page) < PAGE:
                 return
-            last = page[-1]["path"]
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
         """Return what is in a folder; see `Store.list_folder`."""
@@ -249,17 +309,22 @@ class ObjectStore(Store):
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write an object that must not be there; see `Store.put_if_absent`.
 
-        Where the answer to the first attempt was lost, an object of the very same bytes counts as written by it.
+        Where the answer to an attempt was lost, an object of the very same bytes counts as written by it.
         """
         import obstore  # noqa: PLC0415
 
+        lost = False
+
         def work(attempt: int) -> None:
+            nonlocal lost
+            del attempt
             try:
                 obstore.put(self._client, key, data, mode="create")
             except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
                 wrong = self._error(key, "write", err)
-                if wrong.reason is Reason.EXISTS and attempt and bytes(self.get(key).data) == data:
+                if wrong.reason is Reason.EXISTS and lost and self.get(key).data == data:
                     return
+                lost = lost or wrong.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
                 raise wrong from None
 
         self._make("put", key, "write", work, lambda _: len(data))
@@ -275,7 +340,14 @@ class ObjectStore(Store):
         """Remove an object; see `Store.delete`."""
         import obstore  # noqa: PLC0415
 
-        self._make("delete", key, "delete", lambda _: obstore.delete(self._client, key), lambda _: 0)
+        def work(attempt: int) -> None:
+            try:
+                obstore.delete(self._client, key)
+            except FileNotFoundError:
+                if not attempt:  # else the answer that it was removed was lost
+                    raise
+
+        self._make("delete", key, "delete", work, lambda _: 0)
 
     def url(self, key: str) -> str:
         """Return how users spell a key."""
@@ -287,10 +359,14 @@ class ObjectStore(Store):
         def checked(attempt: int) -> Result:
             try:
                 return work(attempt)
-            except StoreError:
+            except (StoreError, UsageError):
                 raise
             except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
                 raise self._error(key, action, err) from None
+            except BaseException as err:
+                if type(err).__name__ != "PanicException":  # of Rust, which Python has no class for
+                    raise
+                raise store_error(self.url(key), action, f"the client gave up: {_head(err)}", Reason.OTHER) from None
 
         return self._requests.make(kind, self.url(key), checked, size)
 
@@ -301,9 +377,7 @@ class ObjectStore(Store):
             raise UsageError(f"{self.url(key)}: {_head(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
-        if _PLAIN_HTTP in str(err):
-            raise UsageError(f"{self.url(key)}: the endpoint is plain http: allow it by allow_http=true") from None
-        if self.root.startswith("s3") and _INSTANCE_METADATA in str(err):
+        if self.root.lower().startswith("s3") and _INSTANCE_METADATA in str(err):
             what = "none found in storage_options, the environment or AWS's files, and no instance metadata service"
             return store_error(self.url(key), action, what, Reason.BAD_CREDENTIALS)
         kinds = (

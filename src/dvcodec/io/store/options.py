@@ -41,6 +41,8 @@ _ALIASES = {
     "google_skip_signature": "skip_signature",
     "aws_profile": "profile",
     "aws_allow_http": "allow_http",
+    "azure_allow_http": "allow_http",
+    "google_allow_http": "allow_http",
 }
 # deltalake's own, about how it locks and renames: nothing here depends on them.
 _OF_DELTALAKE = (
@@ -49,23 +51,20 @@ _OF_DELTALAKE = (
     "delta_dynamo_table_name",
     "mount_allow_unsafe_rename",
 )
-_COMMON = (
+_OF_ALL = (
+    "endpoint",
+    "endpoint_url",
+    "anonymous",
+    "skip_signature",
+    "profile",
     "allow_http",
-    "timeout",
     "max_retries",
+    "retry_timeout",
+    "init_backoff",
+    "max_backoff",
     "max_concurrency",
-    "aws_region",
-    "aws_access_key_id",
-    "aws_secret_access_key",
-    "aws_session_token",
-    "google_service_account",
-    "google_service_account_key",
-    "google_application_credentials",
-    "azure_storage_account_name",
-    "azure_storage_account_key",
-    "azure_storage_sas_key",
+    "proxy_url",
 )
-"""What users most often mean by a name that no store knows."""
 _DURATIONS = ("timeout", "connect_timeout", "read_timeout", "pool_idle_timeout")
 _UNITS = {
     "": 1.0,
@@ -157,11 +156,32 @@ class StoreOptions:
             concurrency,
         )
 
+    def for_rust(self) -> dict[str, str]:
+        """Return them for another library that is built on Rust's object_store."""
+        found = dict(self.values)
+        if self.endpoint is not None:
+            found["endpoint"] = self.endpoint
+        if self.anonymous:
+            found["skip_signature"] = "true"
+        return found
 
-def suggestion(name: str, known: tuple[str, ...] = ()) -> str:
+
+def suggestion(name: str, scheme: str) -> str:
     """Return what may have been meant, for the end of an error's line."""
-    names = [*_ALIASES, *_ALIASES.values(), *_COMMON, *known]
-    near = difflib.get_close_matches(name.lower(), names, 1)
+    of_store = {
+        "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_endpoint_url"),
+        "gs": ("google_service_account", "google_service_account_key", "google_application_credentials"),
+        "az": (
+            "azure_storage_account_name",
+            "azure_storage_account_key",
+            "azure_storage_sas_token",
+            "azure_storage_endpoint",
+        ),
+    }
+    known = [*of_store.get(scheme, ()), *_OF_ALL, *_DURATIONS]
+    # Prefixes of the store may be left out.
+    known += [one.partition("_")[2] for one in of_store.get(scheme, ())]
+    near = difflib.get_close_matches(name.lower(), known, 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 

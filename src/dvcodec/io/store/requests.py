@@ -23,7 +23,7 @@ __all__ = ["LOGGER", "RequestCounts", "Requests", "request_counts"]
 LOGGER = logging.getLogger("dvcodec.store")
 Result = TypeVar("Result")
 
-_AGAIN = (Reason.THROTTLED, Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
+_AGAIN = (Reason.THROTTLED, Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE, Reason.CONFLICT)
 _UNREACHABLE_RETRIES = 3
 """An endpoint that nothing listens at is most often a wrong one: nobody should wait three minutes to learn that."""
 

@@ -154,7 +154,10 @@ def convert_table(
         exclusive = can_exclude(target, storage)
         if local_path(target) is None:  # half an object may be there
             written.append(entries)
-        with _unless_taken(target), open_sink(entries, exclusive=exclusive, storage_options=storage) as out:
+        with (
+            _unless_taken(target, entries, written),
+            open_sink(entries, exclusive=exclusive, storage_options=storage) as out,
+        ):
             for converted in reader.converted:
                 out.write(json.dumps(converted.to_dict()).encode() + b"\n")
     return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
@@ -191,11 +194,13 @@ def _folder(folder: str, storage: Storage) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _unless_taken(folder: str) -> Iterator[None]:
+def _unless_taken(folder: str, entries: str, written: list[str]) -> Iterator[None]:
     """Let the file of entries, which is written last, be there because of a conversion that was faster."""
     try:
         yield
     except FileExistsError:
+        if entries in written:  # it is that one's, and stays
+            written.remove(entries)
         raise _taken(folder) from None
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import Storage
+from dvcodec.io import Storage, read_up_to
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
@@ -114,7 +114,8 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
 
 def _read_hint(folder: Folder) -> str:
     with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
-        return bytes(source.read(0, min(source.size, _HINT_BYTES))).decode("utf-8", "replace").strip()
+        # Writers replace it, so its size when it was listed says nothing.
+        return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
 
 
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:

@@ -206,7 +206,7 @@ class LanceTable(Table):
             UsageError: no such column.
             NotCanonical: it cannot open the version.
         """
-        return rows.select(rows.open_version(self.location, snapshot.info.id), columns)
+        return rows.select(rows.open_version(self.location, snapshot.info.id, self.folder.storage.options), columns)
 
     def physical_rows(
         self,
@@ -224,7 +224,7 @@ class LanceTable(Table):
             MissingExtra: Lance's library is not installed.
             NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
         """
-        dataset = rows.open_version(self.location, snapshot.info.id)
+        dataset = rows.open_version(self.location, snapshot.info.id, self.folder.storage.options)
         yield from rows.physical_rows(dataset, data_file, columns, batch_rows)
 
     def _info(self, manifest: Manifest, location: str, manifests: Mapping[int, str]) -> SnapshotInfo:

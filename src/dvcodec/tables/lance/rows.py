@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical, UsageError
+from dvcodec.io.target import local_path
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import DataFile, PhysicalRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
 __all__ = ["open_version", "physical_rows", "select"]
 
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
 """Batches that are read before they are asked for."""
 _FRAGMENT_BITS = 32
 """A row address is the fragment's id, shifted by these, and the row's physical position."""
 
 
-def open_version(location: str, version: int) -> LanceDataset:
+def open_version(location: str, version: int, options: StoreOptions | None = None) -> LanceDataset:
     """Open a version of a dataset.
+
+    Args:
+        location: its folder, path or URL.
+        version: of it.
+        options: for a URL: how the store is reached. Lance's library asks it by itself.
 
     Raises:
         MissingExtra: Lance's library is not installed.
@@ -36,8 +44,12 @@ def open_version(location: str, version: int) -> LanceDataset:
         from lance import LanceDataset  # noqa: PLC0415  (extra "lance")
     except ImportError:
         raise MissingExtra("pylance", "lance") from None
+    scheme, separator, rest = location.partition("://")
+    if local_path(location) is None:  # it knows s3a and upper case no more than s3n
+        location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
+    given = options.for_rust() if options is not None and local_path(location) is None else None
     with _refusals(location, f"version {version}"):
-        return LanceDataset(location, version=version)
+        return LanceDataset(location, version=version, storage_options=given or None)
 
 
 def select(dataset: LanceDataset, columns: Sequence[str] | None) -> pa.Schema:

@@ -1,0 +1,323 @@
+"""What a store refuses, as users see it: an error of its class in Python, one line and exit code 2 for commands."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import dvcodec
+from cli_runner import Result, run
+from dvcodec.core.errors import UsageError
+from dvcodec.io.store import (
+    AccessDenied,
+    BucketNotFound,
+    ObjectNotFound,
+    Reason,
+    StoreError,
+    StoreTimeout,
+    StoreUnreachable,
+    open_store,
+    request_counts,
+)
+from dvcodec.tables import open_table
+from lake import tables
+from lake.buckets import Bucket
+from lake.proxy import Fault
+from lake.servers import NOWHERE, SECRET
+
+pytest.importorskip("obstore")
+
+QUICK = {"max_retries": "2", "init_backoff": "5ms", "max_backoff": "20ms"}
+WORDS = "It said so."
+
+
+def command(bucket: Bucket, *arguments: str, **options: str) -> Result:
+    given = bucket.options | QUICK | options
+    return run(*arguments, *(part for pair in given.items() for part in ("--storage-option", "=".join(pair))))
+
+
+def one_line(result: Result) -> str:
+    """The line, which holds no client's noise and no secret."""
+    assert (result.code, result.out) == (2, "")
+    said = result.complaint
+    for noise in ("Debug source", "Generic", "RetryError", "Traceback", SECRET, "geheim"):
+        assert noise not in said
+    return said
+
+
+@pytest.fixture
+def held(proxied_s3: Bucket, tmp_path: Path) -> Bucket:
+    """A bucket with a Puffin file and a small Delta table."""
+    tables.puffin(tmp_path, 3)
+    proxied_s3.upload(tmp_path)
+    proxied_s3.upload(tables.delta_table(tmp_path / "t", files=2), "t")
+    return proxied_s3
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer of the store, and what becomes of it."""
+
+    status: int
+    code: str
+    kind: type[StoreError]
+    reason: Reason
+    requests: int = 1
+
+
+REFUSALS = [
+    Refusal(403, "AccessDenied", AccessDenied, Reason.DENIED),
+    Refusal(400, "ExpiredToken", AccessDenied, Reason.EXPIRED),
+    Refusal(403, "InvalidAccessKeyId", AccessDenied, Reason.BAD_CREDENTIALS),
+    Refusal(403, "SignatureDoesNotMatch", AccessDenied, Reason.BAD_CREDENTIALS),
+    Refusal(404, "XAdminUserNotFound", AccessDenied, Reason.BAD_CREDENTIALS),
+    Refusal(404, "NoSuchBucket", BucketNotFound, Reason.NO_BUCKET),
+    Refusal(404, "NobodyKnows", StoreError, Reason.OTHER),
+    Refusal(503, "SlowDown", StoreError, Reason.THROTTLED, 3),
+    Refusal(500, "InternalError", StoreError, Reason.UNAVAILABLE, 3),
+    Refusal(400, "AuthorizationHeaderMalformed", StoreError, Reason.REGION),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
+class TestRefusals:
+    def test_in_python(self, held: Bucket, refusal: Refusal) -> None:
+        store, key = open_store(f"{held.url}/vectors.puffin", held.options | QUICK)
+        fault = Fault("error", status=refusal.status, code=refusal.code, message=WORDS, times=None)
+        calls: dict[str, Callable[[], object]] = {
+            "read": lambda: store.get(key, 0, 10),
+            "list": lambda: list(store.list_all("t")),
+            "write": lambda: store.put("new", b""),
+        }
+        for action, call in (calls | {"list ": lambda: store.list_folder("t")}).items():
+            held.watched.clear()
+            held.watched.fail(fault)
+            with pytest.raises(refusal.kind) as failed:
+                call()
+            error = failed.value
+            assert (error.action, error.reason) == (action.strip(), refusal.reason)
+            url = f"{held.url}/{ {'read': key, 'write': 'new'}.get(action, 't') }"
+            assert str(error).startswith(f"{url}: cannot {action.strip()}: {refusal.reason.value}: {refusal.status} ")
+            assert f" {refusal.code} ({WORDS})" in str(error)
+            assert len(held.watched.traffic()) == refusal.requests
+
+    def test_on_the_command_line(self, held: Bucket, refusal: Refusal, tmp_path: Path) -> None:
+        fault = Fault("error", status=refusal.status, code=refusal.code, message=WORDS, times=None)
+        held.watched.fail(fault)
+        said = f"{refusal.reason.value}: {refusal.status} "
+        for arguments, action in (
+            (("verify", f"{held.url}/vectors.puffin"), "read"),
+            (("audit", f"{held.url}/t"), "list"),
+            (("verify", f"{held.url}/t/"), "list"),
+        ):
+            line = one_line(command(held, *arguments))
+            assert line.startswith(arguments[1].rstrip("/"))
+            assert f": cannot {action}: {said}" in line
+            assert f"{refusal.code} ({WORDS})" in line
+        held.watched.clear()
+        held.watched.fail(Fault("error", "PUT", status=refusal.status, code=refusal.code, message=WORDS, times=None))
+        target = f"{held.url}/new.puffin"
+        line = one_line(command(held, "merge", f"{held.url}/vectors.puffin", "-o", target))
+        assert line.startswith(f"{target}: cannot write: {said}")
+        del tmp_path
+
+
+class TestServers:
+    """The servers' own refusals."""
+
+    def test_no_bucket(self, writable: Bucket) -> None:
+        url = f"{writable.scheme}://no-such-bucket/t"
+        code = "ContainerNotFound" if writable.scheme == "az" else "NoSuchBucket"
+        for call in (
+            lambda: dvcodec.verify(f"{url}/a.puffin", storage_options=writable.options),
+            lambda: open_table(url, storage_options=writable.options),
+        ):
+            with pytest.raises(BucketNotFound, match=f"no such bucket: 404 Not Found {code}"):
+                call()
+        for arguments in (("verify", f"{url}/a.puffin"), ("verify", url), ("inspect", f"{url}/*.puffin"), ("log", url)):
+            assert f"no such bucket: 404 Not Found {code}" in one_line(command(writable, *arguments))
+
+    def test_no_object(self, bucket: Bucket) -> None:
+        with pytest.raises(ObjectNotFound) as failed:
+            dvcodec.verify(f"{bucket.url}/a.puffin", storage_options=bucket.options)
+        assert isinstance(failed.value, FileNotFoundError)
+        assert failed.value.filename == f"{bucket.url}/a.puffin"
+        line = one_line(command(bucket, "verify", f"{bucket.url}/a.puffin"))
+        assert line.startswith(f"{bucket.url}/a.puffin: cannot read: no such object: 404 Not Found")
+        assert one_line(command(bucket, "verify", f"{bucket.url}/none/")) == f"{bucket.url}/none/: no such files"
+
+    def test_wrong_keys(self, held: Bucket) -> None:
+        url = f"{held.url}/vectors.puffin"
+        assert "denied: 403" in one_line(command(held, "verify", url, aws_skip_signature="true"))
+        if held.server.name == "moto":  # it looks at no key
+            return
+        line = one_line(command(held, "verify", url, aws_secret_access_key="geheim"))
+        assert "credentials refused: 403 Forbidden SignatureDoesNotMatch" in line
+        for target in (url, f"{held.url}/t", f"{held.url}/t/*"):
+            line = one_line(command(held, "verify", target, aws_access_key_id="other"))
+            assert "credentials refused: " in line or "no such object: 404 Not Found" in line
+        assert "credentials refused" in one_line(command(held, "audit", f"{held.url}/t", aws_access_key_id="other"))
+        line = one_line(command(held, "verify", url, aws_region="us-west-2"))
+        assert "another region: 400 Bad Request AuthorizationHeaderMalformed" in line
+        assert line.endswith('expecting "eu-central-1"); set the storage option aws_region, or the endpoint')
+
+    def test_a_wrong_key_of_azure(self, azure: Bucket) -> None:
+        line = one_line(command(azure, "verify", f"{azure.url}/a.puffin", azure_storage_account_key="AAAA"))
+        assert "denied: 403 Forbidden AuthorizationFailure (" in line
+
+    def test_a_redirect(self, held: Bucket) -> None:
+        held.watched.fail(Fault("error", status=301, code="PermanentRedirect", times=None))
+        line = one_line(command(held, "verify", f"{held.url}/vectors.puffin"))
+        assert line.startswith(f"{held.url}/vectors.puffin: cannot read: another region: Received redirect")
+        assert line.endswith("set the storage option aws_region, or the endpoint")
+
+
+class TestConnections:
+    def test_nobody_listens(self, s3: Bucket) -> None:
+        """That is not tried for minutes."""
+        began = time.monotonic()
+        with pytest.raises(StoreUnreachable):
+            dvcodec.verify(f"{s3.url}/a.puffin", storage_options=s3.options | {"aws_endpoint_url": NOWHERE})
+        result = run("audit", f"{s3.url}/t", *options_of(s3.options | {"aws_endpoint_url": NOWHERE}))
+        assert one_line(result).startswith(f"{s3.url}/t")
+        assert one_line(result).endswith(
+            "endpoint not reachable: HTTP error: error sending request: Connection refused"
+        )
+        assert time.monotonic() - began < 10
+
+    def test_no_such_host(self, s3: Bucket) -> None:
+        line = one_line(command(s3, "verify", f"{s3.url}/a.puffin", aws_endpoint_url="http://no-such-host.invalid"))
+        assert "endpoint not reachable: HTTP error: error sending request: failed to lookup address" in line
+
+    def test_plain_http(self, s3: Bucket) -> None:
+        line = one_line(command(s3, "verify", f"{s3.url}/a.puffin", aws_allow_http="false"))
+        assert line.startswith(f"{s3.url}/a.puffin: cannot read: plain http is not allowed: ")
+        assert line.endswith("; set the storage option allow_http to true, or use https")
+
+    def test_no_answer(self, held: Bucket) -> None:
+        held.watched.fail(Fault("stall", times=None))
+        with pytest.raises(StoreTimeout, match="cannot read: timed out"):
+            dvcodec.verify(f"{held.url}/vectors.puffin", storage_options=held.options | QUICK | {"timeout": "0.1s"})
+
+    def test_secrets_of_web_addresses(self) -> None:
+        for url in ("http://127.0.0.1:1/a.puffin?X-Amz-Signature=geheim", "http://joe:geheim@127.0.0.1:1/a.puffin"):
+            with pytest.raises(StoreUnreachable) as failed:
+                dvcodec.verify(url, storage_options=QUICK)
+            assert "http://127.0.0.1:1/a.puffin" in str(failed.value)
+            assert "geheim" not in str(failed.value)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"aws_regoin": "x"}, "'aws_regoin' is not an option of s3; did you mean aws_region?"),
+            ({"acces_key_id": "x"}, "'acces_key_id' is not an option of s3; did you mean access_key_id?"),
+            ({"max_retires": "3"}, "'max_retires' is not an option of s3; did you mean max_retries?"),
+            ({"colour": "x"}, "'colour' is not an option of s3"),
+            ({"timeout": "abc"}, "timeout must be a duration such as 30s, not 'abc'"),
+            ({"max_retries": "-1"}, "max_retries must be a whole number, not '-1'"),
+            ({"max_concurrency": "0"}, "max_concurrency must be 1 or more"),
+            ({"anonymous": "perhaps"}, "skip_signature must be true or false, not 'perhaps'"),
+            ({"allow_http": "false"}, "allow_http is given twice, in two spellings"),
+            ({"endpoint": "http://[bad", "aws_endpoint_url": "http://[bad"}, "endpoint must be an address such as"),
+            ({"aws_endpoint_url": "127.0.0.1:9000"}, "endpoint must be an address such as http://localhost:9000, not"),
+        ],
+    )
+    def test_wrong_options(self, counted_s3: Bucket, given: dict[str, str], said: str) -> None:
+        with pytest.raises(UsageError) as failed:
+            dvcodec.verify(f"{counted_s3.url}/a.puffin", storage_options=counted_s3.options | given)
+        assert said in str(failed.value)
+        assert f"storage_options: {said}" in one_line(
+            command(counted_s3, "verify", f"{counted_s3.url}/a.puffin", **given)
+        )
+        assert not len(counted_s3.watched.traffic())
+
+    def test_a_wrong_endpoint_of_the_environment(self, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost")
+        with pytest.raises(UsageError, match="AWS_ENDPOINT_URL must be an address"):
+            dvcodec.verify(f"{s3.url}/a.puffin", storage_options={"aws_region": "x"})
+
+    def test_an_option_without_a_value(self) -> None:
+        result = run("verify", "s3://b/a.puffin", "--storage-option", "aws_region")
+        assert one_line(result) == "--storage-option aws_region: expected KEY=VALUE, as in aws_region=eu-central-1"
+
+    def test_secrets_are_not_shown(self, s3: Bucket) -> None:
+        from dvcodec.io import Storage
+
+        assert SECRET not in repr(Storage(s3.options).options)
+
+
+class TestBrokenAnswers:
+    @pytest.mark.parametrize("kind", ["truncate", "reset", "garbage"])
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_recovery(
+        self,
+        held: Bucket,
+        kind: str,
+        times: int,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        self._recover(held, Fault(kind, "GET", times=times), times, caplog)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("status", [503, 500, 429])
+    def test_recovery_from_answers(self, held: Bucket, status: int, caplog: pytest.LogCaptureFixture) -> None:
+        self._recover(held, Fault("error", "GET", status=status), 1, caplog)
+
+    @staticmethod
+    def _recover(held: Bucket, fault: Fault, times: int, caplog: pytest.LogCaptureFixture) -> None:
+        """The right rows; what was repeated is counted, and logged with its reason."""
+        held.watched.fail(fault)
+        before = request_counts()
+        with caplog.at_level(logging.INFO, "dvcodec.store"):
+            found = dvcodec.read_rows(f"{held.url}/vectors.puffin", storage_options=held.options | QUICK)
+        assert {name: list(rows) for name, rows in found.items()} == {
+            f"data/{number:05}.parquet": list(tables.rows(number)) for number in range(3)
+        }
+        assert (request_counts() - before).retries == times
+        said = [record for record in caplog.records if record.name == "dvcodec.store"]
+        assert [record.levelno for record in said] == [logging.INFO] * times
+        for number, record in enumerate(said, 1):
+            assert record.getMessage().startswith(f"GET {held.url}/vectors.puffin: ")
+            assert f": repeated in 0.0 s, {number} of 2" in record.getMessage()
+
+    @pytest.mark.parametrize("kind", ["truncate", "reset", "garbage"])
+    def test_for_ever(self, held: Bucket, kind: str) -> None:
+        held.watched.fail(Fault(kind, times=None))  # type: ignore[arg-type]
+        for arguments in (("verify", f"{held.url}/vectors.puffin"), ("audit", f"{held.url}/t")):
+            assert "store unavailable: " in one_line(command(held, *arguments))
+
+    def test_a_page_of_a_gateway_is_not_an_object(self, proxied: Bucket, tmp_path: Path) -> None:
+        """It is not held for the file, and the file not for damaged."""
+        proxied.upload(tables.puffin(tmp_path, 3).parent)
+        proxied.watched.fail(Fault("garbage", times=None))
+        with pytest.raises(StoreError, match="cannot read: store unavailable: "):
+            dvcodec.verify(f"{proxied.url}/vectors.puffin", storage_options=proxied.options | QUICK)
+
+    def test_the_log_of_the_command_line(self, held: Bucket) -> None:
+        held.watched.fail(Fault("error", "GET"))
+        result = command(held, "verify", f"{held.url}/vectors.puffin", "-v")
+        assert result.code == 0
+        repeated, summary = result.err.splitlines()
+        assert repeated.startswith(f"dvcodec: GET {held.url}/vectors.puffin: throttled (503 ")
+        assert repeated.endswith("): repeated in 0.0 s, 1 of 2")
+        assert summary.startswith("dvcodec: object stores: ")
+        assert summary.endswith(" 0 written, 1 repeated")
+        assert SECRET not in command(held, "verify", f"{held.url}/vectors.puffin", "-vv").err
+
+    def test_a_table_recovers(self, held: Bucket) -> None:
+        expected = command(held, "audit", f"{held.url}/t").out
+        held.watched.fail(
+            *(Fault(kind, skip=2 * at, times=2) for at, kind in enumerate(("error", "reset", "truncate")))
+        )
+        result = command(held, "audit", f"{held.url}/t", max_retries="10")
+        assert (result.code, result.out, result.err) == (0, expected, "")
+
+
+def options_of(given: dict[str, str]) -> list[str]:
+    return [part for pair in given.items() for part in ("--storage-option", "=".join(pair))]
