@@ -313,7 +313,7 @@ class TestBrokenAnswers:
     def test_a_table_recovers(self, held: Bucket) -> None:
         expected = command(held, "audit", f"{held.url}/t").out
         held.watched.fail(
-            *(Fault(kind, skip=2 * at, times=2) for at, kind in enumerate(("error", "reset", "truncate")))
+            *(Fault(kind, skip=2 * at, times=2) for at, kind in enumerate(("error", "reset", "truncate")))  # type: ignore[arg-type]
         )
         result = command(held, "audit", f"{held.url}/t", max_retries="10")
         assert (result.code, result.out, result.err) == (0, expected, "")
