@@ -25,7 +25,6 @@ _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
 """Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
-"""What the client says of an ``http:`` endpoint that is not allowed."""
 
 
 def connect(
