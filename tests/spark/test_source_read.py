@@ -420,7 +420,13 @@ def test_a_file_that_grows_shorter_is_a_row(tmp_path: Path) -> None:
 def test_chosen_data_files(spark: SparkSession, tmp_path: Path) -> None:
     iceberg.write_deletion_vectors(tmp_path / "x", {f"f{i}": RowSet([i]) for i in range(50)})
     iceberg.write_deletion_vectors(tmp_path / "y", {"[z": RowSet([99]), "s3://b/x": RowSet([77])})
-    cases = (('["f7", "f30", "none"]', [7, 30]), ("f9", [9]), ('["[z"]', [99]), ("[]", []), ("s3a://b//x", [77]))
+    cases: tuple[tuple[str, list[int]], ...] = (
+        ('["f7", "f30", "none"]', [7, 30]),
+        ("f9", [9]),
+        ('["[z"]', [99]),
+        ("[]", []),
+        ("s3a://b//x", [77]),
+    )
     for value, want in cases:
         found = read(spark, tmp_path, data_files=value).select("min").collect()
         assert sorted(row["min"] for row in found) == want
