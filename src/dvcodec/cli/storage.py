@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,7 +60,6 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that every command has."""
     if hasattr(command, "__signature__"):  # it has them
         return command
-    hints = get_type_hints(command, include_extras=True)
 
     def run(**arguments: Any) -> Any:
         given = _parse(arguments.pop("storage_option") or [])
@@ -71,14 +70,14 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 _STORAGE.set(None)
 
-    signature = inspect.signature(command)
+    signature = inspect.signature(command, eval_str=True)  # get_type_hints of 3.10 hides the Annotated of `= None`
     added = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
         for name, (kind, default) in _ADDED.items()
     ]
-    parameters = [one.replace(annotation=hints[one.name]) for one in signature.parameters.values()]
-    run.__signature__ = signature.replace(parameters=[*parameters, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = hints | {name: kind for name, (kind, _) in _ADDED.items()}
+    parameters = [*signature.parameters.values(), *added]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     run.__doc__, run.__name__, run.__module__ = command.__doc__, command.__name__, command.__module__
     return run
 

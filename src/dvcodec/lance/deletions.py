@@ -187,6 +187,15 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
             raise cursor.error(NotCanonical, "buffer", at=0, expected=expected, actual=wrong)
         content += sum(sizes)
         limits.check("max_vector_bytes", content, cursor, 0)
+    with enough_memory("the rows", cursor.source):
+        column = _the_batch(cursor, pa).column(0)
+        if column.null_count:
+            raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
+        return RowSet(np.asarray(column))
+
+
+def _the_batch(cursor: Cursor, pa: Any) -> Any:
+    """Read the one record batch of a deletion file, or raise the MemoryError of an allocation."""
     try:
         with pa.ipc.open_file(pa.py_buffer(cursor.view)) as file:
             schema, count = file.schema, file.num_record_batches
@@ -198,14 +207,12 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
                 raise cursor.error(NotCanonical, "record batches", at=0, expected=1, actual=count)
             batch = file.get_batch(0)
             batch.validate(full=True)
-    except (pa.ArrowException, OSError, MemoryError) as err:
+            return batch
+    except MemoryError:  # an ArrowException too
+        raise
+    except (pa.ArrowException, OSError) as err:
         text = " ".join(str(err).split())[:120]
         raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a sound file", actual=text) from None
-    column = batch.column(0)
-    if column.null_count:
-        raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
-    with enough_memory("the rows", cursor.source):
-        return RowSet(np.asarray(column))
 
 
 def _encode_arrow(rows: RowSet) -> bytes:
