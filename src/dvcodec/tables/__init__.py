@@ -80,6 +80,8 @@ def open_table(
     else:
         names = frozenset(folder.names())
         found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
+        if not found and "schema" in names and "schema-0" in folder.names("schema"):
+            found = [TableKind.PAIMON]  # nothing has been committed to it yet
     if kind is not None:
         found = [kind]
     if not found:

@@ -22,8 +22,8 @@ Checks, each the `check` of its findings:
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
 - ``one-vector-per-file``: a Puffin file that names one data file twice, however it is spelled;
 - ``container``, and names that depend on the format: what that file says of itself;
-- ``missing-data-file``, ``data-file-size``: a data file; with ``deep`` also ``physical-rows`` (it has other rows than
-  the metadata says) and ``unreadable-data-file``;
+- ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
+  ``physical-rows`` (it has other rows than the metadata says);
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
 - ``references``, ``listing``: why orphans could not be looked for;
 - ``moved``: a table whose metadata says that it is elsewhere.
@@ -117,8 +117,8 @@ def audit(
     if deep:
         done = len(snapshot.vectors) + len(containers)
         rows = count_data_files(table, snapshot, threads, lambda files: told(done + files))
-        missing = {finding.data_file for finding in findings if finding.check == "missing-data-file"}
-        findings += [finding for finding in rows.findings if finding.data_file not in missing]
+        known = {finding.data_file for finding in findings if finding.check in _UNREAD_DATA}
+        findings += [finding for finding in rows.findings if finding.data_file not in known]
         counted = rows.counted
         if rows.passed_over:
             example, more = rows.passed_over[0], len(rows.passed_over) - 1
@@ -154,6 +154,7 @@ def _orphans(table: Table, stored: Mapping[str, StoredFile]) -> list[Finding]:
 
 
 _FILE_CHECKS = ("missing-file", "unreadable-file")
+_UNREAD_DATA = ("missing-data-file", "unreadable-data-file")
 _OWN_CHECKS = ("file-size", "overlap")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
 _WARNINGS = (

@@ -42,9 +42,10 @@ def list_files(table: Table) -> dict[str, StoredFile]:
 def check_data_files(
     table: Table, snapshot: Snapshot, stored: Mapping[str, StoredFile], threads: int
 ) -> Iterator[Finding]:
-    """Find data files that are missing (``missing-data-file``) or not as large as recorded (``data-file-size``).
+    """Find data files that are missing or not as large as recorded.
 
-    What lies below the folder is looked up in the list of its files; others are opened.
+    Files below the table's folder are looked up in its listing; others are opened. Checks: ``missing-data-file``,
+    ``data-file-size``, and ``unreadable-data-file`` where a file elsewhere cannot be opened (access denied, say).
     """
 
     def size_at(location: str) -> int:
@@ -56,17 +57,17 @@ def check_data_files(
         with table.folder.storage.open(location) as source:
             return source.size
 
-    def size_of(file: DataFile) -> int | str:
+    def size_of(file: DataFile) -> int | DvcodecError | OSError:
         try:
             return sum(map(size_at, _locations(table, file)))
-        except FileNotFoundError as error:
-            return f"no such file: {error.filename or error}"
         except (DvcodecError, OSError) as error:
-            return str(error)
+            return error
 
     for file, actual in zip(snapshot.data_files, run_bounded(size_of, snapshot.data_files, threads), strict=True):
-        if isinstance(actual, str):
-            check, found = "missing-data-file", actual
+        if isinstance(actual, Exception):
+            gone = isinstance(actual, FileNotFoundError)
+            check = "missing-data-file" if gone else "unreadable-data-file"
+            found = f"no such file: {actual.filename or actual}" if gone else _one_line(actual)
             expected = "a file" if file.size is None else f"a file of {file.size} bytes"
         elif file.size not in (None, actual):
             check, found = "data-file-size", f"{actual} bytes"
@@ -139,7 +140,7 @@ def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: C
         if isinstance(rows, FileNotFoundError):
             check, expected, found = "missing-data-file", "a file", "no such file"
         elif isinstance(rows, Exception):
-            check, expected, found = "unreadable-data-file", "a readable footer", str(rows).replace("\n", " ")
+            check, expected, found = "unreadable-data-file", "a readable footer", _one_line(rows)
         elif recorded is None or rows == recorded:
             continue
         else:
@@ -158,6 +159,11 @@ def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: C
             )
         )
     return CountedRows(tuple(findings), counted, tuple(passed_over))
+
+
+def _one_line(error: Exception) -> str:
+    """Return the text of an error without line breaks."""
+    return " ".join(str(error).split())
 
 
 def _locations(table: Table, file: DataFile) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from dvcodec import (
 )
 from dvcodec.core.report import Status
 from dvcodec.tables import SnapshotInfo, TableKind, open_table
+from dvcodec.tables.audit import audit
+from dvcodec.tables.live import live_batches
+from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004
 from tables.paimon.crafted import TIME_MS, CraftedFile, craft_table, rewrite_avro, rewrite_json
 
@@ -131,10 +135,20 @@ def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> 
 
 
 def test_table_without_snapshots(tmp_path: Path) -> None:
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [])))
+    """CREATE TABLE writes the schema and nothing else."""
+    folder = craft_table(tmp_path / "t", COLUMNS, [])
+    for name in ("snapshot", "manifest", "index"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    assert [path.name for path in folder.iterdir()] == ["schema"]
+    table = open_table(folder)
     assert table.snapshots() == ()
-    with pytest.raises(UsageError, match="it has no snapshots"):
-        table.snapshot()
+    snapshot = table.snapshot()
+    assert (snapshot.info.id, snapshot.data_files, snapshot.vectors) == (NO_SNAPSHOT, (), ())
+    rows = pa.Table.from_batches(live_batches(table), table.schema(snapshot))
+    assert (rows.num_rows, rows.schema.names) == (0, ["id", "p"])
+    assert audit(table).findings == ()
+    with pytest.raises(UsageError, match="there is no snapshot 1"):
+        table.snapshot(1)
 
 
 def test_snapshot_without_files(tmp_path: Path) -> None:

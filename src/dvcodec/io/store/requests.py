@@ -64,7 +64,8 @@ class RequestCounts:
         kinds = ("get", "head", "list", "put", "delete")
         made = ", ".join(f"{getattr(self, kind):,} {kind.upper()}" for kind in kinds if getattr(self, kind))
         return (
-            f"{self.requests:,} requests{f' ({made})' if made else ''}, {self.bytes_read:,} bytes read, "
+            f"{self.requests:,} request{'s' * (self.requests != 1)}{f' ({made})' if made else ''}, "
+            f"{self.bytes_read:,} bytes read, "
             f"{self.bytes_written:,} written, {self.retries:,} repeated"
         )
 

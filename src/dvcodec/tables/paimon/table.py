@@ -14,6 +14,7 @@ from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
+    NO_SNAPSHOT,
     DataFile,
     DeletedRows,
     DeletionVector,
@@ -80,6 +81,8 @@ class PaimonTable(Table):
         return tuple(self._state(name).info for name in self._state_names().values())
 
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002, D102
+        if id in (None, NO_SNAPSHOT) and not self._state_names():
+            return Snapshot(SnapshotInfo(NO_SNAPSHOT), (), (), self._newest_schema())
         state = self._find(id)
         schema = self._schema(state.schema_id)
         layout = Layout(self.folder, schema)
@@ -99,7 +102,7 @@ class PaimonTable(Table):
             files[file.path] = file
             named[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = file.path
         vectors = self._vectors(state, schema, layout, named)
-        shown = max(numbered(self.folder.names("schema"), "schema")) if id is None else state.schema_id
+        shown = self._newest_schema() if id is None else state.schema_id
         return self._view(Snapshot(state.info, tuple(files.values()), tuple(vectors), shown)).snapshot
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002, D102
@@ -222,7 +225,8 @@ class PaimonTable(Table):
         """Return what belongs to a snapshot; that of the last one is kept, for its many data files."""
         last = self._last
         if last is None or last.snapshot is not snapshot:
-            committed = self._schema(self._find(snapshot.info.id).schema_id)
+            number = snapshot.info.id
+            committed = self._schema(snapshot.schema_id if number == NO_SNAPSHOT else self._find(number).schema_id)
             shown = committed if snapshot.schema_id is None else self._schema(snapshot.schema_id)
             visible = visible_records(committed, snapshot.data_files)
             last = self._last = _View(snapshot, shown, Layout(self.folder, committed), visible)
@@ -246,8 +250,7 @@ class PaimonTable(Table):
         if id is None and names:
             id = max(names)  # noqa: A001
         if id not in names:
-            told = "it has no snapshots" if not names else f"there is no snapshot {id}"
-            raise UsageError(f"{self.location}: {told}")
+            raise UsageError(f"{self.location}: there is no snapshot {id}")
         return self._state(names[id])
 
     def _state(self, name: str) -> PaimonSnapshot:
@@ -256,6 +259,9 @@ class PaimonTable(Table):
         if prefix == "snapshot/snapshot" and state.id != int(number):
             raise NotCanonical("id", source=self.folder.join(name), expected=number, actual=state.id)
         return state
+
+    def _newest_schema(self) -> int:
+        return max(numbered(self.folder.names("schema"), "schema"))
 
     def _schema(self, number: int) -> TableSchema:
         if number not in self._schemas:
