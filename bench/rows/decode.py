@@ -30,8 +30,8 @@ HEAD, TAIL = 20, 4
 FRAME_HEAD = 8
 WHY = (
     "Two thirds of the time of b and c is their output: the system clears 64 and 80 MB of fresh memory, and they are "
-    "written once. Bitmaps are expanded in pieces that stay in the processor's cache, which takes the rest. Half of "
-    "a's is pyroaring's: it builds 1526 array containers, each in memory of its own."
+    "written once. Expanding bitmaps takes the rest, in pieces that stay in the processor's cache. Half of a's time is "
+    "pyroaring's: it builds 1526 array containers, each in its own allocation."
 )
 
 

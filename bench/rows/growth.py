@@ -27,9 +27,9 @@ COUNTS = (1, 10, 100)
 """Millions of positions."""
 WITHIN = 1.3
 WHY = (
-    "A million positions are 8 MB: in memory that was used before, they stay in the processor's cache, and 10 and 100 "
-    "million do not. In memory fresh at every size the three took 1.6 to 2.0 ns a position, but glibc does not always "
-    "give such memory."
+    "A million positions are 8 MB: in reused memory they stay in the processor's cache, and 10 and 100 million do not. "
+    "In fresh memory the three took 1.6 to 2.0 ns a position at every size, but glibc does not always return fresh "
+    "memory."
 )
 PATH = {"PYTHONPATH": str(Path(__file__).parent.parent)}
 FRESH = {"MALLOC_MMAP_THRESHOLD_": str(6 << 20), "MALLOC_TRIM_THRESHOLD_": str(6 << 20)}

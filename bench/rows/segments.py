@@ -33,21 +33,21 @@ _TEXT, _TAG = zap.FieldOptions(15), zap.FieldOptions(11)
 _WRITE_SHARE = 1 / 3
 _WHY = {
     "terms": (
-        "The keys of a dictionary are enumerated byte position by byte position, all of them at once, and every record "
-        "and bitmap header is checked, which zapx does not: some 200 NumPy calls on arrays of 100,000 items."
+        "The keys of a dictionary are enumerated one byte position at a time, for all keys at once, and every record "
+        "and bitmap header is checked, which zapx does not do: some 200 NumPy calls on arrays of 100,000 items."
     ),
     "locations": (
         "NumPy goes over the five numbers of a location some twenty times (varints, entry sizes, columns, Arrow); each "
         "pass is at the speed of memory, so the ratio falls where other processes use it too."
     ),
     "stored": (
-        "Each document is a snappy block of its own, and the call that decompresses one costs 0.45 us from Python, "
-        "twice what zapx takes for a whole document. Joined, the blocks take 0.13 us each, but a copy that reaches "
-        "in front of its own block would then pass for sound."
+        "Each document is its own snappy block, and one decompression call from Python costs 0.45 us, twice what zapx "
+        "takes for a whole document. Joined, the blocks take 0.13 us each, but a copy that reaches in front of its own "
+        "block would then be accepted."
     ),
     "doc_values": (
-        "Arrow wants the terms without the byte behind each: finding these bytes and leaving them out are three passes "
-        "over all content, where zapx hands out slices of it."
+        "Arrow needs the terms without the byte after each: finding and dropping these bytes takes three passes over "
+        "all content, where zapx returns slices of it."
     ),
 }
 

@@ -58,8 +58,8 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
     ]
     row, about = "small vectors: open, decode and verify all", f"{vectors:,} of 1 to 1000 rows"
     why = (
-        "Of the time a fifth goes into telling the footer's blobs apart, a third into walking containers and comparing "
-        "values, a fifth into 10,000 CRCs and slices, a fifth into 10,000 paths and row sets: Python objects, each."
+        "A fifth of the time is spent on separating the footer's blobs, a third on walking containers and comparing "
+        "values, a fifth on 10,000 CRCs and slices, and a fifth on 10,000 paths and row sets, each a Python object."
     )
     peer = Peer("pyiceberg's parse, unchecked", timed(parse), at_least=5.0)
     yield Comparison(row, about, vectors, "vectors", work, per_second=150_000.0, why_missed=why)

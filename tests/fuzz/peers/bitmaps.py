@@ -23,23 +23,23 @@ FAR_KEY = 1 << 12
 
 TRAILING = Kind(
     "bytes after the end",
-    "a vector fills its frame and a bitmap its buffer: bytes behind it are the mark of a wrong length",
+    "a vector fills its frame and a bitmap its buffer: bytes after it mean a wrong length",
     r"NotCanonical: bytes after the end",
 )
 BITMAP_KINDS = (
     Kind(
         "offset table",
-        "offsets are part of the format: who skips to a container by them would read other rows",
+        "offsets are part of the format: a reader that seeks by them would read other rows",
         r"NotCanonical: offset of container",
     ),
     Kind(
         "padding of the run flags",
-        "bits for containers that are not there have no meaning, and no writer sets them",
+        "bits for missing containers have no meaning, and no writer sets them",
         r"NotCanonical: padding bits of the run flags",
     ),
     Kind(
         "run cookie without a run",
-        "the specification has the other cookie for it: there is one form for every bitmap",
+        "the specification requires the other cookie: there is one form for every bitmap",
         r"NotCanonical: run cookie without a run container",
     ),
     Kind(
@@ -49,7 +49,7 @@ BITMAP_KINDS = (
     ),
     Kind(
         "cardinality of a run container",
-        "the header states how many values a container has, and whoever counts by it would be wrong",
+        "the header states a container's cardinality, and a count from it would be wrong",
         r"NotCanonical: .*run lengths do not add up",
     ),
     Kind("a run container without a run", "it holds nothing, and is not written", r"NotCanonical: .*no run"),
@@ -100,28 +100,28 @@ pyiceberg_puffin = Comparison(
         Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
         Kind(
             "unchecked length or magic of the frame",
-            "the frame says what it is and how long: pyiceberg cuts by the length, and looks at no magic",
+            "the frame has a length and a magic: pyiceberg cuts by the length, and ignores the magic",
             r"^(Truncated|NotCanonical): length field|^BadMagic: magic$",
         ),
         Kind(
             "a frame without a bitmap",
-            "not even the count of bitmaps is there: of no bytes pyiceberg makes a zero, and no row is deleted",
+            "even the count of bitmaps is missing: pyiceberg reads no bytes as zero, and deletes no row",
             r"^Truncated: bitmap count",
         ),
         Kind(
             "unchecked magic or size of the footer",
-            "the three magics and the payload's size say whether the file is whole",
+            "the three magics and the payload's size show whether the file is complete",
             r"^BadMagic: magic (before|at)|^Truncated: (footer payload size|Puffin file)",
         ),
-        Kind("unknown footer flags", "a flag that is not known may change what follows", r"^Unsupported: footer flags"),
+        Kind("unknown footer flags", "an unknown flag may change what follows", r"^Unsupported: footer flags"),
         Kind(
             "JSON of the footer",
-            "members that come twice, are missing or of another type: pydantic converts, or takes the last",
+            "duplicate or missing members, or of another type: pydantic converts, or takes the last",
             r"^NotCanonical: footer (payload|member)",
         ),
         Kind(
             "properties of the blob",
-            "cardinality and referenced-data-file are required, and are held against the vector",
+            "cardinality and referenced-data-file are required, and compared with the vector",
             r"^NotCanonical: blob property|^CardinalityMismatch",
         ),
         Kind(
@@ -131,7 +131,7 @@ pyiceberg_puffin = Comparison(
         ),
         Kind(
             "place of the blob",
-            "a slice of Python's beyond the end, or before the beginning, is another slice: here it is an error",
+            "a Python slice that starts or ends outside the file is another slice: here it is an error",
             r"^(Truncated|NotCanonical): (byte range|range of the)",
         ),
         Kind(
@@ -141,7 +141,7 @@ pyiceberg_puffin = Comparison(
         ),
         Kind(
             "two vectors of one data file",
-            "which one holds cannot be told; pyiceberg takes the last",
+            "it is ambiguous which one is live; pyiceberg takes the last",
             r"^NotCanonical: referenced-data-file",
         ),
         TRAILING,
@@ -158,7 +158,7 @@ def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
     file = PuffinFile(data)
     blobs = [blob for blob in file.footer.blobs if blob.type == iceberg.BLOB_TYPE]
     if len(blobs) < len(file.footer.blobs):
-        reason = "pyiceberg takes every blob for a vector; it is shown those only that are"
+        reason = "pyiceberg takes every blob for a vector; it is given only those that are"
         pyiceberg_puffin.note("blobs of other types", reason, data)
         file.footer = file.footer.model_copy(update={"blobs": blobs})
     return {
@@ -184,7 +184,7 @@ pypaimon_32 = Comparison(
         Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
         Kind(
             "unchecked length of the frame",
-            "a frame that is cut short, or followed by something: pypaimon reads what is there",
+            "a frame that is truncated, or followed by other bytes: pypaimon reads what is there",
             r"^(Truncated|NotCanonical): (length field|CRC)",
         ),
         TRAILING,

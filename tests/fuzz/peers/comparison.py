@@ -88,7 +88,7 @@ class Comparison:
         if refused is not None:
             told = re.sub(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", "..", refused)[:70]
             self.note(
-                f"accepted by dvcodec only: {told}", "sound by the specification; the peer does not read it", data
+                f"accepted by dvcodec only: {told}", "valid by the specification; the peer does not read it", data
             )
         elif value != found:
             name = differing(value, found)

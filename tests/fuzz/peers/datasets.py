@@ -56,7 +56,7 @@ pylance_row_ids = Comparison(
     (
         Kind(
             "a segment kind that is not known yet",
-            "RangeWithRuns is read by newer versions; pylance 14 passes over it where another segment is beside it",
+            "newer versions read RangeWithRuns; pylance 14 skips it if there is another segment",
             r"^Unsupported: ",
         ),
     ),
@@ -92,14 +92,14 @@ def _differing(ours: RowSet, theirs: RowSet) -> str | None:
 _ARROW_KINDS = (
     Kind(
         "footer or metadata of the Arrow file",
-        "lengths and places that lead out of the file, dictionaries, a codec named twice: Rust's reader takes what it "
-        "needs and leaves the rest unread",
+        "lengths and offsets beyond the file, dictionaries, a codec named twice: Rust's reader reads what it needs and "
+        "ignores the rest",
         r"^(BadMagic: magic at the end|NotCanonical: (footer size|dictionaries|metadata|header of a message|"
         r"offset in the metadata|rows of a record batch))",
     ),
     Kind(
         "body of the Arrow file",
-        "buffers that do not have the bytes of their rows, or are damaged",
+        "buffers that are too short for their rows, or damaged",
         r"^NotCanonical: (buffer|Arrow IPC file)",
     ),
     Kind(
@@ -112,8 +112,8 @@ pylance_deletions = Comparison(
     "pylance",
     (TRAILING, *BITMAP_KINDS, *_ARROW_KINDS),
     {
-        "rows that the fragment does not have": "a scan leaves them out; dvcodec refuses them where it is told "
-        "`physical_rows`, which it was not here",
+        "rows that the fragment does not have": "a scan drops them; dvcodec refuses them if `physical_rows` "
+        "is passed, which it was not here",
     },
 )
 

@@ -55,7 +55,7 @@ deltalake_frame = Comparison(
         ),
         Kind(
             "key of a bitmap",
-            "positions end where those of Java do; deltalake minds a key beyond only if its bitmap has a row",
+            "positions end where Java's do; deltalake refuses a higher key only if its bitmap has a row",
             r"^NotCanonical: bitmap key$",
         ),
         TRAILING,

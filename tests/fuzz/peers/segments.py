@@ -78,18 +78,18 @@ zapx_segment = Comparison(
     (
         Kind(
             "addresses in the footer",
-            "zapx finds no field, document or doc value there, and takes the segment for one that has none",
+            "zapx finds no field, document or doc value there, and treats the segment as having none",
             _of("(fields|sections|stored) index", "doc value table"),
         ),
         Kind(
             "fields",
-            "every name once and the first `_id`: zapx takes the last of a name, and finds no document by its id; "
-            "other bytes than UTF-8 are no name here",
+            "names are unique and the first is `_id`: zapx takes the last of a name, and finds no document by its id; "
+            "here a name has to be UTF-8",
             _of("fields", "number of fields", "first field", "field name"),
         ),
         Kind(
             "records of a field",
-            "addresses outside of the segment, sections that are none, overlapping records: zapx goes where it is told",
+            "addresses outside the segment, invalid sections, overlapping records: zapx follows them only when needed",
             _of(
                 "address of a (dictionary|section|thesaurus)",
                 "((start|end) of a )?doc value block",
@@ -101,20 +101,20 @@ zapx_segment = Comparison(
                 "text section",
             ),
         ),
-        Kind("chunk mode", "one that no writer knows: zapx takes it for a size", r"^NotCanonical: chunk mode"),
+        Kind("chunk mode", "a mode that no writer uses: zapx takes it for a size", r"^NotCanonical: chunk mode"),
         Kind(
             "states of a dictionary",
-            "vellum looks at a state when it passes through, and does not ask whether its bytes are in order",
+            "vellum reads a state only when it visits it, and does not check the order of its bytes",
             _of("(input bytes|number of transitions|lowest address|pack sizes|target) of a state", "root address"),
         ),
         Kind(
             "number of keys",
-            "the dictionary states how many it has; vellum does not count. Beyond the fuzzer's limit none is read here",
+            "the dictionary states its count; vellum does not count. Above the fuzzer's limit none is read here",
             _of("number of keys", "Limits.max_keys"),
         ),
         Kind(
             "stored documents",
-            "a record says where a value is and of which field: zapx shows what it finds there",
+            "a record gives the location and field of a value: zapx returns whatever is there",
             _of(
                 "(address|data bytes|metadata|metadata bytes|lengths) of a stored document",
                 "stored (document|values)",
@@ -125,7 +125,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "lists of postings",
-            "a term is in some document, and a bitmap holds documents of the segment only",
+            "every term is in some document, and a bitmap has only documents of the segment",
             _of(
                 "postings (of a term|with locations|record)",
                 "(bytes of a )?bitmap",
@@ -138,7 +138,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "chunks of postings",
-            "chunks say how many bytes and numbers they have: zapx takes what it needs and leaves the rest unread",
+            "chunks state their bytes and values: zapx reads what it needs and ignores the rest",
             _of(
                 "((numbers|entries|end) of a |number of )?(freq/norm|location)( chunks?)?",
                 "norm",
@@ -149,7 +149,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "chunks of doc values",
-            "sizes, documents in order, a mark behind every term: zapx looks for the document it is asked for",
+            "sizes, documents in order, a mark after every term: zapx looks only for the requested document",
             _of(
                 r"doc values( of document \d+)?",
                 "(end of the last|(end|documents?) of a|number of) doc value chunks?",
@@ -161,7 +161,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "synonyms",
-            "ids in order that have a text, documents that are there, lists one behind the other",
+            "ids are in order and have a text, documents exist, lists follow one another",
             _of(
                 "((documents?|ids?|bytes) of (a |the ))?synonyms?( of a term)?",
                 "number of synonyms( of a term)?",
@@ -170,7 +170,7 @@ zapx_segment = Comparison(
         ),
         Kind(
             "nested documents",
-            "a parent stands in front of its child, and none has more edges than documents",
+            "a parent precedes its child, and there are no more edges than documents",
             _of("number of edges", "parent of a nested document", "nested document", "edge list"),
         ),
         Kind(

@@ -274,7 +274,7 @@ def _payloads() -> Iterator[bytes]:
 TARGETS = (
     Target("puffin-footer", "the footer of a Puffin file", _run_footer, _puffins, mend.puffin, max_len=2048),
     Target("puffin", "a Puffin file and the vectors in it", _run_puffin, _puffins, mend.puffin, max_len=2048),
-    Target("sniff", "a file of unknown kind: told, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
+    Target("sniff", "a file of unknown kind: named, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
     Target("payload", "a vector without its frame", _run_vector_text, _payloads),
     Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
     Target("z85", "Z85 text of either padding", _run_z85, _z85, max_len=128),

@@ -225,7 +225,7 @@ TARGETS = (
     Target("vellum", "an FST: enumerated three ways, built again", _run_vellum, _dictionaries, keeps_size=True),
     Target(
         "zap-merge",
-        "a sound segment, merged with itself",
+        "a valid segment, merged with itself",
         _run_merge,
         small_segments,
         max_len=1024,
