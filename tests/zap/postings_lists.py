@@ -10,8 +10,8 @@ from dvcodec import DecodeError
 from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
 from zap.craft import NOT, VERSIONS, Craft
 from zap.slow import Lists, Place, Posting, Sparse, rows

@@ -19,8 +19,8 @@ from dvcodec.zap import DEFAULT_CHUNK_MODE, Edges, FieldInfo, FieldOptions, Foot
 from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import DocValues
 from dvcodec.zap.fields import MAX_FIELDS
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import encode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vellum import Fst

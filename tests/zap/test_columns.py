@@ -14,7 +14,7 @@ import pytest
 from dvcodec import DecodeError, UsageError
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
 from dvcodec.zap.columns import SCHEMAS
-from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.postings_lists import cut_by_weight
 from dvcodec.zap.stored import iter_stored
 from zap.craft import VERSIONS, Craft, minimal
 from zap.pieces import Sample, sample

@@ -15,8 +15,8 @@ from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import decode_records
 from zap import pieces
 from zap.craft import VERSIONS, Craft, chunked, docs_of, minimal, norm, uv

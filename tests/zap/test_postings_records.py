@@ -13,8 +13,8 @@ from dvcodec.io import open_source
 from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records, encode_one_hits
 from zap import pieces
 from zap.craft import NOT, VERSIONS, Craft, minimal, norm

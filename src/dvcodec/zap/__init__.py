@@ -11,12 +11,12 @@ from dvcodec.zap.analysis import composite_field, keyword_field, number_field, n
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Synonyms, Term
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.lookup import StoredValue, TermPostings
 from dvcodec.zap.merge import merge_segments
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import norm_values
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vectors import VectorSection

@@ -20,8 +20,8 @@ from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.norms import norm_values
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
 from dvcodec.zap.stored import iter_stored
 

@@ -26,14 +26,14 @@ from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.lists import Postings
+from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import iter_stored
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
-from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 
 __all__ = ["merge_segments"]
 
@@ -228,7 +228,7 @@ class _Merge:
     def field(self, name: str) -> FieldContent:
         """Make what the segment holds of a field."""
         read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
-        terms, postings, one_hits = unite_lists(read)
+        terms, postings, one_hits = merge_lists(read)
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
         options = self.options[name]
         if options is None:
@@ -290,7 +290,7 @@ class _Merge:
             thesaurus = one.segment.thesaurus(name)
             if thesaurus is not None:
                 parts.append((thesaurus, one.numbers))
-        return unite_thesauri(parts) if parts else None
+        return merge_thesauri(parts) if parts else None
 
 
 def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:

@@ -23,9 +23,9 @@ from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations, decode_locations, encode_locations
 from dvcodec.zap.norms import NORM_IS_LENGTH_FROM
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits, place_records
 
 __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]

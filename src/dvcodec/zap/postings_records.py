@@ -23,7 +23,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
-from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.postings_lists import cut_by_weight
 
 __all__ = [
     "ALWAYS_BLOCK",

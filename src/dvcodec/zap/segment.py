@@ -21,9 +21,9 @@ from dvcodec.zap.documents import utf8
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id
 from dvcodec.zap.footer import verify_checksum as compare_checksum
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.lookup import StoredValue, TermPostings
 from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
 from dvcodec.zap.vellum import Fst
 

@@ -20,7 +20,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.roaring import walk
 from dvcodec.core.scattered import u32
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 
@@ -200,7 +200,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     some = high > low
     step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
     step[sizes == 0] = 0
-    found, _ = chains.follow(step, bounds)
+    found, _ = varlen_records.follow(step, bounds)
     broken = np.zeros(len(starts), np.bool_)
     broken[owner[found[step[found] == 0]]] = True
     found = found[~broken[owner[found]]]

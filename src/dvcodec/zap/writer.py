@@ -18,7 +18,7 @@ from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.gather import gather_fields, id_content, stored_columns, with_synonyms
+from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
 from dvcodec.zap.nested import Edges
 
 __all__ = ["write_segment"]
@@ -58,7 +58,7 @@ def write_segment(
     flat, edges = _flatten(documents, version)
     names = _field_names(flat, version)
     ids = {name: i for i, name in enumerate(names)}
-    columns = gather_fields(flat, names[1:])
+    columns = invert_fields(flat, names[1:])
     try:
         contents = with_synonyms(
             chain([id_content(version, flat)], (column.content(version, ids) for column in columns)), flat

@@ -1,7 +1,7 @@
 """Applying vectors to the rows of Parquet files, inside the JVM.
 
-Vectors become words (see `jobs.words`), a table of them is broadcast, and an anti-join on data file and chunk looks the
-bit of each row up. No row goes to Python, no user-defined function is in the plan: column pruning, push-down and
+Vectors become words (see `jobs.bitset_words`), a table of them is broadcast, and an anti-join on data file and chunk
+looks up the bit of each row. No row goes to Python, no user-defined function is in the plan: column pruning, push-down and
 whole-stage code stay. A row is known by its file and its physical position in it, ``_metadata.file_path`` and
 ``_metadata.row_index``; never by the order of rows.
 """
@@ -21,8 +21,8 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
+from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
-from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.paths import decoded_key_column, match_key_column
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 

@@ -22,17 +22,17 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
-from dvcodec.spark.unite import VectorGatherer
+from dvcodec.spark.union import VectorUnion
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "unite"]
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "union"]
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
@@ -86,15 +86,15 @@ def build_vectors(
             raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         named = [os.fspath(path) for path in paths]
-        return unite(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
+        return union(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
     rows = _rows(source, file_col, pos_col)
     if strategy == "auto":
         strategy = _choose(rows)
     if strategy == "shuffle":
-        return unite(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions)
+        return union(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions)
     if strategy == "hash":
-        return unite(_by_hash(rows, partitions), partitions)
-    return unite(rows.mapInArrow(_partial, VECTORS), partitions)
+        return union(_by_hash(rows, partitions), partitions)
+    return union(rows.mapInArrow(_partial, VECTORS), partitions)
 
 
 def positions(df: DataFrame) -> DataFrame:
@@ -111,13 +111,13 @@ def positions(df: DataFrame) -> DataFrame:
     )
 
 
-def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file.
+def union(partials: DataFrame, partitions: int | None = None) -> DataFrame:
+    """Unite partial vectors that `RowAccumulator` made: `VECTORS` in, `VECTORS` out, one row a data file.
 
     Raises:
         UsageError: less than one partition.
     """
-    return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
+    return by_data_file(partials, partitions).mapInArrow(_union, VECTORS)
 
 
 def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
@@ -183,28 +183,28 @@ def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
     vectors = rows.select(key, "pos").mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
     unknown = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
     named = names.select(key.cast("string").alias("data_file"), *unknown, sf.col("data_file").alias("name"))
-    return _by_name(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
+    return _by_name(vectors.union(named), partitions).mapInArrow(_union_named, VECTORS)
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows to vectors; a data file may come several times."""
-    gatherer = RowGatherer()
+    gatherer = RowAccumulator()
     for batch in batches:
         yield from gatherer.add(batch.column(0), batch.column(1))
     yield from gatherer.flush()
 
 
-def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _union(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Partial vectors to one a data file."""
-    gatherer = VectorGatherer(trusted=True)
+    gatherer = VectorUnion(trusted=True)
     for batch in batches:
         gatherer.add(batch.column(0), batch.column(2), batch.column(1))
     yield from gatherer.flush()
 
 
-def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _union_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Partial vectors of hashes, and the names of these, to vectors of data files. Nothing may stay without a name."""
-    gatherer = VectorGatherer(trusted=True)
+    gatherer = VectorUnion(trusted=True)
     names = []
     for batch in batches:
         is_name = batch.column(2).is_null()
@@ -231,7 +231,7 @@ def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All rows of some data files to their vectors."""
-    yield from _unite(_partial(batches))
+    yield from _union(_partial(batches))
 
 
 def _read_paths(

@@ -146,7 +146,7 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
     often = np.flatnonzero(counts > 1)
     if len(often):
         file, count = files[int(often[0])].as_py(), int(counts[often[0]])
-        raise UsageError(f"data file {file!r} has {count} {name} vectors: unite them with merge first")
+        raise UsageError(f"data file {file!r} has {count} {name} vectors: merge them first")
     absent = table.column(f"{name}_count").is_null()
     frames = pc.if_else(absent, pa.scalar(_EMPTY, pa.binary()), frames)
     return NamedVectors.of(files, frames, table.column(f"{name}_error"))

@@ -19,7 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
-from dvcodec.spark.jobs.words import cut
+from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import decoded_key, file_key
-from dvcodec.spark.jobs.words import estimated_bytes
+from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
 from dvcodec.spark.vectors import NamedVectors
 

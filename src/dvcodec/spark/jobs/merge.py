@@ -12,7 +12,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.unite import VectorGatherer, input_bit
+from dvcodec.spark.union import VectorUnion, input_bit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,7 @@ def _vectors(dvs: DataFrame) -> DataFrame:
 
 
 def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    gatherer = VectorGatherer()
+    union = VectorUnion()
     for batch in batches:
-        gatherer.add(batch.column(0), batch.column(1), inputs=batch.column(2))
-    yield from gatherer.flush()
+        union.add(batch.column(0), batch.column(1), inputs=batch.column(2))
+    yield from union.flush()

@@ -14,12 +14,12 @@ from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
 from dvcodec.core.scattered import u32
 from dvcodec.io import Source, Storage
+from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
-from dvcodec.io.stretches import stretches
 from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.sources.ahead import run_ahead
-from dvcodec.spark.sources.windows import Outcome, Window
+from dvcodec.spark.sources.read_windows import Outcome, Window
 
 __all__ = ["Located", "containers_of", "located_windows"]
 
@@ -140,7 +140,7 @@ def _read(source: Source, places: Located) -> Iterator[Window]:
         yield one.failed(str(error))
     places = places.take(np.flatnonzero(~outside))
     sizes = np.where(places.sizes < 0, _claimed(source, places), places.sizes)
-    for first, last, start, stop in stretches(places.offsets, sizes):
+    for first, last, start, stop in coalesce(places.offsets, sizes):
         part = places.take(np.arange(first, last))
         try:
             # The frame may be 8 bytes longer than the size that is stated.

@@ -14,9 +14,9 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import read
 from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.sources.batch_verify import Surveyed, pools, surveyed
 from dvcodec.spark.sources.options import Rows
-from dvcodec.spark.sources.surveys import Surveyed, pools, surveyed
-from dvcodec.spark.sources.windows import Window
+from dvcodec.spark.sources.read_windows import Window
 
 __all__ = ["MAX_LIST", "batches"]
 

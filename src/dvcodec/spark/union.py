@@ -21,11 +21,11 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
+from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
-from dvcodec.spark.gather import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.vectors import NamedVectors
 
-__all__ = ["VectorGatherer", "input_bit"]
+__all__ = ["VectorUnion", "input_bit"]
 
 Index = NDArray[np.int64]
 FOLD_BYTES = 192 << 20
@@ -38,11 +38,11 @@ _ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
 
 
 @dataclass(slots=True)
-class VectorGatherer:
+class VectorUnion:
     """Gathers vectors, and unites those of one data file, however it is spelled there.
 
     Args:
-        trusted: the frames are what `RowGatherer` has just made: one that is alone for its data file is not parsed
+        trusted: the frames are what `RowAccumulator` has just made: one that is alone for its data file is not parsed
             at all, and CRCs are not compared. Otherwise every vector is checked whole.
     """
 
@@ -129,7 +129,7 @@ class VectorGatherer:
             lo, hi = int(bounds[part.start]), int(bounds[part.stop])
             chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
             counts = np.diff(bounds[part.start : part.stop + 1])
-            united = _unite(_whole(chosen), counts, rows[lo:hi])
+            united = _union(_whole(chosen), counts, rows[lo:hi])
             owners = codes[heads[part]]
             yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *united), inputs_of[owners])
 
@@ -200,7 +200,7 @@ def _strings(column: BinaryColumn) -> ByteStrings:
     return ByteStrings.cut(column.data, column.starts, column.sizes)
 
 
-def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
+def _union(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
     """Unite runs of vectors, `counts[i]` of them each: cardinalities, and frames.
 
     Small vectors are expanded, sorted and encoded together; large ones are united one data file at a time.
@@ -218,7 +218,7 @@ def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, Byt
     large = {}
     bounds = offsets_of(counts)
     for i in np.flatnonzero(dense).tolist():
-        cards[i], large[i] = _unite_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
+        cards[i], large[i] = _union_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
         lengths[i] = len(large[i])
     if not large and small is not None:
         return cards, small
@@ -242,7 +242,7 @@ def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool
     return which, all_counts[which], positions
 
 
-def _unite_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
+def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
     """Unite vectors of one data file that were checked before: cardinality and frame."""
     bitmaps, others = [], []
     for data in frames:

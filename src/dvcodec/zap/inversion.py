@@ -23,13 +23,13 @@ from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norms_from_lengths
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["FieldColumns", "gather_fields", "id_content", "stored_columns", "with_synonyms"]
+__all__ = ["FieldColumns", "id_content", "invert_fields", "stored_columns", "with_synonyms"]
 
 ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
 """Also where no document is: merges of version 17 fail on a segment that says otherwise."""
@@ -92,7 +92,7 @@ class FieldColumns:
         return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
 
 
-def gather_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
+def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
     """Sort the instances of all documents by field; `names` are all but ``_id``."""
     columns = {name: FieldColumns(name) for name in names}
     for number, document in enumerate(flat):

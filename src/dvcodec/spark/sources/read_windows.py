@@ -18,14 +18,14 @@ from dvcodec.core.frame import Magic
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
+from dvcodec.io.coalesce import WINDOW_BYTES, coalesce
 from dvcodec.io.frames import VERSION
-from dvcodec.io.stretches import WINDOW_BYTES, stretches
 from dvcodec.ops.convert import portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources.listing import Unit
-from dvcodec.spark.sources.refs import Refs, Want, expected, refs_of, wanted
+from dvcodec.spark.sources.vector_index import Refs, Want, expected, refs_of, wanted
 
 __all__ = ["Outcome", "Window", "windows"]
 
@@ -169,7 +169,7 @@ def _framed(source: Source, found: Refs, unit: Unit, want: Want) -> Iterator[Win
     order = np.argsort(found.offsets, kind="stable")
     if (np.diff(order) < 0).any():
         found = found.take(order)
-    for first, last, start, stop in stretches(found.offsets, found.lengths):
+    for first, last, start, stop in coalesce(found.offsets, found.lengths):
         part = found if last - first == len(order) else found.take(np.arange(first, last))
         try:
             data = np.frombuffer(source.read(start, stop - start), np.uint8)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.ragged import ByteStrings, offsets_of
-from dvcodec.zap.lists import Postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ONE_HIT_DOCS, ONE_HIT_NORMS
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["DROPPED", "SegmentLists", "unite_lists", "unite_thesauri"]
+__all__ = ["DROPPED", "SegmentLists", "merge_lists", "merge_thesauri"]
 
 Index = NDArray[np.int64]
 DROPPED = -1
@@ -31,7 +31,7 @@ class SegmentLists:
     postings: Postings
 
 
-def unite_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
+def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
     """Unite the lists of each term, leaving out the terms that are left without a document."""
     if len(read) == 1:
         terms, postings = read[0].terms, read[0].postings
@@ -84,7 +84,7 @@ def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool
     return found
 
 
-def unite_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
+def merge_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
     """Unite thesauri; ids of synonyms are given in the order in which the terms, then the segments, name them."""
     terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
     names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])

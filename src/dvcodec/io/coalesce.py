@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.io.source import Source
 
-__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "stretches"]
+__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "coalesce"]
 
 Index = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ _GAP = 1 << 17
 """Bytes between two vectors that are read rather than jumped over."""
 
 
-def stretches(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+def coalesce(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
     """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end.
 
     Args:
@@ -59,7 +59,7 @@ def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> 
     starts, lengths = np.array(offsets, np.int64), np.array(sizes, np.int64)
     there = (starts >= 0) & (lengths > 0) & (lengths <= source.size - starts)
     order = np.argsort(starts[there], kind="stable")
-    windows = stretches(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
+    windows = coalesce(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
     return _WindowSource(source, [(start, stop) for _, _, start, stop in windows])
 
 

@@ -1,7 +1,7 @@
 """From rows of (data file, position) to vectors: one a data file, of each chunk of rows.
 
 Chunks are of bounded size and worked off with no loop over rows: data files become codes, code and position one
-sortable number, and all files of a chunk are encoded in one pass. What comes of several chunks is united by `unite`.
+sortable number, and all files of a chunk are encoded in one pass. What comes of several chunks is united by `union`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of, sums
 from dvcodec.spark.columns import binary_array, pieces
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 
-__all__ = ["RowGatherer", "group", "vector_batches"]
+__all__ = ["RowAccumulator", "group", "vector_batches"]
 
 Index = NDArray[np.int64]
 CHUNK_ROWS = 4_000_000
@@ -51,10 +51,10 @@ def vector_batches(files: pa.Array, cardinality: Index, frames: ByteStrings) -> 
 
 
 @dataclass(slots=True)
-class RowGatherer:
+class RowAccumulator:
     """Gathers rows of (data file, position), and makes vectors of each full chunk.
 
-    The same data file may come out of several chunks: `unite.VectorGatherer` makes one of them.
+    The same data file may come out of several chunks: `union.VectorUnion` makes one of them.
     """
 
     _batches: list[pa.RecordBatch] = field(default_factory=list)

@@ -12,7 +12,7 @@ from dvcodec.core.batch import survey
 from dvcodec.core.ragged import offsets_of
 from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.spark.sources.windows import Outcome, Window
+from dvcodec.spark.sources.read_windows import Outcome, Window
 
 __all__ = ["Surveyed", "pools", "surveyed"]
 
