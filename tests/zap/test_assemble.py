@@ -14,7 +14,7 @@ import pytest
 from core.crafting import crc_oracle
 from dvcodec import UsageError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.io.sink import open_sink
+from dvcodec.io.opening import open_sink
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Edges, FieldInfo, FieldOptions, Footer, Segment, verify_segment
 from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import DocValues

@@ -190,8 +190,8 @@ WRONG_BITMAPS = {
 
 def read_all(craft: Craft, values: np.ndarray) -> Postings:
     with segment_of(craft) as segment:
-        records = decode_records(segment.data, segment.footer, values)
-        return decode_postings(segment.data, segment.footer, len(segment.fields), records)
+        records = decode_records(segment.contents.data, segment.footer, values)
+        return decode_postings(segment.contents.data, segment.footer, len(segment.fields), records)
 
 
 @pytest.mark.parametrize("name", WRONG_BITMAPS)

@@ -134,7 +134,7 @@ def test_hazard_a_record_that_ends_too_soon() -> None:
     craft.field("_id")
     raw = craft.finish()
     with Segment.open(raw) as segment, pytest.raises(Truncated):
-        decode_records(segment.data, segment.footer, np.array([segment.data.end - 1], np.uint64))
+        decode_records(segment.contents.data, segment.footer, np.array([segment.contents.data.end - 1], np.uint64))
 
 
 def test_hazard_a_bitmap_beyond_the_segment() -> None:

@@ -15,16 +15,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
+from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
-from dvcodec.io.source import ReadAhead, Source, StorageOptions, held_source, hold_source, open_local
+from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_local
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
 from dvcodec.io.target import local_path
 
-__all__ = ["Listed", "Storage", "open_remote", "storage_of"]
+__all__ = ["Listed", "Storage", "StorageOptions", "open_remote", "storage_of"]
 
 _KEPT_BYTES = 128 << 20
 _KEPT_SOURCES = 1 << 14
@@ -307,6 +308,15 @@ class Storage:
                 if len(self._listed) < _KEPT_SOURCES:
                     self._listed[location] = one
         return files
+
+
+StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
+"""How stores are reached: options as deltalake and polars spell them, see `dvcodec.io.store.options`."""
+
+
+def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
+    """Return the options themselves."""
+    return storage_options.options if isinstance(storage_options, Storage) else storage_options
 
 
 def storage_of(storage_options: StorageOptions) -> Storage:

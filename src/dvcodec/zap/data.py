@@ -1,11 +1,7 @@
-"""The bytes of a segment: its file, opened, and what stands in front of its footer, read by windows."""
+"""Bounded windows over the bytes of a segment in front of its footer."""
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,36 +12,13 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.core.varints import bytes_of
-from dvcodec.io import StorageOptions
-from dvcodec.io.blocks import BlockSource
-from dvcodec.io.source import Source, SourceTarget, open_source
-from dvcodec.io.target import local_path
+from dvcodec.io.source import Source
 
-__all__ = ["Pieces", "SegmentData", "open_mapped"]
+__all__ = ["Pieces", "SegmentData"]
 
 E = TypeVar("E", bound=DecodeError)
 
 Index = NDArray[np.int64]
-
-
-@contextmanager
-def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None) -> Iterator[Source]:
-    """Open what `open_source` opens: a local file by mapping it into memory, what is far away by blocks.
-
-    Raises:
-        UsageError: not a source.
-        OSError: it cannot be opened.
-    """
-    if isinstance(target, (str, os.PathLike)) and (local := local_path(target)) is not None:
-        with local.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            target = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        with open_source(target, name=str(local)) as source:
-            yield source
-    else:
-        in_memory = isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray))
-        with open_source(target, storage_options=storage_options) as source:
-            yield source if in_memory else BlockSource(source)
 
 
 class Pieces(Cursor):

@@ -19,10 +19,10 @@ from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
-from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
@@ -31,7 +31,6 @@ from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import iter_stored
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
@@ -84,7 +83,7 @@ def merge_segments(
     if num_docs > _MAX_DOCS:
         raise UsageError(f"a segment holds at most {_MAX_DOCS} documents, not {num_docs}")
     _check_sections(segments, version)
-    names = _unite_names(segments)
+    names = _merge_names(segments)
     merged = _Merge(inputs, version, names)
     with open_sink(sink, storage_options=storage_options) as out:
         write_content(
@@ -149,7 +148,7 @@ def _check_sections(segments: Sequence[Segment], version: int) -> None:
             raise UsageError(f"version {version} has no nested documents: {segment.name} has some")
 
 
-def _unite_names(segments: Sequence[Segment]) -> list[str]:
+def _merge_names(segments: Sequence[Segment]) -> list[str]:
     names = {info.name for segment in segments for info in segment.fields} - {ID}
     return [ID, *sorted(names, key=str.encode)]
 
@@ -189,10 +188,9 @@ class _Merge:
         unstored = np.array([self._dropped(name, FieldOptions.STORED) for name in self.options])
         unstored[0] = False
         for one, field_ids in zip(self.inputs, self.field_ids, strict=True):
-            segment = one.segment
             if not one.kept:
                 continue
-            for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+            for columns in one.segment.contents.stored():
                 docs, fields = one.numbers[columns.docs], field_ids[columns.fields]
                 chosen = docs != DROPPED
                 if not (self.same_fields and one.whole):
@@ -263,13 +261,8 @@ class _Merge:
         any_block = False
         for lists in read:
             one, info = self.inputs[lists.place], self.infos[lists.place][name]
-            if info.doc_values is None:
-                continue
-            any_block |= len(lists.terms) > 0
-            segment = one.segment
-            for chunk in decode_doc_values(
-                segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
-            ):
+            any_block |= info.doc_values is not None and len(lists.terms) > 0
+            for chunk in one.segment.contents.doc_values(info):
                 docs = one.numbers[chunk.docs]
                 kept = np.flatnonzero(docs != DROPPED)
                 found.append(DocValues(docs[kept], chunk.values.take(kept)))

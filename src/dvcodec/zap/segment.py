@@ -8,23 +8,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import MissingExtra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import StorageOptions
-from dvcodec.io.source import Source, SourceTarget
+from dvcodec.io.opening import open_mapped
+from dvcodec.io.source import SourceTarget
 from dvcodec.zap import lookup, nested, synonyms, vectors
-from dvcodec.zap.chunks import decode_mode
-from dvcodec.zap.data import SegmentData, open_mapped
-from dvcodec.zap.dictionary import decode_dictionary, term_blocks
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.documents import utf8
-from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import Footer, decode_footer
 from dvcodec.zap.footer import verify_checksum as compare_checksum
 from dvcodec.zap.lookup import StoredValue, TermPostings
-from dvcodec.zap.postings import decode_postings
 from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import decode_records
 from dvcodec.zap.vellum import Fst
 
 if TYPE_CHECKING:
@@ -35,33 +32,22 @@ __all__ = ["Segment"]
 
 DEFAULT_ROWS = 1 << 16
 """Rows of a record batch."""
-_NAMES_SHOWN = 12
 
 
 class Segment:
     """A zap segment, versions 11 to 17; make one with `Segment.open`.
 
     Attributes:
-        name: of the file, as it stands in errors.
-        footer: what the footer says.
-        fields: every field; its place is its id.
-        limits: the bounds that decoding keeps.
+        contents: bytes, footer, fields and limits, which all reads start from.
 
     A document number is 0-based and counts nested documents. Deleted documents are not marked in a segment: the index
     around it keeps them.
     """
 
-    def __init__(self, source: Source, footer: Footer, limits: Limits, closing: ExitStack) -> None:
-        """Read the fields behind a footer; `closing` is what `close` closes. For the rest see `open`."""
-        self.name = source.name
-        self.footer = footer
-        self.limits = limits
-        self.data = SegmentData(source, source.size - footer.size)
-        self._closing = closing
-        refuse_writer_id(source, footer)
-        decode_mode(self.data, footer)
-        self.fields: tuple[FieldInfo, ...] = decode_fields(self.data, footer)
-        self._by_name = {info.name: info for info in self.fields}
+    def __init__(self, contents: Contents, closing: ExitStack | None = None) -> None:
+        """Take contents that were read; `closing` is what `close` closes."""
+        self.contents = contents
+        self._closing = closing or ExitStack()
 
     @classmethod
     def open(
@@ -91,7 +77,7 @@ class Segment:
             footer = decode_footer(source)
             if verify_checksum:
                 compare_checksum(source, footer)
-            return cls(source, footer, limits, stack.pop_all())
+            return cls(Contents.read(source, footer, limits), stack.pop_all())
 
     def close(self) -> None:
         """Let the file go. What was decoded stays; bytes that were not copied keep it mapped."""
@@ -114,6 +100,21 @@ class Segment:
         )
 
     @property
+    def name(self) -> str:
+        """Name of the file, as used in errors."""
+        return self.contents.name
+
+    @property
+    def footer(self) -> Footer:
+        """The decoded footer."""
+        return self.contents.footer
+
+    @property
+    def fields(self) -> tuple[FieldInfo, ...]:
+        """Every field, by id."""
+        return self.contents.fields
+
+    @property
     def version(self) -> int:
         """Version of the format, 11 to 17."""
         return self.footer.version
@@ -129,12 +130,7 @@ class Segment:
         Raises:
             UsageError: the segment has no such field.
         """
-        try:
-            return self._by_name[name]
-        except KeyError:
-            known = ", ".join(list(self._by_name)[:_NAMES_SHOWN])
-            more = f" and {len(self.fields) - _NAMES_SHOWN} more" if len(self.fields) > _NAMES_SHOWN else ""
-            raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
+        return self.contents.field(name)
 
     # ------------------------------------------------------------------ dictionaries and postings
 
@@ -145,8 +141,7 @@ class Segment:
             UsageError: the segment has no such field.
             DecodeError: its header, footer or root is not sound; see `Fst.open`. Other states are read later.
         """
-        address = self.field(name).dictionary
-        return None if address is None else decode_dictionary(self.data, address, self.limits)
+        return self.contents.dictionary(self.field(name))
 
     def terms(
         self, name: str, *, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None
@@ -167,7 +162,7 @@ class Segment:
         if dictionary is None:
             return
         for keys, values in lookup.choose_terms(dictionary, prefix, start, stop):
-            counts = decode_records(self.data, self.footer, values).counts
+            counts = self.contents.records(values).counts
             yield from zip(keys, counts.tolist(), strict=True)
 
     def lists(self, name: str, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
@@ -184,12 +179,7 @@ class Segment:
             UsageError: the segment has no such field.
             DecodeError: while they are read: a dictionary or lists that are not sound.
         """
-        for block in term_blocks(self.data, self.field(name).dictionary, self.limits):
-            records = decode_records(self.data, self.footer, block.values)
-            for start, stop in records.cuts():
-                part = records[start:stop]
-                found = decode_postings(self.data, self.footer, len(self.fields), part, locations=locations)
-                yield block.keys[start:stop], found
+        yield from self.contents.lists(self.field(name), locations=locations)
 
     def postings(self, name: str, term: bytes | str, *, locations: bool = True) -> TermPostings | None:
         """Return the postings list of a term; None if the field does not have it.
@@ -206,9 +196,8 @@ class Segment:
         dictionary = self.dictionary(name)
         if dictionary is None:
             return None
-        return lookup.find_postings(
-            self, dictionary, utf8(term) if isinstance(term, str) else term, locations=locations
-        )
+        raw = utf8(term) if isinstance(term, str) else term
+        return lookup.find_postings(self.contents, dictionary, raw, locations=locations)
 
     # ------------------------------------------------------------------ documents
 
@@ -219,7 +208,7 @@ class Segment:
             UsageError: the segment does not have that document.
             DecodeError: its record is not sound.
         """
-        return lookup.find_stored(self, doc)
+        return lookup.find_stored(self.contents, doc)
 
     @cached_property
     def edges(self) -> nested.Edges:
@@ -228,7 +217,7 @@ class Segment:
         Raises:
             DecodeError: the list of edges is not sound; see `decode_edges`.
         """
-        return nested.decode_edges(self.data, self.footer)
+        return nested.decode_edges(self.contents.data, self.footer)
 
     def doc_values(self, name: str, docs: Iterable[int] | None = None) -> Iterator[tuple[int, tuple[bytes, ...]]]:
         """Return the doc values of a field, ascending by document: the distinct terms, in byte order.
@@ -241,7 +230,7 @@ class Segment:
             UsageError: while they are read: no such field, or no such document.
             DecodeError: while they are read: doc values that are not sound.
         """
-        return lookup.find_doc_values(self, name, docs)
+        return lookup.find_doc_values(self.contents, name, docs)
 
     # ------------------------------------------------------------------ other sections
 
@@ -252,10 +241,10 @@ class Segment:
             UsageError: the segment has no such field.
             DecodeError: the thesaurus is not sound, or is larger than the limits allow.
         """
-        info = self.field(name)
+        info, contents = self.field(name), self.contents
         if info.synonyms is None:
             return None
-        return synonyms.decode_thesaurus(self.data, self.footer, info, limits=self.limits)
+        return synonyms.decode_thesaurus(contents.data, contents.footer, info, limits=contents.limits)
 
     def vectors(self, name: str) -> vectors.VectorSection | None:
         """Return the vector section of a field: which documents, and faiss' own bytes; None if it has none.
@@ -265,7 +254,7 @@ class Segment:
             DecodeError: the section is not sound; faiss' own bytes are not looked at.
         """
         info = self.field(name)
-        return None if info.vectors is None else vectors.decode_vectors(self.data, self.footer, info)
+        return None if info.vectors is None else vectors.decode_vectors(self.contents.data, self.footer, info)
 
     # ------------------------------------------------------------------ columns
 
@@ -294,4 +283,4 @@ class Segment:
             from dvcodec.zap import columns  # noqa: PLC0415
         except ImportError as err:
             raise MissingExtra("pyarrow", "arrow") from err
-        return columns.batches(self, what, fields, docs=docs, batch_rows=batch_rows)
+        return columns.batches(self.contents, what, fields, docs=docs, batch_rows=batch_rows)

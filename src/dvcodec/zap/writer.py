@@ -13,7 +13,8 @@ import numpy as np
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID

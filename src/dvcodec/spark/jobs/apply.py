@@ -1,8 +1,8 @@
 """Applying vectors to the rows of Parquet files, inside the JVM.
 
 Vectors become words (see `jobs.bitset_words`), a table of them is broadcast, and an anti-join on data file and chunk
-looks up the bit of each row. No row goes to Python, no user-defined function is in the plan: column pruning, push-down and
-whole-stage code stay. A row is known by its file and its physical position in it, ``_metadata.file_path`` and
+looks up the bit of each row. No row goes to Python, no user-defined function is in the plan: column pruning, push-down
+and whole-stage code stay. A row is known by its file and its physical position in it, ``_metadata.file_path`` and
 ``_metadata.row_index``; never by the order of rows.
 """
 

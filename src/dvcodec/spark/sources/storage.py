@@ -23,7 +23,7 @@ from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import local_path
 

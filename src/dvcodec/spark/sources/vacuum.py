@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dvcodec.io import Storage, StorageOptions
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
