@@ -306,7 +306,7 @@ REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
         Document(b"a", (Field("f", options=OPTIONS.SKIP_DOC_VALUE_CHUNKING),)),
         "set both options or neither",
     ),
-    "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is no field name"),
+    "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is not a valid field name"),
     "a negative frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", -1),)),)), "is negative or above"),
     "a huge frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", 2**63),)),)), "a frequency above"),
     "a frequency beyond": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", 2**64),)),)), "is negative or above"),

@@ -161,7 +161,7 @@ class _Parser:
     def _alike(self, text: bytes) -> tuple[dict[str, Any], UniformBlobs] | None:
         """Read a long footer whose blobs are all described alike: its members without the blobs, and these.
 
-        None where it is not such a footer, or wrong: then the whole text is parsed, and that tells what is wrong.
+        None if it is another footer or a corrupt one: then the whole text is parsed, which raises the error.
         """
         start, stop = len(_BLOBS), text.find(b"}}", len(_BLOBS)) + 2
         if len(text) < _LONG or not text.startswith(_BLOBS):

@@ -1,6 +1,6 @@
 """Blobs that a footer describes in the same words: the vectors of a table, thousands of them, written by one writer.
 
-Between such blobs only numbers and property values differ, so the quotation marks of the text tell where everything
+Between such blobs only numbers and property values differ, so the quotation marks of the text locate everything
 is, and a few array operations compare what has to be the same. What is not exactly so is left to the JSON parser.
 """
 
@@ -133,7 +133,7 @@ def read_uniform(text: bytes, start: int, first: BlobMetadata) -> tuple[UniformB
 
 
 def _stand(data: Bytes, words: bytes, at: Index) -> bool:
-    """Tell whether the same words stand at all places."""
+    """Return whether the same text is at all offsets."""
     if len(at) and int(at.max()) > len(data) - len(words):
         return False
     windows = np.lib.stride_tricks.sliding_window_view(data, len(words))

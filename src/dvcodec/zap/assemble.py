@@ -135,7 +135,7 @@ def write_content(
         chunk_mode: as `check_version` returned it.
         num_docs: documents.
         stored: stored values of all documents in order, some documents at a time.
-        fields: the fields by id, ``_id`` first; asked for one by one, as they are written.
+        fields: the fields by id, ``_id`` first; consumed one by one, as they are written.
         edges: nested documents, version 17.
         progress: called with the name of each field when it has been written.
 

@@ -1,7 +1,7 @@
 """Columns of a segment for analysis: generators of Arrow record batches (extra ``arrow``).
 
-Every table has a schema in `SCHEMAS`. ``field`` and ``term`` are dictionary-encoded, so that a term costs its bytes
-once, in however many documents it stands. Document numbers are 0-based.
+Every table has a schema in `SCHEMAS`. ``field`` and ``term`` are dictionary-encoded, so that the bytes of a term
+are stored once. Document numbers are 0-based.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ SCHEMAS = {
 }
 """Table -> its columns.
 
-terms: ``one_hit`` lists stand in the dictionary; ``offset`` is the address of the postings record of the others.
+terms: ``one_hit`` lists are stored in the dictionary; ``offset`` is the address of the postings record of the others.
 postings: ``freq`` is 0 and ``norm`` infinite where the field does not count.
 locations: ``source_field`` is where the token came from, ``start`` and ``end`` are bytes of its value.
 stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
 doc_values: one row a term.
-fields: one row a field, from what says where everything is; ``terms`` is what its dictionary states, null without one,
+fields: one row a field, from the metadata; ``terms`` is the count in its dictionary, null without one,
 ``doc_value_bytes`` null without doc values, ``options`` (names of `FieldOptions`) null before version 17; ``version``
 and ``docs`` are the segment's.
 """
@@ -91,7 +91,7 @@ def batches(
 
     Raises:
         UsageError: no such table, field or documents.
-        DecodeError: while it is read, what is not sound.
+        DecodeError: while it is read: corrupt data.
     """
     if what not in SCHEMAS:
         raise UsageError(f"tables of a segment are {', '.join(SCHEMAS)}, not {what!r}")
@@ -245,9 +245,9 @@ def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
 
 
 def _binary(strings: ByteStrings) -> pa.Array:
-    """Hand over the bytes as they are."""
+    """Wrap the bytes without a copy."""
     if int(strings.offsets[-1]) >= 1 << 31:
-        return pa.array(strings.to_list(), pa.binary())  # refuses them, by name
+        return pa.array(strings.to_list(), pa.binary())  # raises, naming the type
     offsets = pa.py_buffer(strings.offsets.astype(np.int32))
     return pa.Array.from_buffers(
         pa.binary(), len(strings), [None, offsets, pa.py_buffer(np.ascontiguousarray(strings.data))]

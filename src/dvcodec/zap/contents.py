@@ -1,6 +1,6 @@
 """Contents of a segment: its bytes, footer and fields, and bulk reads of what they address.
 
-Everything that reads a segment (`Segment`, lookups, Arrow tables, merging, verification, layout) stands on this.
+Shared by everything that reads a segment: `Segment`, lookups, Arrow tables, merging, verification, layout.
 """
 
 from __future__ import annotations

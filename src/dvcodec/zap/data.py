@@ -22,7 +22,7 @@ Index = NDArray[np.int64]
 
 
 class Pieces(Cursor):
-    """A window put together from pieces of the file: errors tell where in the file a byte of it comes from."""
+    """A window joined from pieces of the file; errors carry file offsets."""
 
     __slots__ = ("offsets", "places")
 
@@ -41,7 +41,7 @@ class Pieces(Cursor):
 
 @dataclass(frozen=True, slots=True)
 class SegmentData:
-    """Where every decoder of a segment reads from; all addresses are bytes from the start of the file.
+    """Bounded reads of a segment; addresses are bytes from the start of the file.
 
     Attributes:
         source: the file.
@@ -55,7 +55,7 @@ class SegmentData:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.
 
         Raises:
-            Truncated: the window leaves the bytes in front of the footer.
+            Truncated: the window is not in front of the footer.
         """
         if not 0 <= start <= stop <= self.end:
             raise self.outside(what, start, stop - start)
@@ -85,11 +85,11 @@ class SegmentData:
         return self.window(low, min(int((starts + rooms).max()), self.end), what)
 
     def pieces(self, starts: Index, sizes: Index, what: str) -> Pieces:
-        """Copy pieces of the file one behind the other.
+        """Copy pieces of the file into one window.
 
         Raises:
-            Truncated: one leaves the bytes in front of the footer.
-            NotCanonical: they have more bytes than there are: they overlap.
+            Truncated: one is not in front of the footer.
+            NotCanonical: they overlap: together they are larger than the file.
         """
         bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
         if len(bad):
@@ -101,7 +101,7 @@ class SegmentData:
         return Pieces(joined, starts, sizes, self.source.name)
 
     def outside(self, what: str, at: int, size: int) -> Truncated:
-        """Return the error that an address leaves the bytes in front of the footer."""
+        """Return the error for an address outside the bytes in front of the footer."""
         return Truncated(
             what,
             source=self.source.name,

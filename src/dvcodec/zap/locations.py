@@ -1,10 +1,10 @@
-"""Locations: where in a document a term stands.
+"""Locations of terms in documents.
 
 Source: zapx ``posting.go`` (``readLocation``), ``new.go``. In a location chunk, for each posting that has any::
 
     uv bytes that follow | locations: uv field | uv position | uv start | uv end | uv n | n * uv array position
 
-The number of locations is not stored. The field is the one the token came from: others stand in composite fields.
+The number of locations is not stored. The field is the one the token came from: others appear in composite fields.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class TermPostings:
 
     Attributes:
         docs: int64[n], document numbers, ascending.
-        freqs: uint64[n], how often the term stands there; 0 where the field does not count.
+        freqs: uint64[n], frequency of the term; 0 where the field does not count.
         norms: float32[n], 1 / sqrt(field length).
         location_counts: int64[n], locations of each posting.
         locations: those of all postings; `Locations.fields` are field ids.

@@ -68,10 +68,10 @@ def merge_segments(
         for each segment int64[num_docs], the new number of each document, -1 where it was left out.
 
     Raises:
-        UsageError: no segment, a drop that is no document, or contents that the version cannot hold (nested
+        UsageError: no segment, a dropped document that does not exist, or contents that the version cannot hold (nested
             documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (their index is faiss' own) or a section of geo shapes.
-        DecodeError: a segment is not sound.
+        DecodeError: a segment is corrupt.
         OSError: the sink cannot be written.
     """
     if not segments:
@@ -154,7 +154,7 @@ def _merge_names(segments: Sequence[Segment]) -> list[str]:
 
 
 class _Merge:
-    """The contents of the new segment, made as they are written."""
+    """Contents of the new segment, built while it is written."""
 
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
@@ -177,14 +177,14 @@ class _Merge:
         return reduce(and_, known) if known and len(known) == len(found) else None
 
     def _dropped(self, name: str, option: FieldOptions) -> bool:
-        """Whether zapx of the version leaves out what the option stands for: it does where one segment lacks it."""
+        """Whether zapx of this version drops what the option is for: it does if one segment lacks the option."""
         options = self.options[name]
         return self.version >= _OPTIONS_FROM and options is not None and not options & option
 
     # ------------------------------------------------------------------ stored
 
     def stored(self) -> Iterator[StoredColumns]:
-        """Make the stored values of the kept documents, with new numbers and field ids."""
+        """Yield the stored values of the kept documents, renumbered."""
         unstored = np.array([self._dropped(name, FieldOptions.STORED) for name in self.options])
         unstored[0] = False
         for one, field_ids in zip(self.inputs, self.field_ids, strict=True):
@@ -211,7 +211,7 @@ class _Merge:
                 )
 
     def edges(self) -> Edges:
-        """Make the edges whose two ends were kept."""
+        """Merge the edges whose two ends were kept."""
         children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for one in self.inputs:
             edges = one.segment.edges
@@ -224,7 +224,7 @@ class _Merge:
     # ------------------------------------------------------------------ fields
 
     def field(self, name: str) -> FieldContent:
-        """Make what the segment holds of a field."""
+        """Merge one field."""
         read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
         terms, postings, one_hits = merge_lists(read)
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
@@ -287,7 +287,7 @@ class _Merge:
 
 
 def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:
-    """Leave out dropped documents, and give the others their new numbers."""
+    """Drop documents, and renumber the others."""
     docs = one.numbers[postings.docs]
     norms = convert_norms(postings.norms, one.segment.version, version)
     locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
@@ -305,7 +305,7 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
 
 
 def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:
-    """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
+    """Infer the options of a field whose segment has none: merges of version 17 drop what is not stated."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
     if has_block:
         options |= FieldOptions.DOC_VALUES

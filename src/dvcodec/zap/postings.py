@@ -1,4 +1,4 @@
-"""Postings: in which documents a term stands, how often, and the norm of its field there.
+"""Postings: the documents of a term, its frequency in each, and the norm of its field there.
 
 Source: zapx ``posting.go``, ``new.go`` (``writePostings``), ``merge.go``. A list is found by its record, see
 `dvcodec.zap.postings_records`: the bitmap there holds the documents, and in a freq/norm chunk (see

@@ -1,4 +1,4 @@
-"""A segment, opened: lazy, by byte ranges; nothing is decoded until it is asked for."""
+"""A zap segment: opened lazily, read by byte ranges, decoded on demand."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Segment:
     """A zap segment, versions 11 to 17; make one with `Segment.open`.
 
     Attributes:
-        contents: bytes, footer, fields and limits, which all reads start from.
+        contents: its bytes, footer, fields and limits.
 
-    A document number is 0-based and counts nested documents. Deleted documents are not marked in a segment: the index
-    around it keeps them.
+    A document number is 0-based and counts nested documents. Deleted documents are not marked in a segment; its index
+    keeps them.
     """
 
     def __init__(self, contents: Contents, closing: ExitStack | None = None) -> None:
@@ -58,18 +58,18 @@ class Segment:
         limits: Limits = DEFAULT_LIMITS,
         storage_options: StorageOptions = None,
     ) -> Segment:
-        """Open a segment: its footer and its fields are read.
+        """Open a segment and read its footer and fields.
 
         Args:
             target: bytes-like, path (mapped into memory), URL, seekable binary file, or a `Source`.
             verify_checksum: whether to compare the CRC, which reads the whole file. Go readers never do.
-            limits: bounds on what the bytes may ask for.
+            limits: bounds on decoding.
             storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
         Raises:
             ChecksumMismatch: the CRC differs.
             Unsupported: version 17 with contents transformed by a writer of its own (encrypted).
-            DecodeError: no footer, or no sound list of fields; see `decode_footer` and `decode_fields`.
+            DecodeError: a missing or corrupt footer, or corrupt fields; see `decode_footer` and `decode_fields`.
             OSError: it cannot be opened.
         """
         with ExitStack() as stack:
@@ -80,7 +80,7 @@ class Segment:
             return cls(Contents.read(source, footer, limits), stack.pop_all())
 
     def close(self) -> None:
-        """Let the file go. What was decoded stays; bytes that were not copied keep it mapped."""
+        """Close the file. Decoded values stay valid; bytes that were not copied keep it mapped."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class Segment:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self.name}: an open segment does not pickle; open it anew where it is to be read")
+        raise TypeError(f"{self.name}: an open segment cannot be pickled; open it where it is read")
 
     def __repr__(self) -> str:
         return (
@@ -135,28 +135,28 @@ class Segment:
     # ------------------------------------------------------------------ dictionaries and postings
 
     def dictionary(self, name: str) -> Fst | None:
-        """Return the dictionary of a field; None if it has none. Its values lead to postings: see `postings`.
+        """Return the dictionary of a field; None if it has none. Its values address postings; see `postings`.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: its header, footer or root is not sound; see `Fst.open`. Other states are read later.
+            DecodeError: its header, footer or root is corrupt; see `Fst.open`. Other states are read later.
         """
         return self.contents.dictionary(self.field(name))
 
     def terms(
         self, name: str, *, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None
     ) -> Iterator[tuple[bytes, int]]:
-        """Return the terms of a field in byte order, each with the number of documents that it stands in.
+        """Return the terms of a field in byte order, each with its document count.
 
         Args:
             name: the field.
             prefix: only terms that begin with this.
             start: only terms from this one on.
-            stop: only terms in front of this one; None: to the end.
+            stop: only terms before this one; None: to the end.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or postings records that are not sound.
+            DecodeError: while they are read: a dictionary or postings records that are corrupt.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
@@ -177,7 +177,7 @@ class Segment:
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or lists that are not sound.
+            DecodeError: while they are read: a dictionary or lists that are corrupt.
         """
         yield from self.contents.lists(self.field(name), locations=locations)
 
@@ -186,12 +186,12 @@ class Segment:
 
         Args:
             name: the field.
-            term: its bytes, or text to be spelled in UTF-8.
+            term: its bytes, or text, encoded as UTF-8.
             locations: whether to read the locations too.
 
         Raises:
-            UsageError: the segment has no such field, or a text with a character that UTF-8 does not have.
-            DecodeError: what is read of the dictionary, or the list, is not sound.
+            UsageError: the segment has no such field, or a text that is not encodable as UTF-8.
+            DecodeError: the dictionary (as far as it is read) or the list is corrupt.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
@@ -206,7 +206,7 @@ class Segment:
 
         Raises:
             UsageError: the segment does not have that document.
-            DecodeError: its record is not sound.
+            DecodeError: its record is corrupt.
         """
         return lookup.find_stored(self.contents, doc)
 
@@ -215,7 +215,7 @@ class Segment:
         """Which documents are nested in which, version 17; empty in others.
 
         Raises:
-            DecodeError: the list of edges is not sound; see `decode_edges`.
+            DecodeError: the list of edges is corrupt; see `decode_edges`.
         """
         return nested.decode_edges(self.contents.data, self.footer)
 
@@ -228,7 +228,7 @@ class Segment:
 
         Raises:
             UsageError: while they are read: no such field, or no such document.
-            DecodeError: while they are read: doc values that are not sound.
+            DecodeError: while they are read: doc values that are corrupt.
         """
         return lookup.find_doc_values(self.contents, name, docs)
 
@@ -239,7 +239,7 @@ class Segment:
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the thesaurus is not sound, or is larger than the limits allow.
+            DecodeError: the thesaurus is corrupt, or is larger than the limits allow.
         """
         info, contents = self.field(name), self.contents
         if info.synonyms is None:
@@ -247,11 +247,11 @@ class Segment:
         return synonyms.decode_thesaurus(contents.data, contents.footer, info, limits=contents.limits)
 
     def vectors(self, name: str) -> vectors.VectorSection | None:
-        """Return the vector section of a field: which documents, and faiss' own bytes; None if it has none.
+        """Return the vector section of a field: documents, and the bytes of the faiss index; None if it has none.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the section is not sound; faiss' own bytes are not looked at.
+            DecodeError: the section is corrupt; faiss' own bytes are not checked.
         """
         info = self.field(name)
         return None if info.vectors is None else vectors.decode_vectors(self.contents.data, self.footer, info)
@@ -277,7 +277,7 @@ class Segment:
         Raises:
             UsageError: no such table, field or documents.
             MissingExtra: pyarrow is not installed.
-            DecodeError: while the batches are read, what is not sound.
+            DecodeError: while the batches are read: corrupt data.
         """
         try:
             from dvcodec.zap import columns  # noqa: PLC0415

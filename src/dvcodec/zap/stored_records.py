@@ -62,7 +62,7 @@ class StoredColumns:
 
 
 def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields: int, limits: Limits) -> StoredColumns:
-    """Read records that stand one behind the other.
+    """Read adjacent records.
 
     Not checked: the order of the fields in a document, and that every byte of a block belongs to a value.
 
@@ -97,8 +97,8 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)
 
-    def check(sound: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
-        wrong = np.flatnonzero(~sound)
+    def check(valid: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
+        wrong = np.flatnonzero(~valid)
         if len(wrong):
             i = int(begins[wrong[0]]) + column
             raise window.error(NotCanonical, what, at=int(behind[i - 1]), expected=expected, actual=int(numbers[i]))

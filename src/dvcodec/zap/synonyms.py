@@ -215,7 +215,7 @@ def _check(thesaurus: Thesaurus) -> None:
     if not np.isin(members, ids).all():
         raise UsageError("a member of a thesaurus has a synonym without a name")
     if len(docs) and (int(docs.min()) < 0 or int(docs.max()) > _MAX_ID):
-        raise UsageError(f"documents of synonyms have to lie between 0 and {_MAX_ID}")
+        raise UsageError(f"documents of synonyms must be between 0 and {_MAX_ID}")
     owner = np.repeat(np.arange(len(thesaurus.counts)), thesaurus.counts)
     same = (owner[1:] == owner[:-1]) & (members[1:] <= members[:-1])
     if (same & ((members[1:] < members[:-1]) | (docs[1:] <= docs[:-1]))).any():

@@ -1,6 +1,6 @@
-"""Is this segment sound? Every check by name, with its place.
+"""Verify a segment: named checks, each with its offset.
 
-Go's readers compare no checksum and few counts: a damaged segment gives wrong hits, or a panic during a search.
+Go's readers compare no checksum and few counts: a corrupt segment returns wrong hits, or panics during a search.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def verify_segment(
     """Verify a segment by reading all of it.
 
     ``footer``: version, counts and addresses. ``crc``: the file's checksum. ``fields``: names and addresses.
-    ``stored``: every document's record. ``nested``: the edge list. ``ids``: every document stands in one list of
+    ``stored``: every document's record. ``nested``: the edge list. ``ids``: every document is in one list of
     ``_id``. For every field ``dictionary``: order of the terms and their number; ``postings``: records, bitmaps against
-    the number of documents, chunk tables, frequencies, norms, locations; ``one-hits``: no list that Go takes for
-    empty; ``doc-values``, ``synonyms``, ``vectors``: what they hold; ``options``: none that Go's version 17 fails on.
-    The contents of faiss' indexes are not looked at.
+    the number of documents, chunk tables, frequencies, norms, locations; ``one-hits``: no list that Go reads as
+    empty; ``doc-values``, ``synonyms``, ``vectors``: their contents; ``options``: none that Go's version 17 fails on.
+    The contents of faiss indexes are not checked.
 
     Args:
         target: bytes-like, path, URL, seekable binary file, or a `Source`.
@@ -54,7 +54,8 @@ def verify_segment(
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        A report; damaged bytes are findings, not exceptions. What an earlier finding hides is not applicable.
+        A report; corrupt bytes are findings, not exceptions. Checks that an earlier finding prevents are not
+        applicable.
 
     Raises:
         OSError: the file cannot be read.
@@ -181,6 +182,6 @@ def _options(segment: Segment, info: FieldInfo, subject: str) -> Check:
 def _has_terms(segment: Segment, info: FieldInfo) -> bool:
     try:
         dictionary = segment.dictionary(info.name)
-    except DecodeError:  # a finding of its own
+    except DecodeError:  # reported by its own check
         return False
     return dictionary is not None and dictionary.num_keys > 0

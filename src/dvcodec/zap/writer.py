@@ -104,4 +104,4 @@ def _field_names(flat: list[Document], version: int) -> list[str]:
     try:
         return [ID, *sorted(names, key=str.encode)]
     except UnicodeEncodeError as err:
-        raise UsageError(f"{err.object!r} is no field name: it has a character that UTF-8 does not") from None
+        raise UsageError(f"{err.object!r} is not a valid field name: not encodable as UTF-8") from None

@@ -124,7 +124,7 @@ def plan(options: ReadOptions) -> list[Share]:
     Raises:
         UsageError: a path that is not there.
         OSError: a folder or file that cannot be read.
-        DecodeError: a manifest that is not sound.
+        DecodeError: a manifest that is corrupt.
     """
     stores = Storage(dict(options.storage_options))
     units = list(_units(options, stores))
@@ -193,7 +193,7 @@ def _open_cost(unit: Unit, options: ReadOptions) -> int:
 
 
 def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:
-    """Split a large file; one that is not sound, or of one vector, stays whole: its task says what it is."""
+    """Split a large file; one that is corrupt, or of one vector, stays whole: its task says what it is."""
     with stores.open(unit.path, size=unit.size) as source:
         head = bytes(source.read(0, min(source.size, _HEAD)))
         if head[:4] == PUFFIN_MAGIC:

@@ -51,7 +51,7 @@ def parse_bytes(text: str, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read was asked for; see `VectorSource`.
+    """Options of a read; see `VectorSource`.
 
     Attributes:
         paths: as the user gave them.
@@ -113,7 +113,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write was asked for; see `VectorSource`.
+    """Options of a write; see `VectorSource`.
 
     Attributes:
         path: the folder.

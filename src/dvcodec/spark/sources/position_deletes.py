@@ -36,7 +36,7 @@ __all__ = ["PositionDeleteSource"]
 
 NAME = "dvcodec_position_deletes"
 PARTITION_BYTES = 32 << 20
-"""Bytes of Parquet that one task reads, by custom: some millions of rows, about a chunk."""
+"""Bytes of Parquet that one task reads, by default: some millions of rows, about a chunk."""
 OPEN_COST = 1 << 18
 """Bytes that opening a file is as good as: many small files are packed together."""
 _BATCH_ROWS = 1 << 20

@@ -38,7 +38,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentOptions:
-    """What a read was asked for; see `dvcodec.spark.sources.zap`.
+    """Options of a read; see `dvcodec.spark.sources.zap`.
 
     Attributes:
         paths: as the user gave them.
@@ -100,7 +100,7 @@ class SegmentPart(InputPartition):
 
     Attributes:
         path: the segment.
-        fields: names of the fields; None: all that are asked for.
+        fields: names of the fields; None: all that are requested.
         docs: first document and the one behind the last; None: all.
     """
 

@@ -63,7 +63,7 @@ class VectorSource(DataSource):
 
         vectors.write.format("dvcodec").mode("append").option("target", "puffin").save("s3://lake/t/deletes")
 
-    Every vector is verified. Frames of the shared layout are copied, others encoded anew. Tasks write into a folder
+    Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write into a folder
     ``.dvcodec-<job>`` below the path; the commit moves what the tasks that count have written, and writes the manifest
     ``_manifest-<job>``, whole, as its last step: a container that no manifest names is not there for readers. A job
     that fails leaves nothing; one that is killed leaves what `vacuum` removes. The manifest has one row a vector

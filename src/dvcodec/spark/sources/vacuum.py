@@ -37,7 +37,7 @@ def vacuum(
         The paths that were removed, in order of their names.
 
     Raises:
-        NotCanonical: a manifest is not sound.
+        NotCanonical: a manifest is corrupt.
         OSError: something could not be removed.
     """
     stores = Storage(options_of(storage_options))  # a new one, which has not listed the folder yet
