@@ -44,7 +44,7 @@ class Sink:
         """Append `data`; return the byte offset it begins at.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written; the error names the target.
         """
         start = self.position
@@ -73,7 +73,7 @@ class SinkFile(RawIOBase):
         """Append bytes; return how many.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written.
         """
         view = as_view(data)

@@ -28,7 +28,7 @@ _TAIL_READ = 8192
 def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
     """Read and decode the footer of a Puffin file by byte ranges.
 
-    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs lie
+    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs are
     inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
 
     Args:

@@ -105,7 +105,7 @@ class VectorUnion:
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
         names = files.chunk(0).dictionary
         inputs = table["inputs"].to_numpy()
-        codes, inputs_of = _united(names, codes, inputs)
+        codes, inputs_of = _merge_spellings(names, codes, inputs)
         often = np.bincount(codes, minlength=len(names))
         alone = often[codes] == 1
         if alone.any():
@@ -147,7 +147,7 @@ def _from_inputs(vectors: Iterator[pa.RecordBatch], inputs: Index) -> Iterator[p
         done += len(part)
 
 
-def _united(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
+def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
     """Give spellings of one data file one code: the codes, and of each code the inputs that have it.
 
     Raises:

@@ -70,7 +70,7 @@ def manifest_name(job: str, form: str) -> str:
 
 
 def job_of(name: str) -> str | None:
-    """Return the job whose manifest has this name, None if it is no manifest."""
+    """Return the job whose manifest has this name, None if it is not a manifest."""
     match = _NAME.fullmatch(name)
     return match[1] if match else None
 

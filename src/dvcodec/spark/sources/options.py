@@ -58,7 +58,7 @@ class ReadOptions:
         kind: the only kind of container wanted; None takes any.
         rows: what is expanded.
         columns: names, None for the default.
-        ignore_others: whether files of a folder that are no containers give no row.
+        ignore_others: whether files of a folder that are not containers are skipped.
         verify_checksum: whether CRCs are checked.
         committed: whether files that no manifest of their folder names are left out.
         partition_bytes: bytes that one task reads, about.

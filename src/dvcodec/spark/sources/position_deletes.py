@@ -1,8 +1,8 @@
 """Data source ``dvcodec_position_deletes``: Parquet rows of (data file, position), read as partial vectors.
 
-Rows that the JVM never sees cost a fraction of those it ships to Python: a worker reads whole row groups with pyarrow,
+Rows that bypass the JVM cost a fraction of those that it ships to Python: a worker reads whole row groups with pyarrow,
 the data files dictionary-encoded, and gives Spark vectors only. A data file may come out several times, from several
-tasks: `dvcodec.spark.jobs.build_vectors` unites them.
+tasks: `dvcodec.spark.jobs.build_vectors` merges them.
 """
 
 from __future__ import annotations

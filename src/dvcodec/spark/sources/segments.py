@@ -1,4 +1,4 @@
-"""What there is to read of search segments, and how it is cut."""
+"""Find search segments to read, and split large ones."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
         stores: by which it is opened; None makes one.
 
     Raises:
-        OSError: it cannot be opened. (What is wrong with its bytes is told by who reads it.)
+        OSError: it cannot be opened. (The task that reads it reports corrupt bytes.)
     """
     whole = [SegmentPart(path)]
     if size <= options.part_bytes or options.table == "fields":
