@@ -65,7 +65,7 @@ def test_index_files(lake: Path, tmp_path: Path) -> None:
         (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64"),
         (["--to", "delta"], "Delta's already"),
         (["--to", "paimon64", "--in-place"], "cannot be referenced in place"),
-        (["--to", "iceberg", "--kind", "paimon"], "no snapshots"),
+        (["--to", "iceberg", "--kind", "paimon"], "there is no schema"),
         (["--to", "iceberg", "--snapshot", "9"], "9"),
     ],
 )

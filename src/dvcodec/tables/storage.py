@@ -65,9 +65,9 @@ def check_data_files(
 
     for file, actual in zip(snapshot.data_files, run_bounded(size_of, snapshot.data_files, threads), strict=True):
         if isinstance(actual, Exception):
-            gone = isinstance(actual, FileNotFoundError)
-            check = "missing-data-file" if gone else "unreadable-data-file"
-            found = f"no such file: {actual.filename or actual}" if gone else _one_line(actual)
+            check, found = "unreadable-data-file", _one_line(actual)
+            if isinstance(actual, FileNotFoundError):
+                check, found = "missing-data-file", f"no such file: {actual.filename or actual}"
             expected = "a file" if file.size is None else f"a file of {file.size} bytes"
         elif file.size not in (None, actual):
             check, found = "data-file-size", f"{actual} bytes"

@@ -330,3 +330,8 @@ def test_table_of_pypaimon(vectors: Path) -> None:
     assert [file.partition for file in parts.snapshot().data_files] == ["p=x1/q=7", "p=longer-partition/q=7"]
     assert live(parts).num_rows == 17
     assert set(live(parts)["p"].to_pylist()) == {"x1", "longer-partition"}
+
+
+def test_folder_of_another_table(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a Paimon table: there is no schema/schema-N"):
+        open_table(tmp_path, kind=TableKind.PAIMON).snapshot()

@@ -225,9 +225,12 @@ class PaimonTable(Table):
         """Return what belongs to a snapshot; that of the last one is kept, for its many data files."""
         last = self._last
         if last is None or last.snapshot is not snapshot:
-            number = snapshot.info.id
-            committed = self._schema(snapshot.schema_id if number == NO_SNAPSHOT else self._find(number).schema_id)
-            shown = committed if snapshot.schema_id is None else self._schema(snapshot.schema_id)
+            number, shown_id = snapshot.info.id, snapshot.schema_id
+            if number == NO_SNAPSHOT:
+                committed = self._schema(self._newest_schema())
+            else:
+                committed = self._schema(self._find(number).schema_id)
+            shown = committed if shown_id is None else self._schema(shown_id)
             visible = visible_records(committed, snapshot.data_files)
             last = self._last = _View(snapshot, shown, Layout(self.folder, committed), visible)
         return last
@@ -261,7 +264,10 @@ class PaimonTable(Table):
         return state
 
     def _newest_schema(self) -> int:
-        return max(numbered(self.folder.names("schema"), "schema"))
+        found = numbered(self.folder.names("schema"), "schema")
+        if not found:
+            raise UsageError(f"{self.location}: not a Paimon table: there is no schema/schema-N")
+        return max(found)
 
     def _schema(self, number: int) -> TableSchema:
         if number not in self._schemas:
