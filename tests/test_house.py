@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from pathlib import Path
@@ -56,6 +57,35 @@ def test_no_module_is_too_long() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert not [str(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+
+def imports_of(path: Path, names: set[str]) -> set[str]:
+    """Modules that a module imports, inside functions too; imports for type checkers alone do not count."""
+    found: set[str] = set()
+    left: list[ast.AST] = [ast.parse(path.read_text())]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            left += node.orelse
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= parts & names | ({str(node.module)} if parts - names else set())
+        else:
+            left += ast.iter_child_nodes(node)
+    return found & names
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    root = Path(dvcodec.__file__).parents[1]
+    paths = {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+    graph = {name: imports_of(path, set(paths)) - {name} for name, path in paths.items()}
+    try:
+        order = list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as err:
+        pytest.fail(" -> ".join(reversed(err.args[1])))
+    assert len(order) == len(paths)
 
 
 def test_files_are_opened_for_writing_in_one_place() -> None:

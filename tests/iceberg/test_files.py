@@ -327,6 +327,6 @@ def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest
 
     assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
     assert len(reads) == 4
-    monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", 1000)
     assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
     assert max(size for _, size in reads[7:]) <= 1000

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
 from dvcodec.spark.jobs import apply, build_vectors, deleted, positions, unmatched
-from dvcodec.spark.jobs.words import CHUNK_BITS, estimated_bytes, words_of
+from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
 from dvcodec.spark.vectors import NamedVectors
 

@@ -473,11 +473,11 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
     want = list(plainly(*sorted(tmp_path.iterdir())))
     options = ReadOptions.parse({"path": str(tmp_path)})
     for size, count, gap in ((1 << 24, 1 << 15, 1 << 17), (3000, 7, 0), (1, 1, 0), (1 << 24, 3, 1 << 17)):
-        monkeypatch.setattr("dvcodec.spark.sources.windows.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.stretches.WINDOW_VECTORS", count)
-        monkeypatch.setattr("dvcodec.io.stretches._GAP", gap)
-        monkeypatch.setattr("dvcodec.spark.sources.surveys.BATCH_BYTES", size)
+        monkeypatch.setattr("dvcodec.spark.sources.read_windows.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_VECTORS", count)
+        monkeypatch.setattr("dvcodec.io.coalesce._GAP", gap)
+        monkeypatch.setattr("dvcodec.spark.sources.batch_verify.BATCH_BYTES", size)
         reader = reader_of(options, schema_of(options))
         found = [row for share in reader.partitions() for batch in reader.read(share) for row in batch.to_pylist()]
         assert_same(found, [dict(row) for row in want])

@@ -14,13 +14,13 @@ import pytest
 from core.crafting import crc_oracle
 from dvcodec import UsageError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.io.sink import open_sink
+from dvcodec.io.opening import open_sink
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Edges, FieldInfo, FieldOptions, Footer, Segment, verify_segment
 from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import DocValues
 from dvcodec.zap.fields import MAX_FIELDS
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import encode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vellum import Fst

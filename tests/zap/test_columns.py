@@ -14,8 +14,7 @@ import pytest
 from dvcodec import DecodeError, UsageError
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
 from dvcodec.zap.columns import SCHEMAS
-from dvcodec.zap.lists import cut_by_weight
-from dvcodec.zap.stored import iter_stored
+from dvcodec.zap.postings_lists import cut_by_weight
 from zap.craft import VERSIONS, Craft, minimal
 from zap.pieces import Sample, sample
 
@@ -284,7 +283,7 @@ def test_documents_that_are_not_there() -> None:
             segment.to_arrow("stored", docs=range(0, last, 2))
         for start, stop in ((-1, 1), (1, 0), (0, last + 1)):
             with pytest.raises(UsageError, match=f"documents {start} to {stop} of {last}"):
-                next(iter_stored(segment.data, segment.footer, len(segment.fields), start=start, stop=stop))
+                next(segment.contents.stored(start, stop))
 
 
 def test_tables_fields_and_sizes_that_are_none() -> None:

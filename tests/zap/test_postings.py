@@ -15,8 +15,8 @@ from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import decode_records
 from zap import pieces
 from zap.craft import VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
@@ -190,8 +190,8 @@ WRONG_BITMAPS = {
 
 def read_all(craft: Craft, values: np.ndarray) -> Postings:
     with segment_of(craft) as segment:
-        records = decode_records(segment.data, segment.footer, values)
-        return decode_postings(segment.data, segment.footer, len(segment.fields), records)
+        records = decode_records(segment.contents.data, segment.footer, values)
+        return decode_postings(segment.contents.data, segment.footer, len(segment.fields), records)
 
 
 @pytest.mark.parametrize("name", WRONG_BITMAPS)

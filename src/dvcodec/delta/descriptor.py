@@ -19,7 +19,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import z85
-from dvcodec.io.reach import check_step
+from dvcodec.io.allowed_locations import check_step
 
 __all__ = ["EMPTY", "Descriptor", "new_file"]
 

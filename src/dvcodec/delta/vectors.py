@@ -32,8 +32,8 @@ from dvcodec.io import (
     read_window,
     target_name,
 )
+from dvcodec.io.allowed_locations import check_reach, protocols
 from dvcodec.io.frames import VERSION, load_frames, read_frames, write_frames
-from dvcodec.io.reach import check_reach, protocols
 
 __all__ = [
     "decode",

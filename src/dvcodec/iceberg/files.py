@@ -22,8 +22,8 @@ from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FI
 from dvcodec.iceberg.manifest import java_blob_order
 from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, read_window, target_name
+from dvcodec.io.coalesce import coalesce
 from dvcodec.io.file_key import file_key, file_keys, log_united
-from dvcodec.io.stretches import stretches
 from dvcodec.puffin import (
     CREATED_BY,
     MAGIC,
@@ -33,8 +33,8 @@ from dvcodec.puffin import (
     PuffinWriter,
     open_puffin,
 )
-from dvcodec.puffin.alike import BlobsAlike
 from dvcodec.puffin.payload import encodable
+from dvcodec.puffin.uniform_footer import UniformBlobs
 
 __all__ = ["DEFAULT_CREATED_BY", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
 
@@ -110,7 +110,7 @@ def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet
     They are read in a few passes over all of them, where one at a time costs a hundred microseconds each.
     """
     blobs = reader.footer.blobs
-    if not isinstance(blobs, BlobsAlike) or blobs.first.type != BLOB_TYPE:
+    if not isinstance(blobs, UniformBlobs) or blobs.first.type != BLOB_TYPE:
         return None
     paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
     if paths is None or cardinalities is None or len(set(file_keys(paths))) < len(paths):
@@ -120,7 +120,7 @@ def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet
     if int(offsets[0]) < len(MAGIC) or (ends[:-1] > offsets[1:]).any() or int(ends[-1]) > reader.footer.offset:
         return None
     rows: list[RowSet] = []
-    for first, last, start, stop in stretches(offsets, lengths):
+    for first, last, start, stop in coalesce(offsets, lengths):
         rows += batch.load(
             read_window(reader.source, start, stop - start),
             offsets[first:last] - start,

@@ -5,19 +5,17 @@ is a path, a writable file or a URL; what is written appears as a whole or not a
 many files knows of where they are; `dvcodec.io.store` are the stores themselves.
 """
 
-from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, open_sink, remove, target_name
+from dvcodec.io.opening import list_names, open_sink, open_source, remove
+from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, target_name
 from dvcodec.io.source import (
     RandomAccess,
     ReadAhead,
     Source,
     SourceTarget,
-    StorageOptions,
-    list_names,
-    open_source,
     read_up_to,
     read_window,
 )
-from dvcodec.io.storage import Listed, Storage, storage_of
+from dvcodec.io.storage import Listed, Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [

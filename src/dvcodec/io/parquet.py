@@ -1,4 +1,4 @@
-"""Damage in files that pyarrow reads, told in this library's errors."""
+"""Translate errors of pyarrow's readers into this library's."""
 
 from __future__ import annotations
 

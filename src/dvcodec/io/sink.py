@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from dvcodec.core.cursor import BytesLike, as_view
-from dvcodec.core.errors import DvcodecError
-from dvcodec.io.source import StorageOptions, options_of
-from dvcodec.io.store import open_store
-from dvcodec.io.target import errors_name, local_path
+from dvcodec.io.target import errors_name
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "can_exclude", "is_partial", "open_sink", "remove", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "buffered", "is_partial", "open_local_sink", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
@@ -47,7 +44,7 @@ class Sink:
         """Append `data`; return the byte offset it begins at.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written; the error names the target.
         """
         start = self.position
@@ -76,7 +73,7 @@ class SinkFile(RawIOBase):
         """Append bytes; return how many.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written.
         """
         view = as_view(data)
@@ -85,44 +82,18 @@ class SinkFile(RawIOBase):
 
 
 @contextmanager
-def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: StorageOptions = None) -> Iterator[Sink]:
-    """Open something to write to, whole or not at all.
-
-    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. A process that is killed leaves the
-    temporary file, ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its
-    permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
-    in one call at the end.
-
-    Args:
-        target: path, URL or writable file.
-        exclusive: whether a file or object must not be there yet. That is looked at when it gets its name: of several
-            processes that write it at once, one succeeds.
-        storage_options: for URLs: how the store is reached.
+def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
+    """Open a local file to be written whole or not at all; see `open_sink`.
 
     Raises:
-        FileExistsError: it is there, and that is not wanted.
-        OSError: the target cannot be written; the error names the target.
-        UsageError: a ``file:`` URL that names a host, an unknown protocol or option, or a store that cannot write
-            exclusively.
-        MissingExtra: a URL, and what serves its protocol is not installed.
+        FileExistsError: the file exists, and `exclusive` is set.
+        OSError: it cannot be written.
     """
-    if not isinstance(target, (str, os.PathLike)):
-        with _buffered(target_name(target), target.write) as sink:
-            yield sink
-        return
-    local = local_path(target)
-    if local is None:
-        store, key = open_store(str(target), options_of(storage_options))
-        write = store.put_if_absent if exclusive else store.put
-        with _buffered(str(target), lambda data: write(key, data)) as sink:
-            yield sink
-        return
     mode = _mode(local)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(local))
     if mode and not stat.S_ISREG(mode):  # renaming over /dev/null would replace the device
-        with _buffered(str(local), local.write_bytes) as sink:
+        with buffered(str(local), local.write_bytes) as sink:
             yield sink
         return
     final = Path(os.path.realpath(local))
@@ -185,8 +156,8 @@ class _Parts:
 
 
 @contextmanager
-def _buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
-    """Collect all bytes and hand them over at the end."""
+def buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
+    """Collect all bytes and pass them to `write` once, at the end."""
     parts = _Parts()
     yield Sink(name, cast("BinaryIO", parts))
     with errors_name(name):
@@ -198,26 +169,6 @@ def _buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
             if done <= 0:
                 raise OSError(errno.EIO, "nothing could be written", name)
             left = left[done:]
-
-
-def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
-    """Whether a file or object at a path or URL can be written only if it is not there yet; see `open_sink`.
-
-    Raises:
-        UsageError, MissingExtra: see `open_sink`.
-    """
-    return local_path(target) is not None or open_store(target, options_of(storage_options))[0].excludes
-
-
-def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
-    """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
-    with suppress(OSError, DvcodecError):
-        local = local_path(target)
-        if local is not None:
-            local.unlink()
-        else:
-            store, key = open_store(str(target), options_of(storage_options))
-            store.delete(key)
 
 
 def _mode(path: Path) -> int:

@@ -12,45 +12,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
-from dvcodec.io.target import errors_name, local_path
-
-if TYPE_CHECKING:
-    from dvcodec.io.storage import Storage
-    from dvcodec.io.store import StoreOptions
+from dvcodec.io.target import errors_name
 
 __all__ = [
+    "BUFFERS",
     "RandomAccess",
     "ReadAhead",
     "Source",
     "SourceTarget",
-    "StorageOptions",
     "held_source",
     "hold_source",
-    "list_names",
+    "object_source",
     "open_local",
-    "open_source",
-    "options_of",
     "read_up_to",
     "read_window",
 ]
 
 
-def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
-    """Return the options themselves."""
-    return (
-        storage_options if storage_options is None or isinstance(storage_options, Mapping) else storage_options.options
-    )
-
-
 @runtime_checkable
 class Source(Protocol):
-    """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
+    """Bytes that can be read by range. `name` is used in errors, `size` is in bytes."""
 
     name: str
 
@@ -62,14 +49,14 @@ class Source(Protocol):
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range does not lie in the source.
+            Truncated: the range is outside the source.
             OSError: it cannot be read.
         """
 
 
 SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
-StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
-"""How stores are reached: options as deltalake and polars spell them, see `dvcodec.io.store.options`."""
+BUFFERS = (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)
+"""Types that are read in memory."""
 
 
 class _RangeSource:
@@ -97,43 +84,18 @@ class _RangeSource:
         return data
 
 
-@contextmanager
-def open_source(
-    target: SourceTarget, *, name: str | None = None, storage_options: StorageOptions = None
-) -> Iterator[Source]:
-    """Open anything that has bytes.
-
-    Args:
-        target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
-            `Source`. A path is that of a regular file, or of a link to one: a pipe or device may never end, and has to
-            be opened first.
-        name: what to call it in errors.
-        storage_options: for URLs: how the store is reached.
+def object_source(target: object, name: str | None = None) -> Source:
+    """Return a buffer, a binary file or a `Source` as a source.
 
     Raises:
-        UsageError: not a source, a ``file:`` URL that names a host, an unknown protocol, or an unknown option.
-        MissingExtra: a URL, and what serves its protocol is not installed.
-        OSError: it cannot be opened.
+        UsageError: it is none of these.
     """
-    if isinstance(target, (str, os.PathLike)):
-        held = held_source(os.fspath(target))
-        local = local_path(target)
-        if held is not None:
-            yield held
-        elif local is None:
-            from dvcodec.io.storage import open_remote  # noqa: PLC0415  (which opens local files by this module)
-
-            yield open_remote(str(target), storage_options, name=name)
-        else:
-            with open_local(local, name=name) as source:
-                yield source
-    elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not hasattr(target, "read"):
+    if isinstance(target, BUFFERS) or not hasattr(target, "read"):
         view = as_view(cast("BytesLike", target))
-        yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
-    elif _is_source(target):
-        yield target
-    else:
-        yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
+        return _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
+    if _is_source(target):
+        return target
+    return _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
 
 
 _HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=MappingProxyType({}))
@@ -250,34 +212,34 @@ class RandomAccess:
         return self._at
 
     def tell(self) -> int:
-        """Return where it stands."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be read in any order."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """Tell that it cannot be written."""
+        """Return False."""
         return False
 
     def flush(self) -> None:
         """Nothing to flush."""
 
     def close(self) -> None:
-        """Nothing to close: the source is its opener's."""
+        """Mark as closed; whoever opened the source closes it."""
         self.closed = True
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
-    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from.
+    """Read a byte range (default: to the end) and return a cursor whose errors carry file offsets.
 
     Raises:
-        Truncated: the range does not lie in the source.
+        Truncated: the range is outside the source.
         OSError: it cannot be read.
     """
     if size is None:
@@ -295,16 +257,3 @@ def read_up_to(source: Source, offset: int, size: int) -> Cursor:
     if clipped is None:
         return read_window(source, min(offset, source.size), max(min(size, source.size - offset), 0))
     return Cursor(clipped(offset, size), source=source.name, base=offset)
-
-
-def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names of what is in a folder (path or URL), in no order.
-
-    Raises:
-        OSError: there is no such folder, or it cannot be read.
-        UsageError: a ``file:`` URL that names a host, or an unknown protocol.
-        MissingExtra: a URL, and what serves its protocol is not installed.
-    """
-    from dvcodec.io.storage import storage_of  # noqa: PLC0415
-
-    return storage_of(storage_options).names(folder)

@@ -1,7 +1,7 @@
-"""What one reader knows of its storage: the options to reach it, and what lists and answers have said.
+"""The storage of one reader: its options, and a cache of listings and small objects.
 
 A table, or a command, opens many files. It has one `Storage`, which is asked for every one of them, so that nothing is
-asked for twice: a small object is kept once it was read, the sizes that a list tells are not asked for again. A new
+requested twice: small objects are kept, and sizes from listings are reused. A new
 `Storage` knows nothing: who opens a table anew sees what is there now.
 """
 
@@ -15,16 +15,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
+from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
-from dvcodec.io.source import ReadAhead, Source, StorageOptions, held_source, hold_source, open_local
+from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_local
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
 from dvcodec.io.target import local_path
 
-__all__ = ["Listed", "Storage", "open_remote", "storage_of"]
+__all__ = ["Listed", "Storage", "StorageOptions", "open_remote", "storage_of"]
 
 _KEPT_BYTES = 128 << 20
 _KEPT_SOURCES = 1 << 14
@@ -307,6 +308,15 @@ class Storage:
                 if len(self._listed) < _KEPT_SOURCES:
                     self._listed[location] = one
         return files
+
+
+StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
+"""How stores are reached: options as deltalake and polars spell them, see `dvcodec.io.store.options`."""
+
+
+def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
+    """Return the options themselves."""
+    return storage_options.options if isinstance(storage_options, Storage) else storage_options
 
 
 def storage_of(storage_options: StorageOptions) -> Storage:

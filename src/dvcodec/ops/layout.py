@@ -15,11 +15,9 @@ import numpy as np
 
 from dvcodec.core import varints
 from dvcodec.zap import FieldInfo, Segment
-from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.fields import encode_text
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.nested import NESTED_FROM, encode_edges
-from dvcodec.zap.postings_records import decode_records
 
 __all__ = ["Part", "Span", "layout"]
 
@@ -69,7 +67,7 @@ def layout(segment: Segment) -> tuple[Span, ...]:
     Raises:
         DecodeError: an address, the edge list or a dictionary is wrong.
     """
-    size = segment.data.source.size
+    size = segment.contents.data.source.size
     spans: list[Span] = []
 
     def add(part: Part, stop: int, field: str | None) -> None:
@@ -99,8 +97,8 @@ def _first_postings(segment: Segment, dictionary: Span) -> int | None:
     if dictionary.part is not Part.DICTIONARY:
         return None
     firsts = []
-    for block in term_blocks(segment.data, dictionary.start, segment.limits):
-        records = decode_records(segment.data, segment.footer, block.values)
+    for block in segment.contents.term_blocks(dictionary.start):
+        records = segment.contents.records(block.values)
         firsts += records.freq_at[~records.one_hit].tolist()
     return min(firsts, default=None)
 
@@ -111,14 +109,14 @@ def _known(segment: Segment) -> Iterator[Span]:
     if footer.version >= NESTED_FROM and footer.num_docs:
         stored += len(encode_edges(segment.edges))
     yield Span(Part.STORED, 0, stored)
-    yield Span(Part.FIELDS, _fields_start(segment), segment.data.source.size)
+    yield Span(Part.FIELDS, _fields_start(segment), segment.contents.data.source.size)
     for info in segment.fields:
         yield from _known_of(segment, info)
 
 
 def _fields_start(segment: Segment) -> int:
     """Return where the records of the fields begin, or the doc value table in front of them."""
-    footer, data = segment.footer, segment.data
+    footer, data = segment.footer, segment.contents.data
     index = data.window(footer.fields_index, data.end, "fields index")
     if footer.version >= SECTIONS_FROM:
         index.uvarint("number of fields")
@@ -130,7 +128,7 @@ def _fields_start(segment: Segment) -> int:
 def _known_of(segment: Segment, info: FieldInfo) -> Iterator[Span]:
     stop = 0
     if info.dictionary is not None:
-        head = segment.data.at(info.dictionary, varints.MAX_BYTES, "bytes of a dictionary")
+        head = segment.contents.data.at(info.dictionary, varints.MAX_BYTES, "bytes of a dictionary")
         size = head.uvarint("bytes of a dictionary")
         stop = info.dictionary + head.pos + size
         yield Span(Part.DICTIONARY, info.dictionary, stop, info.name)
@@ -143,7 +141,7 @@ def _known_of(segment: Segment, info: FieldInfo) -> Iterator[Span]:
         if address is not None:
             yield Span(part, address, address + 1, info.name)
     if info.synonyms is not None:
-        section = segment.data.at(info.synonyms, 3 * varints.MAX_BYTES, "section of synonyms")
+        section = segment.contents.data.at(info.synonyms, 3 * varints.MAX_BYTES, "section of synonyms")
         for what in ("start of doc values", "end of doc values", "address of a thesaurus"):
             section.uvarint(what)
         yield Span(Part.SYNONYMS, info.synonyms, info.synonyms + section.pos, info.name)

@@ -18,7 +18,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to, read_window
-from dvcodec.io.stretches import by_windows, stretches
+from dvcodec.io.coalesce import by_windows, coalesce
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
@@ -108,7 +108,7 @@ def survey_vectors(
         return
     offsets = np.array([ref.offset for ref in refs], np.int64)
     sizes = np.array([ref.size for ref in refs], np.int64)
-    for first, last, start, stop in stretches(offsets, sizes):
+    for first, last, start, stop in coalesce(offsets, sizes):
         near = refs[first:last]
         if len(near) == 1 or stop - start > _LARGE * len(near):
             yield from ((ref, None) for ref in near)

@@ -1,4 +1,4 @@
-"""The Puffin container: blobs and a JSON footer. What the blobs mean is the business of other modules.
+"""The Puffin container: blobs and a JSON footer. Other modules decode the blobs.
 
 Specification: Apache Iceberg, "Puffin file format", version 1::
 
@@ -7,7 +7,7 @@ Specification: Apache Iceberg, "Puffin file format", version 1::
 
 The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. Blobs are found by
 the footer's `offset` and `length` alone; the reader fetches the footer and then the blobs asked for, never the
-whole file. Unknown blob types are kept, and copied untouched.
+whole file. Unknown blob types are kept and copied unchanged.
 """
 
 from dvcodec.puffin.file import PuffinReader, PuffinWriter, open_puffin, rewrite_paths

@@ -33,7 +33,7 @@ class PuffinReader:
         limits: bounds on footer and blobs.
 
     Raises:
-        DecodeError: the footer is not sound; see `decode_footer`.
+        DecodeError: the footer is corrupt; see `decode_footer`.
         OSError: the source cannot be read.
     """
 
@@ -51,7 +51,7 @@ class PuffinReader:
         """Return the blob's bytes as they are stored.
 
         Raises:
-            Truncated: `offset` and `length` do not lie between the first magic and the footer.
+            Truncated: `offset` and `length` are not between the first magic and the footer.
             OSError: the file cannot be read.
         """
         if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
@@ -68,7 +68,7 @@ class PuffinReader:
         """Return the blob's content, decompressed.
 
         Raises:
-            Truncated: the blob's range does not lie in the file, or its frame does not end there.
+            Truncated: the blob's range is outside the file, or its frame does not end there.
             Unsupported: an unknown codec.
             BadMagic: no frame of that codec.
             NotCanonical: the frame states no content size, or another one than it has, or is damaged.
@@ -97,7 +97,7 @@ def open_puffin(
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the footer is not sound; see `decode_footer`.
+        DecodeError: the footer is corrupt; see `decode_footer`.
         UsageError: not a source.
         OSError: it cannot be opened or read.
     """
@@ -112,7 +112,7 @@ class PuffinWriter:
 
     Args:
         sink: path, URL or writable binary file.
-        properties: file properties; by custom ``created-by`` names the writer.
+        properties: file properties; by default ``created-by`` names the writer.
 
     Raises:
         OSError: the file cannot be written (an old one stays then); where the block begins or ends.
@@ -179,7 +179,7 @@ class PuffinWriter:
             compression: None or ``zstd``.
 
         Raises:
-            UsageError: another compression, `data` is no contiguous buffer, or this is outside of the block.
+            UsageError: another compression, `data` is not a contiguous buffer, or the writer is closed.
             OSError: it cannot be written.
         """
         stored = as_view(data) if compression is None else compress(as_view(data), compression)
@@ -194,7 +194,7 @@ class PuffinWriter:
         Not checked: whether the bytes are what `metadata` says.
 
         Raises:
-            UsageError: `stored` is no contiguous buffer, or this is outside of the block.
+            UsageError: `stored` is not a contiguous buffer, or the writer is closed.
             OSError: it cannot be written.
         """
         view = as_view(stored)
@@ -233,7 +233,7 @@ def rewrite_paths(
     Raises:
         UsageError: `mapping` names a path that no blob has, or gives two data files one path, or one file two (nothing
             is written then).
-        DecodeError: the footer is not sound. The blobs are not looked at.
+        DecodeError: the footer is corrupt. The blobs are not checked.
         OSError: a file cannot be opened, read or written.
     """
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:

@@ -28,7 +28,7 @@ _TAIL_READ = 8192
 def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
     """Read and decode the footer of a Puffin file by byte ranges.
 
-    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs lie
+    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs are
     inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
 
     Args:
@@ -80,7 +80,7 @@ def _expect_magic(cursor: Cursor, at: int, found: bytes, what: str) -> None:
 def encode_footer(footer: Footer) -> bytes:
     """Encode a footer, magic to magic, with the bytes that Iceberg Java writes for it (uncompressed).
 
-    Not checked: whether its blobs lie in a file, and whether its numbers fit 64 bits.
+    Not checked: whether its blobs are inside a file, and whether its numbers fit 64 bits.
     """
     payload = encode_payload(footer)
     return b"".join([MAGIC, payload, _TAIL.pack(len(payload), bytes(4), MAGIC)])

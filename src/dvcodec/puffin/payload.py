@@ -13,8 +13,8 @@ import numpy as np
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
-from dvcodec.puffin.alike import BlobsAlike, read_alike
 from dvcodec.puffin.metadata import BlobMetadata, Footer
+from dvcodec.puffin.uniform_footer import UniformBlobs, read_uniform
 
 __all__ = ["decode_payload", "encodable", "encode_payload"]
 
@@ -158,10 +158,10 @@ class _Parser:
         members: dict[str, Any] = self._typed(root, dict, "footer payload")
         return members
 
-    def _alike(self, text: bytes) -> tuple[dict[str, Any], BlobsAlike] | None:
+    def _alike(self, text: bytes) -> tuple[dict[str, Any], UniformBlobs] | None:
         """Read a long footer whose blobs are all described alike: its members without the blobs, and these.
 
-        None where it is not such a footer, or wrong: then the whole text is parsed, and that tells what is wrong.
+        None if it is another footer or a corrupt one: then the whole text is parsed, which raises the error.
         """
         start, stop = len(_BLOBS), text.find(b"}}", len(_BLOBS)) + 2
         if len(text) < _LONG or not text.startswith(_BLOBS):
@@ -170,7 +170,7 @@ class _Parser:
             first = self._blob(self._json(text[start:stop]), 0)
             if not first.properties or _java_json(_blob_json(first)).encode() != text[start:stop]:
                 return None
-            found = read_alike(text, start, first)
+            found = read_uniform(text, start, first)
             if found is None:
                 return None
             if not text.isascii():

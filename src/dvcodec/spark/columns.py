@@ -1,7 +1,7 @@
-"""Between Arrow's columns and flat NumPy arrays, without copying where the layouts agree.
+"""Conversion between Arrow columns and flat NumPy arrays, without a copy where the layouts agree.
 
-A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. What reads many vectors at once takes
-the buffer, where each begins and how long it is.
+A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. Bulk readers of
+vectors take the buffer, and the start and size of each.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_OFFSET = 2**31 - 1
 
 
 class BinaryColumn(NamedTuple):
-    """Byte strings (or UTF-8 strings) of a column where they lie."""
+    """Byte strings (or UTF-8 strings) of a column, in place."""
 
     data: NDArray[np.uint8]
-    """The buffer they all lie in."""
+    """The shared buffer."""
     starts: NDArray[np.int64]
-    """Where each begins in `data`, in bytes."""
+    """First byte of each in `data`."""
     sizes: NDArray[np.int64]
     """Bytes of each; 0 for a null."""
     valid: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class BinaryColumn(NamedTuple):
 
 
 def binary_column(column: pa.Array) -> BinaryColumn:
-    """Take an Arrow array of binary or strings (large or not) apart. Nothing is copied; slices are fine.
+    """Return the buffers of an Arrow array of binary or strings (large or not), without a copy; slices are fine.
 
     Raises:
         UsageError: the column is of another type.
@@ -75,7 +75,7 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
 
     Args:
         strings: they must not be changed afterwards.
-        valid: False makes a null; None means that there is none.
+        valid: False gives a null; None: no nulls.
 
     Raises:
         UsageError: more than 2**31 - 1 bytes: cut them into several batches (see `pieces`).
@@ -91,7 +91,7 @@ def list_array(values: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array
     """Return runs of numbers as an Arrow array of lists.
 
     Args:
-        values: int64, the numbers of all lists one behind the other; not copied.
+        values: int64, the numbers of all lists, concatenated; not copied.
         counts: numbers in each list.
 
     Raises:
@@ -109,7 +109,7 @@ def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
 
 
 def pieces(weights: NDArray[np.int64], budget: int) -> Iterator[slice]:
-    """Cut a row of things into stretches that together weigh at most `budget`; a heavier one is by itself."""
+    """Split weighted items into slices of at most `budget` each; a heavier item gets its own."""
     total = np.cumsum(weights)
     first = 0
     while first < len(weights):

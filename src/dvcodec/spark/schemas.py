@@ -1,4 +1,4 @@
-"""The tables that the Spark face speaks in, as Spark's types and as Arrow's."""
+"""Schemas of the Spark integration, as Spark types and as Arrow types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIX = StructType([StructField(name, IntegerType()) for name in ("arrays", "bits
 VECTORS = StructType(
     [StructField("data_file", StringType()), StructField("cardinality", LongType()), StructField("dv", BinaryType())]
 )
-"""What jobs give: a data file, how many of its rows are deleted, and its vector as one frame."""
+"""Output of jobs: a data file, the number of its deleted rows, and its vector as one frame."""
 
 STORED_VECTORS = StructType(
     [
@@ -38,15 +38,15 @@ STORED_VECTORS = StructType(
         StructField("dv", BinaryType()),
     ]
 )
-"""What the data source ``dvcodec`` reads, one row a stored vector.
+"""Rows of the data source ``dvcodec``, one per stored vector.
 
 ``container`` is the file, ``format`` how its vectors are wrapped (`dvcodec.ContainerKind`); ``offset`` and ``size``
-are the whole frame's, in bytes; ``containers`` counts roaring containers. Where a vector or a whole file is not sound,
-``error`` says why, and what could not be read is null.
+are the whole frame's, in bytes; ``containers`` counts roaring containers. Where a vector or a whole file is corrupt,
+``error`` says why, and values that could not be read are null.
 """
 
 FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
-"""What an audit gives: all but the vectors themselves."""
+"""Output of an audit: all columns but the vectors."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

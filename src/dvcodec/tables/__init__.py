@@ -11,7 +11,7 @@ from importlib import import_module
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions, storage_of
-from dvcodec.io.reach import protocols
+from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,

@@ -2,7 +2,7 @@
 
 Metadata may spell a path from the table's folder, or whole. A table that was moved, or copied, still records where it
 was: such paths are opened below the folder in which the metadata was found. What lies elsewhere is opened if metadata
-may name it: see `dvcodec.io.reach`.
+may name it: see `dvcodec.io.allowed_locations`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
+from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.reach import check_reach, check_step
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import local_path
 

@@ -98,17 +98,17 @@ def number_field(
     try:
         (bits,) = struct.unpack(">q", struct.pack(">d", value))
     except struct.error:
-        raise UsageError(f"field {name!r}: its value is no number that 64 bits of floating point hold") from None
+        raise UsageError(f"field {name!r}: its value does not fit a 64-bit float") from None
     sortable = bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
     terms = tuple(Term(_prefix_coded(sortable, shift)) for shift in range(0, _BITS, _PRECISION_STEP))
     return Field(name, terms[0].term, "n", options, terms, len(terms), tuple(array_positions))
 
 
 def number_value(value: bytes) -> float:
-    """Return the number that a stored value or a term of `number_field` stands for; a coarse term: its lower end.
+    """Decode a stored value or a term of `number_field` to its number; a coarse term to its lower end.
 
     Raises:
-        UsageError: no such value.
+        UsageError: not such a value.
 
     >>> number_value(number_field("n", -2.5).value)
     -2.5

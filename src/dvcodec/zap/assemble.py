@@ -42,9 +42,9 @@ from dvcodec.zap.fields import (
     encode_text,
 )
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.nested import Edges, encode_edges
 from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
 from dvcodec.zap.stored import encode_stored_index
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
@@ -135,7 +135,7 @@ def write_content(
         chunk_mode: as `check_version` returned it.
         num_docs: documents.
         stored: stored values of all documents in order, some documents at a time.
-        fields: the fields by id, ``_id`` first; asked for one by one, as they are written.
+        fields: the fields by id, ``_id`` first; consumed one by one, as they are written.
         edges: nested documents, version 17.
         progress: called with the name of each field when it has been written.
 

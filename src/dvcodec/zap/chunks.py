@@ -43,7 +43,7 @@ def check_mode(version: int, mode: int) -> None:
 
 
 def decode_mode(data: SegmentData, footer: Footer) -> None:
-    """Raise `NotCanonical` if the footer's chunk mode is none of its version."""
+    """Raise `NotCanonical` if the footer's chunk mode is invalid in its version."""
     try:
         check_mode(footer.version, footer.chunk_mode)
     except UsageError as err:
@@ -79,7 +79,7 @@ def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -
         int64[n], chunks of each list; and int64[chunks + 1], 0 and the posting behind each chunk.
     """
     num_chunks = (num_docs - 1) // chunk_docs + 1
-    # One row of numbers that ascend through all lists, and what in it lies in front of the end of each chunk.
+    # One row of numbers that ascend through all lists, and how many come before the end of each chunk.
     lists = np.arange(len(counts)) * num_docs
     row = np.repeat(lists, counts) + docs
     rank = spread(np.ones(len(counts), np.int64), num_chunks)

@@ -1,11 +1,7 @@
-"""The bytes of a segment: its file, opened, and what stands in front of its footer, read by windows."""
+"""Bounded windows over the bytes of a segment in front of its footer."""
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,40 +12,17 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.core.varints import bytes_of
-from dvcodec.io import StorageOptions
-from dvcodec.io.blocks import BlockSource
-from dvcodec.io.source import Source, SourceTarget, open_source
-from dvcodec.io.target import local_path
+from dvcodec.io.source import Source
 
-__all__ = ["Pieces", "SegmentData", "open_mapped"]
+__all__ = ["Pieces", "SegmentData"]
 
 E = TypeVar("E", bound=DecodeError)
 
 Index = NDArray[np.int64]
 
 
-@contextmanager
-def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None) -> Iterator[Source]:
-    """Open what `open_source` opens: a local file by mapping it into memory, what is far away by blocks.
-
-    Raises:
-        UsageError: not a source.
-        OSError: it cannot be opened.
-    """
-    if isinstance(target, (str, os.PathLike)) and (local := local_path(target)) is not None:
-        with local.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            target = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        with open_source(target, name=str(local)) as source:
-            yield source
-    else:
-        in_memory = isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray))
-        with open_source(target, storage_options=storage_options) as source:
-            yield source if in_memory else BlockSource(source)
-
-
 class Pieces(Cursor):
-    """A window put together from pieces of the file: errors tell where in the file a byte of it comes from."""
+    """A window joined from pieces of the file; errors carry file offsets."""
 
     __slots__ = ("offsets", "places")
 
@@ -68,7 +41,7 @@ class Pieces(Cursor):
 
 @dataclass(frozen=True, slots=True)
 class SegmentData:
-    """Where every decoder of a segment reads from; all addresses are bytes from the start of the file.
+    """Bounded reads of a segment; addresses are bytes from the start of the file.
 
     Attributes:
         source: the file.
@@ -82,7 +55,7 @@ class SegmentData:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.
 
         Raises:
-            Truncated: the window leaves the bytes in front of the footer.
+            Truncated: the window is not in front of the footer.
         """
         if not 0 <= start <= stop <= self.end:
             raise self.outside(what, start, stop - start)
@@ -112,11 +85,11 @@ class SegmentData:
         return self.window(low, min(int((starts + rooms).max()), self.end), what)
 
     def pieces(self, starts: Index, sizes: Index, what: str) -> Pieces:
-        """Copy pieces of the file one behind the other.
+        """Copy pieces of the file into one window.
 
         Raises:
-            Truncated: one leaves the bytes in front of the footer.
-            NotCanonical: they have more bytes than there are: they overlap.
+            Truncated: one is not in front of the footer.
+            NotCanonical: they overlap: together they are larger than the file.
         """
         bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
         if len(bad):
@@ -128,7 +101,7 @@ class SegmentData:
         return Pieces(joined, starts, sizes, self.source.name)
 
     def outside(self, what: str, at: int, size: int) -> Truncated:
-        """Return the error that an address leaves the bytes in front of the footer."""
+        """Return the error for an address outside the bytes in front of the footer."""
         return Truncated(
             what,
             source=self.source.name,

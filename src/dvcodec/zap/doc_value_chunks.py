@@ -269,7 +269,7 @@ def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tup
 def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
     """Take the bytes of documents apart where a term ends.
 
-    A term that holds 0xff itself comes out as several: the bytes do not tell.
+    A term that contains 0xff is split in several: the encoding is ambiguous.
 
     Returns:
         int64[m] document of each term, and the m terms.

@@ -1,7 +1,7 @@
 """Analysed documents: what a segment is written from.
 
 The shape is bleve's (``bleve_index_api``: ``Document``, ``Field``, ``TokenFreq``, ``TokenLocation``): analysis has
-already turned the values into terms, with how often and where each stands.
+already turned the values into terms, with the frequency and locations of each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FieldOptions(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a term stands.
+    """One occurrence of a term.
 
     Attributes:
         position: of the token in the field, 1-based.
@@ -53,7 +53,7 @@ class Term:
 
     Attributes:
         term: any bytes.
-        frequency: how often it stands there; 0 where the field does not count (`FieldOptions.SKIP_FREQ_NORM`).
+        frequency: its frequency in the field; 0 where the field does not count (`FieldOptions.SKIP_FREQ_NORM`).
         locations: where; may be fewer than `frequency`.
     """
 
@@ -129,4 +129,4 @@ def utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as err:
-        raise UsageError(f"{text[err.start]!r} is no character that UTF-8 has") from None
+        raise UsageError(f"{text[err.start]!r} cannot be encoded as UTF-8") from None

@@ -6,7 +6,7 @@ Source: zapx ``write.go`` (``persistFooter``) of branches v11.x to v17. Big-endi
     v16       u64 docs | u64 stored index | u64 fields index | u64 sections index | u64 0     | u32 chunk mode | u32 version | u32 CRC
     v17       writer id | u32 its length | u64 docs | u64 stored index | u64 sections index   | u32 chunk mode | u32 version | u32 CRC
 
-The CRC-32 is of all bytes before it. zapx writes it and never looks at it again.
+The CRC-32 is of all bytes before it. zapx writes it and never checks it.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DEFAULT_CHUNK_MODE", "NOT", "VERSIONS", "Footer", "decode_footer", "
 VERSIONS = range(11, 18)
 """Versions of segments that are read, written and merged."""
 NOT = 2**64 - 1
-"""What stands where there is no address."""
+"""Stored in place of a missing address."""
 DEFAULT_CHUNK_MODE = {11: 1024, 12: 1025, 13: 1025, 14: 1026, 15: 1026, 16: 1026, 17: 1026}
 """What zapx writes; see `dvcodec.zap.chunks`."""
 SECTIONS_FROM = 16
@@ -40,18 +40,18 @@ MAX_DOCS = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer says.
+    """The decoded footer.
 
     Attributes:
         version: 11 to 17.
         num_docs: documents, deleted or not; nested ones count.
         stored_index: address of the stored index.
         fields_index: address of the fields index, from version 16 on of the sections index.
-        doc_value_table: address of the table of doc value blocks; None where there is none (a merge that kept no
+        doc_value_table: address of the table of doc value blocks; None if there is none (a merge that kept no
             document), and from version 16 on.
         chunk_mode: rule for the size of chunks; in version 11 the size itself.
         crc: CRC-32 of all bytes before it.
-        writer_id: names the program that transformed the contents, version 17; empty where nobody did.
+        writer_id: names the program that transformed the contents, version 17; empty if none did.
     """
 
     version: int
@@ -78,8 +78,8 @@ def decode_footer(source: Source) -> Footer:
 
     Raises:
         Truncated: the file is shorter than a footer.
-        BadMagic: no version 11 to 17.
-        NotCanonical: an address or a count that cannot be.
+        BadMagic: not version 11 to 17.
+        NotCanonical: an invalid address or count.
     """
     if source.size < _TAIL:
         raise Truncated(
@@ -134,11 +134,11 @@ def encode_footer(footer: Footer, crc: int) -> bytes:
     """Encode a footer.
 
     Args:
-        footer: what it says; its `crc` is not used.
-        crc: CRC-32 of everything in front of the footer, from which that of the file is made.
+        footer: its `crc` is not used.
+        crc: CRC-32 of everything in front of the footer, to continue for the file.
 
     Raises:
-        UsageError: no version 11 to 17.
+        UsageError: not version 11 to 17.
     """
     if footer.version not in VERSIONS:
         raise UsageError(f"zap versions are 11 to 17, not {footer.version}")

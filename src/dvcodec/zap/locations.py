@@ -1,10 +1,10 @@
-"""Locations: where in a document a term stands.
+"""Locations of terms in documents.
 
 Source: zapx ``posting.go`` (``readLocation``), ``new.go``. In a location chunk, for each posting that has any::
 
     uv bytes that follow | locations: uv field | uv position | uv start | uv end | uv n | n * uv array position
 
-The number of locations is not stored. The field is the one the token came from: others stand in composite fields.
+The number of locations is not stored. The field is the one the token came from: others appear in composite fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
 __all__ = ["Locations", "decode_locations", "encode_locations"]
@@ -138,13 +138,13 @@ def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values
         int64[postings], locations of each; uint64[locations, 5], what each begins with; and all array positions.
     """
     values, edges = blocks.values, blocks.edges
-    entries, chunk, bad = chains.sized(values, edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
+    entries, chunk, bad = varlen_records.sized(values, edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
     if bad >= 0:
         raise blocks.error("bytes of a location entry", bad, expected="entries that fill the chunk")
     blocks.expect("postings with locations", np.bincount(chunk, minlength=len(per_chunk)), per_chunk)
     sizes = values[entries].astype(np.int64)
     stops = np.searchsorted(edges, edges[entries + 1] + sizes)
-    begins, owner, bad = chains.counted(values, entries + 1, stops, _HEAD)
+    begins, owner, bad = varlen_records.counted(values, entries + 1, stops, _HEAD)
     if bad >= 0:
         raise blocks.error("location", int(chunk[bad]), expected="locations that fill their entry")
     heads = values[begins[:, None] + np.arange(_HEAD)]

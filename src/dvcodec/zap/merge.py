@@ -19,21 +19,20 @@ from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
-from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.lists import Postings
+from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import iter_stored
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
-from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 
 __all__ = ["merge_segments"]
 
@@ -69,10 +68,10 @@ def merge_segments(
         for each segment int64[num_docs], the new number of each document, -1 where it was left out.
 
     Raises:
-        UsageError: no segment, a drop that is no document, or contents that the version cannot hold (nested
+        UsageError: no segment, a dropped document that does not exist, or contents that the version cannot hold (nested
             documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (their index is faiss' own) or a section of geo shapes.
-        DecodeError: a segment is not sound.
+        DecodeError: a segment is corrupt.
         OSError: the sink cannot be written.
     """
     if not segments:
@@ -84,7 +83,7 @@ def merge_segments(
     if num_docs > _MAX_DOCS:
         raise UsageError(f"a segment holds at most {_MAX_DOCS} documents, not {num_docs}")
     _check_sections(segments, version)
-    names = _unite_names(segments)
+    names = _merge_names(segments)
     merged = _Merge(inputs, version, names)
     with open_sink(sink, storage_options=storage_options) as out:
         write_content(
@@ -149,13 +148,13 @@ def _check_sections(segments: Sequence[Segment], version: int) -> None:
             raise UsageError(f"version {version} has no nested documents: {segment.name} has some")
 
 
-def _unite_names(segments: Sequence[Segment]) -> list[str]:
+def _merge_names(segments: Sequence[Segment]) -> list[str]:
     names = {info.name for segment in segments for info in segment.fields} - {ID}
     return [ID, *sorted(names, key=str.encode)]
 
 
 class _Merge:
-    """The contents of the new segment, made as they are written."""
+    """Contents of the new segment, built while it is written."""
 
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
@@ -178,21 +177,20 @@ class _Merge:
         return reduce(and_, known) if known and len(known) == len(found) else None
 
     def _dropped(self, name: str, option: FieldOptions) -> bool:
-        """Whether zapx of the version leaves out what the option stands for: it does where one segment lacks it."""
+        """Whether zapx of this version drops what the option is for: it does if one segment lacks the option."""
         options = self.options[name]
         return self.version >= _OPTIONS_FROM and options is not None and not options & option
 
     # ------------------------------------------------------------------ stored
 
     def stored(self) -> Iterator[StoredColumns]:
-        """Make the stored values of the kept documents, with new numbers and field ids."""
+        """Yield the stored values of the kept documents, renumbered."""
         unstored = np.array([self._dropped(name, FieldOptions.STORED) for name in self.options])
         unstored[0] = False
         for one, field_ids in zip(self.inputs, self.field_ids, strict=True):
-            segment = one.segment
             if not one.kept:
                 continue
-            for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+            for columns in one.segment.contents.stored():
                 docs, fields = one.numbers[columns.docs], field_ids[columns.fields]
                 chosen = docs != DROPPED
                 if not (self.same_fields and one.whole):
@@ -213,7 +211,7 @@ class _Merge:
                 )
 
     def edges(self) -> Edges:
-        """Make the edges whose two ends were kept."""
+        """Merge the edges whose two ends were kept."""
         children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for one in self.inputs:
             edges = one.segment.edges
@@ -226,9 +224,9 @@ class _Merge:
     # ------------------------------------------------------------------ fields
 
     def field(self, name: str) -> FieldContent:
-        """Make what the segment holds of a field."""
+        """Merge one field."""
         read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
-        terms, postings, one_hits = unite_lists(read)
+        terms, postings, one_hits = merge_lists(read)
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
         options = self.options[name]
         if options is None:
@@ -263,13 +261,8 @@ class _Merge:
         any_block = False
         for lists in read:
             one, info = self.inputs[lists.place], self.infos[lists.place][name]
-            if info.doc_values is None:
-                continue
-            any_block |= len(lists.terms) > 0
-            segment = one.segment
-            for chunk in decode_doc_values(
-                segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
-            ):
+            any_block |= info.doc_values is not None and len(lists.terms) > 0
+            for chunk in one.segment.contents.doc_values(info):
                 docs = one.numbers[chunk.docs]
                 kept = np.flatnonzero(docs != DROPPED)
                 found.append(DocValues(docs[kept], chunk.values.take(kept)))
@@ -290,11 +283,11 @@ class _Merge:
             thesaurus = one.segment.thesaurus(name)
             if thesaurus is not None:
                 parts.append((thesaurus, one.numbers))
-        return unite_thesauri(parts) if parts else None
+        return merge_thesauri(parts) if parts else None
 
 
 def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:
-    """Leave out dropped documents, and give the others their new numbers."""
+    """Drop documents, and renumber the others."""
     docs = one.numbers[postings.docs]
     norms = convert_norms(postings.norms, one.segment.version, version)
     locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
@@ -312,7 +305,7 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
 
 
 def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:
-    """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
+    """Infer the options of a field whose segment has none: merges of version 17 drop what is not stated."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
     if has_block:
         options |= FieldOptions.DOC_VALUES

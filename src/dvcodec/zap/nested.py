@@ -5,7 +5,7 @@ index::
 
     uv edges | edges * (uv child | uv parent)
 
-Every document that is no root has one edge, to a parent with a lower number; zapx writes them in any order. A merge
+Every document that is not a root has one edge, to a parent with a lower number; zapx writes them in any order. A merge
 that keeps no document writes no list, and says so by a stored index at address 0.
 """
 
@@ -34,7 +34,7 @@ class Edges:
     """The tree of nested documents.
 
     Attributes:
-        children: int64[n], documents that are no roots, ascending.
+        children: int64[n], documents that are not roots, ascending.
         parents: int64[n], what each is a child of.
     """
 
@@ -102,6 +102,6 @@ def encode_edges(edges: Edges) -> bytes:
     if len(edges) and (
         bool((parents >= children).any()) or bool((parents < 0).any()) or bool((children[1:] == children[:-1]).any())
     ):
-        raise UsageError("nested documents: each has one parent, which stands in front of it")
+        raise UsageError("nested documents: each needs one parent, numbered before it")
     numbers, _ = varints.encode(np.stack([children, parents], axis=1).ravel())
     return varints.uvarints(len(edges)) + numbers.tobytes()

@@ -51,7 +51,7 @@ def convert_norms(norms: Values, source: int, target: int) -> Values:
         return norms
     if target < NORM_IS_LENGTH_FROM:
         return norm_values(source, norms).view(np.uint32).astype(np.uint64)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # any bits may stand there
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # any bit pattern is possible
         floats = norm_values(source, norms).astype(np.float64)
         lengths = np.rint(1.0 / (floats * floats))
     return np.where(np.isfinite(lengths) & (lengths < 2**32), lengths, 0).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Postings: in which documents a term stands, how often, and the norm of its field there.
+"""Postings: the documents of a term, its frequency in each, and the norm of its field there.
 
 Source: zapx ``posting.go``, ``new.go`` (``writePostings``), ``merge.go``. A list is found by its record, see
 `dvcodec.zap.postings_records`: the bitmap there holds the documents, and in a freq/norm chunk (see
@@ -23,9 +23,9 @@ from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations, decode_locations, encode_locations
 from dvcodec.zap.norms import NORM_IS_LENGTH_FROM
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits, place_records
 
 __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]

@@ -23,7 +23,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
-from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.postings_lists import cut_by_weight
 
 __all__ = [
     "ALWAYS_BLOCK",
@@ -43,7 +43,7 @@ ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
 """A 1-hit holds document numbers and norms below these."""
 ALWAYS_BLOCK, _NOT_IS_NONE = 11, 12
-"""Versions in which every list has a location block; in which 2**64 - 1 stands for none."""
+"""Versions in which every list has a location block; in which 2**64 - 1 means none."""
 _KIND = np.uint64(62)
 _ADDRESS = np.uint64((1 << 62) - 1)
 _ONE_HIT = 2
@@ -180,13 +180,13 @@ def place_records(
 ) -> tuple[Values, ByteStrings]:
     """Find the address of each record, and encode the three numbers in front of its bitmap.
 
-    A list is its freq/norm block, its location block, and its record; one list stands behind the other.
+    A list is its freq/norm block, its location block, and its record; lists are stored back to back.
 
     Args:
         version: of the segment.
         base: address of the first list.
         freq_sizes: int64[n], bytes of each freq/norm block.
-        location_sizes: int64[n], bytes of each location block, 0 where there is none.
+        location_sizes: int64[n], bytes of each location block, 0 if there is none.
         bitmap_sizes: int64[n], bytes of each bitmap.
 
     Returns:

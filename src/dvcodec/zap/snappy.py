@@ -49,7 +49,7 @@ def content_sizes(
 
     Raises:
         Truncated: a block has no byte, or ends in its size.
-        NotCanonical: a size is no varint, or larger than the block can hold.
+        NotCanonical: a size is not a varint, or is larger than the block can hold.
         LimitExceeded: more content than `limits` allow.
     """
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)

@@ -46,8 +46,8 @@ def decode_stored(
 
     Raises:
         UsageError: the segment does not have these documents.
-        NotCanonical: records that do not stand one behind the other up to the stored index.
-        DecodeError: a record that is not sound; see `decode_stored_records`.
+        NotCanonical: records that are not adjacent up to the stored index.
+        DecodeError: a record that is corrupt; see `decode_stored_records`.
     """
     if not 0 <= start <= stop <= footer.num_docs:
         raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
@@ -134,5 +134,5 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
 
 
 def encode_stored_index(addresses: NDArray[np.int64]) -> bytes:
-    """Encode the stored index, from int64[num_docs] addresses; it stands directly behind the last record."""
+    """Encode the stored index, from int64[num_docs] addresses; it directly follows the last record."""
     return addresses.astype(">u8").tobytes()

@@ -23,7 +23,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
-from dvcodec.zap import chains, snappy
+from dvcodec.zap import snappy, varlen_records
 from dvcodec.zap.chunks import interleave
 
 __all__ = ["ID_TYPE", "StoredColumns", "decode_stored_records", "encode_stored_records"]
@@ -62,7 +62,7 @@ class StoredColumns:
 
 
 def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields: int, limits: Limits) -> StoredColumns:
-    """Read records that stand one behind the other.
+    """Read adjacent records.
 
     Not checked: the order of the fields in a document, and that every byte of a block belongs to a value.
 
@@ -82,9 +82,9 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     """
     ends = bounds[1:]
     metas, ids = _read_lengths(window, bounds[:-1], ends)
-    numbers, firsts, behind = chains.spans(window, metas, ids, "metadata of a stored document")
+    numbers, firsts, behind = varlen_records.spans(window, metas, ids, "metadata of a stored document")
     id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
-    begins, owner, bad = chains.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
+    begins, owner, bad = varlen_records.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
     if bad >= 0:
         at = int(metas[bad])
         raise window.error(
@@ -97,8 +97,8 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)
 
-    def check(sound: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
-        wrong = np.flatnonzero(~sound)
+    def check(valid: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
+        wrong = np.flatnonzero(~valid)
         if len(wrong):
             i = int(begins[wrong[0]]) + column
             raise window.error(NotCanonical, what, at=int(behind[i - 1]), expected=expected, actual=int(numbers[i]))

@@ -20,7 +20,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.roaring import walk
 from dvcodec.core.scattered import u32
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 
@@ -175,7 +175,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
         int64[m] each: where a bitmap begins, its bytes, and its roaring64. They fill it exactly, or there are none of
         it. Nothing more is sure about them.
     """
-    # A place is a cookie; the key of the next bitmap stands where this one's last container ends.
+    # A place is a cookie; the key of the next bitmap follows the last container.
     cookie = COOKIE_NO_RUNS.to_bytes(4, "little")
     room = max(len(data) - 16, 0)
     places = np.flatnonzero(data[:room] == cookie[0])
@@ -189,7 +189,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     left = ends[owner] - places
     counts = u32(data, places + 4)
     fits = np.flatnonzero((counts > 0) & (8 + 8 * counts <= left))
-    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset stands behind as many again
+    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset follows as many bytes
     cards = (u32(data, last) >> 16) + 1
     sizes = np.zeros(len(places), np.int64)
     sizes[fits] = u32(data, last + 4 * counts[fits]) + np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
@@ -200,7 +200,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     some = high > low
     step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
     step[sizes == 0] = 0
-    found, _ = chains.follow(step, bounds)
+    found, _ = varlen_records.follow(step, bounds)
     broken = np.zeros(len(starts), np.bool_)
     broken[owner[found[step[found] == 0]]] = True
     found = found[~broken[owner[found]]]

@@ -24,7 +24,7 @@ from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.varints import uvarints
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
@@ -158,7 +158,7 @@ def _walk_names(data: SegmentData, start: int, stop: int, count: int) -> tuple[N
     while left:
         window = data.window(at, min(at + left * _NAME_BYTES + _ROOM, at + _PIECE, stop), "synonyms")
         raw = varints.bytes_of(window)
-        begins, lengths = chains.tagged(raw, left)
+        begins, lengths = varlen_records.tagged(raw, left)
         if not len(begins):  # one that is longer than the piece
             number, size = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
             at += window.pos
@@ -215,7 +215,7 @@ def _check(thesaurus: Thesaurus) -> None:
     if not np.isin(members, ids).all():
         raise UsageError("a member of a thesaurus has a synonym without a name")
     if len(docs) and (int(docs.min()) < 0 or int(docs.max()) > _MAX_ID):
-        raise UsageError(f"documents of synonyms have to lie between 0 and {_MAX_ID}")
+        raise UsageError(f"documents of synonyms must be between 0 and {_MAX_ID}")
     owner = np.repeat(np.arange(len(thesaurus.counts)), thesaurus.counts)
     same = (owner[1:] == owner[:-1]) & (members[1:] <= members[:-1])
     if (same & ((members[1:] < members[:-1]) | (docs[1:] <= docs[:-1]))).any():

@@ -30,7 +30,7 @@ from dvcodec.zap.footer import NOT, Footer
 __all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
 
 OPTIMIZATIONS = ("recall", "latency", "memory-efficient", "bivf-flat", "bivf-sq8", "ivf,rabitq")
-"""What the number in a section stands for."""
+"""Meaning of the number in a section."""
 FLOAT, BINARY = range(2)
 """Types of indexes."""
 _IMPLICIT_IDS_FROM = 17
@@ -44,7 +44,7 @@ class VectorSection:
     Attributes:
         optimization: what the index is made for, an index of `OPTIMIZATIONS`.
         ids: int64[n], what the faiss index calls each vector; None where that is 0 to n - 1 (version 17).
-        docs: int64[n], document of each vector; one that has several stands there several times.
+        docs: int64[n], document of each vector; repeated for a document with several.
         index_type: 0 for floats, 1 for a binary index with the floats beside it (version 17).
         faiss: the serialized float index, as it is.
         binary: the serialized binary index, None if there is none.
@@ -64,7 +64,7 @@ class VectorSection:
 def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> VectorSection:
     """Read the vector section of a field.
 
-    Not checked: the faiss indexes, and whether a vector id stands twice.
+    Not checked: the faiss indexes, and whether a vector id is repeated.
 
     Raises:
         UsageError: the field has no vector section.

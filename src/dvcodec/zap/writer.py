@@ -13,12 +13,13 @@ import numpy as np
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.gather import gather_fields, id_content, stored_columns, with_synonyms
+from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
 from dvcodec.zap.nested import Edges
 
 __all__ = ["write_segment"]
@@ -58,7 +59,7 @@ def write_segment(
     flat, edges = _flatten(documents, version)
     names = _field_names(flat, version)
     ids = {name: i for i, name in enumerate(names)}
-    columns = gather_fields(flat, names[1:])
+    columns = invert_fields(flat, names[1:])
     try:
         contents = with_synonyms(
             chain([id_content(version, flat)], (column.content(version, ids) for column in columns)), flat
@@ -103,4 +104,4 @@ def _field_names(flat: list[Document], version: int) -> list[str]:
     try:
         return [ID, *sorted(names, key=str.encode)]
     except UnicodeEncodeError as err:
-        raise UsageError(f"{err.object!r} is no field name: it has a character that UTF-8 does not") from None
+        raise UsageError(f"{err.object!r} is not a valid field name: not encodable as UTF-8") from None

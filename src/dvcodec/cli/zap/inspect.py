@@ -95,7 +95,7 @@ def _sizes(spans: Iterable[Span], field: str) -> dict[str, int]:
 
 
 def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | None], spans: tuple[Span, ...]) -> None:
-    footer, size = segment.footer, segment.data.source.size
+    footer, size = segment.footer, segment.contents.data.source.size
     what = f"version {footer.version}, {counted(footer.num_docs, 'document')}, {counted(len(counts), 'field')}"
     say((segment.name, "bold"), f"  zap segment, {bytes_text(size)}, {what}")
     holds = ("holds", "green") if crc_ok else ("does not hold", "bold red")

@@ -15,8 +15,8 @@ from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
+from dvcodec.io.opening import open_mapped
 from dvcodec.zap import Segment
-from dvcodec.zap.data import open_mapped
 from dvcodec.zap.footer import decode_footer
 
 __all__ = [

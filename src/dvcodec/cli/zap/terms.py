@@ -30,7 +30,6 @@ from dvcodec.cli.zap.shared import (
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Locations, Segment, norm_values
-from dvcodec.zap.postings_records import decode_records
 
 # ---------------------------------------------------------------------- terms
 
@@ -89,7 +88,7 @@ def _terms(
     else:
         first = list(islice(pairs, limit))
         total = len(first) + sum(1 for _ in pairs)
-    records = decode_records(segment.data, segment.footer, np.array([value for _, value in first], np.uint64))
+    records = segment.contents.records(np.array([value for _, value in first], np.uint64))
     return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
 
 

@@ -80,7 +80,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
         from dvcodec.io.store import filesystems  # noqa: PLC0415  (needs fsspec)
 
         return filesystems.connect(f"{scheme.lower()}{separator}{rest}" if "::" not in url else url, options)
-    from dvcodec.io.store.objects import web_address  # noqa: PLC0415
+    from dvcodec.io.store.connect import web_address  # noqa: PLC0415
 
     query = ""
     if kind in ("http", "https"):
@@ -115,6 +115,6 @@ def _client(
 ) -> Store:
     """Make a client; what it reads of the environment is part of its identity, as keys there are changed."""
     del environment
-    from dvcodec.io.store.objects import connect  # noqa: PLC0415
+    from dvcodec.io.store.connect import connect  # noqa: PLC0415
 
     return connect(kind, authority, query, options.options, spelled=scheme)

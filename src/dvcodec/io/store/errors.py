@@ -19,6 +19,7 @@ __all__ = [
     "StoreError",
     "StoreTimeout",
     "StoreUnreachable",
+    "error_text",
     "store_error",
 ]
 
@@ -83,11 +84,11 @@ class StoreError(OSError):
 
 
 class ObjectNotFound(StoreError, FileNotFoundError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class BucketNotFound(StoreError, FileNotFoundError):
-    """There is no such bucket or container."""
+    """The bucket or container does not exist."""
 
 
 class AccessDenied(StoreError, PermissionError):
@@ -239,3 +240,8 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         words = _SECRETS.sub("..", " ".join(words.split()))
     advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)
+
+
+def error_text(err: BaseException) -> str:
+    """Return the message of a client's error on one line, without its debug output."""
+    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:300] or type(err).__name__

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store.base import Fetched, Store, StoredObject
 
 __all__ = ["LocalStore"]
@@ -83,9 +84,7 @@ class LocalStore(Store):
         Path(key).unlink()
 
     def _write(self, key: str, data: bytes, *, exclusive: bool) -> None:
-        from dvcodec.io.sink import open_sink  # noqa: PLC0415  (which writes to stores)
-
-        with open_sink(key, exclusive=exclusive) as sink:
+        with open_local_sink(Path(key), exclusive=exclusive) as sink:
             sink.write(data)
 
 

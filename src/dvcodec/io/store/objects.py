@@ -2,164 +2,23 @@
 
 from __future__ import annotations
 
-import configparser
-import os
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote, urlsplit
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.errors import Reason, StoreError, store_error
-from dvcodec.io.store.options import StoreOptions, suggestion
+from dvcodec.io.store.errors import Reason, StoreError, error_text, store_error
+from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
 
-__all__ = ["PAGE", "ObjectStore", "connect", "web_address"]
+__all__ = ["PAGE", "ObjectStore"]
 
 Result = TypeVar("Result")
 PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
 _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
-_ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
-"""Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
-
-
-def connect(
-    scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str | None = None
-) -> ObjectStore:
-    """Return a client of a bucket, a container or a web server.
-
-    Args:
-        scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        authority: what follows ``://`` up to the first slash.
-        query: of a web address, with its question mark.
-        options: checked.
-        spelled: the scheme as the user has it, for errors.
-
-    Raises:
-        MissingExtra: obstore is not installed; or boto3, for a profile that needs it.
-        UsageError: an option that the store does not know, or a value that it refuses.
-    """
-    try:
-        import obstore.store as clients  # noqa: PLC0415  (extra "remote")
-        from obstore.exceptions import BaseError, UnknownConfigurationKeyError  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("obstore", "remote") from None
-    values: dict[str, Any] = dict(options.values)
-    if options.anonymous:
-        values["skip_signature"] = "true"
-    if options.endpoint is not None:
-        values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
-    _check_endpoint(options.endpoint, scheme)
-    shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
-    root, again = f"{spelled or scheme}://{shown}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
-    client: Any
-    try:
-        if scheme == "s3":
-            provider = None if options.anonymous else _profile(options, values)
-            client = clients.S3Store(
-                authority, config=cast("Any", values), retry_config=again, credential_provider=provider
-            )
-        elif scheme == "gs":
-            client = clients.GCSStore(authority, config=cast("Any", values), retry_config=again)
-        elif scheme in ("http", "https"):
-            values = {"allow_http": scheme == "http", **values}
-            root = f"{spelled or scheme}://{authority.rpartition('@')[2]}"
-            client = clients.HTTPStore(
-                f"{scheme}://{authority}/{query}", client_options=cast("Any", values), retry_config=again
-            )
-        else:
-            container, at, host = authority.partition("@")
-            if at:
-                values.setdefault("azure_storage_account_name", host.partition(".")[0])
-            client = clients.AzureStore(container, config=cast("Any", values), retry_config=again)
-    except UnknownConfigurationKeyError as err:
-        name = str(err).partition("'")[2].partition("'")[0]
-        raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
-    except (BaseError, ValueError) as err:
-        raise UsageError(f"storage_options for {root}: {_head(err)}") from None
-    return ObjectStore(client, root, options, query=query)
-
-
-def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Refuse what is no address: the client would panic."""
-    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
-    given = [("storage_options: endpoint", endpoint)] if endpoint is not None else []
-    given += [(name, os.environ[name]) for name in names.get(scheme, ()) if name in os.environ]
-    for name, value in given:
-        try:
-            parts = urlsplit(value)
-            parts.port  # noqa: B018  (it is parsed when it is asked for)
-            good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            good = False
-        if not good:
-            raise UsageError(f"{name} must be an address such as http://localhost:9000, not {value!r}")
-
-
-_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token", "token")
-_CREDENTIALS_ELSEWHERE = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
-_REGIONS = frozenset({"aws_region", "region", "aws_default_region", "default_region"})
-_ENDPOINTS = frozenset({"aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3"})
-_LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file"})
-
-
-def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
-    """Put what a profile of AWS's files says into `values`; return who gives credentials where that takes a login.
-
-    As AWS's own tools have it: a profile that is asked for holds; keys, given or in the environment, come before the
-    profile that the environment names, or ``default``.
-    """
-    named = options.profile
-    if named is None:
-        given = any(name.removeprefix("aws_") in _CREDENTIALS for name in values)
-        if given or any(name in os.environ for name in _CREDENTIALS_ELSEWHERE):
-            return None
-    name = named or os.environ.get("AWS_PROFILE") or "default"
-    home = Path("~/.aws").expanduser()
-    config = os.environ.get("AWS_CONFIG_FILE") or home / "config"
-    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"
-    found = configparser.RawConfigParser(default_section="")
-    try:
-        found.read((config, credentials), encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError) as err:
-        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
-    settings: dict[str, str] = {}
-    for section in (f"profile {name}", name):
-        settings |= dict(found[section]) if found.has_section(section) else {}
-    if not settings:
-        if name == "default" and named is None:
-            return None
-        raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
-    # What the environment says comes before a profile that nobody asked for by name.
-    in_environment = set() if named else {name.lower() for name in os.environ if name.startswith("AWS_")}
-    if "region" in settings and not _REGIONS & {*values, *in_environment}:
-        values["aws_region"] = settings["region"]
-    if "endpoint_url" in settings and options.endpoint is None and not _ENDPOINTS & in_environment:
-        values["aws_endpoint"] = settings["endpoint_url"].rstrip("/")
-    if "aws_access_key_id" in settings and "role_arn" not in settings:
-        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        values |= {key: settings[key] for key in keys if key in settings}
-        return None
-    if not _LOGINS & set(settings):
-        return None
-    try:
-        import boto3  # noqa: PLC0415  (extra "aws")
-        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("boto3", "aws") from None
-    try:
-        return Boto3CredentialProvider(boto3.Session(profile_name=name))
-    except Exception as err:  # noqa: BLE001  (botocore has an error of its own for every way to log in)
-        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
 
 
 class ObjectStore(Store):
@@ -365,7 +224,9 @@ class ObjectStore(Store):
             except BaseException as err:
                 if type(err).__name__ != "PanicException":  # of Rust, which Python has no class for
                     raise
-                raise store_error(self.url(key), action, f"the client gave up: {_head(err)}", Reason.OTHER) from None
+                raise store_error(
+                    self.url(key), action, f"the client gave up: {error_text(err)}", Reason.OTHER
+                ) from None
 
         return self._requests.make(kind, self.url(key), checked, size)
 
@@ -373,7 +234,7 @@ class ObjectStore(Store):
         from obstore import exceptions  # noqa: PLC0415
 
         if isinstance(err, (ValueError, exceptions.InvalidPathError)):
-            raise UsageError(f"{self.url(key)}: {_head(err)}") from None
+            raise UsageError(f"{self.url(key)}: {error_text(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
         if self.root.lower().startswith("s3") and _INSTANCE_METADATA in str(err):
@@ -399,13 +260,3 @@ def _object(meta: Any) -> StoredObject:
         meta.get("e_tag"),
         None if modified is None else int(modified.timestamp() * 1000),
     )
-
-
-def _head(err: BaseException) -> str:
-    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:300] or type(err).__name__
-
-
-def web_address(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, authority, query and key of a web address."""
-    parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")

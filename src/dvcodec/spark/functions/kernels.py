@@ -1,7 +1,7 @@
-"""What runs in the workers: the Arrow function behind each of `dvcodec.spark.functions`, under the same name.
+"""Kernels: the Arrow function behind each of `dvcodec.spark.functions`, under the same name, run in the workers.
 
-They take and give Arrow arrays, one element a row, and work through a batch with no loop over rows or positions. They
-can be called from one's own ``mapInArrow`` as well. A null vector gives a null.
+They map Arrow arrays to Arrow arrays, one element per row, without a loop over rows or positions, and can be called
+from a ``mapInArrow`` too. A null vector gives a null.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Index = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 MAX_POSITIONS = 1 << 27
-"""Positions of one vector that `dv_positions` gives: 1 GiB, and half of what a row of Spark holds."""
+"""Most positions of one vector in `dv_positions`: 1 GiB, and half of what a row of Spark holds."""
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
 _SMALL = 1 << 14
-"""Rows of two vectors up to which their difference is made together with that of others."""
+"""Rows of two vectors up to which their difference is computed in bulk."""
 _FEW = 1 << 11
-"""Rows of a vector that are expanded together with those of others although few of them are asked for."""
+"""Rows of a vector up to which it is expanded in bulk although few of them are queried."""
 _MAX_CODE = 1 << (63 - POSITION_BITS)
 _LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
 _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
@@ -53,9 +53,9 @@ _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
 
 
 def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
-    """Tell whether the position is in the vector, row by row.
+    """Return whether the position is in the vector, row by row.
 
-    Every different vector of the batch is read once, however many rows have it, as after a broadcast join.
+    Each distinct vector of the batch is read once, as after a broadcast join.
     """
     encoded = dv.dictionary_encode()
     vectors = Vectors.of(encoded.dictionary)
@@ -83,7 +83,7 @@ def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
 
 
 def _is_in(wanted: Index, keys: Index) -> Flags:
-    """Tell which of `wanted` are among `keys`, which ascend."""
+    """Return which of `wanted` are among `keys`, which ascend."""
     if not len(keys):
         return np.zeros(len(wanted), np.bool_)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -97,7 +97,7 @@ def dv_cardinality(dv: pa.Array) -> pa.Array:
 
 
 def dv_decode(dv: pa.Array) -> pa.Array:
-    """Return what each vector is, without expanding it: layout, cardinality, min, max, containers."""
+    """Describe each vector without expanding it: layout, cardinality, min, max, containers."""
     vectors = Vectors.of(dv)
     found = vectors.found
     magic = vectors.column.data[vectors.starts[:, None] + np.arange(4, 8)]
@@ -115,12 +115,12 @@ def dv_decode(dv: pa.Array) -> pa.Array:
 
 
 def dv_verify(dv: pa.Array) -> pa.Array:
-    """Check each vector whole, and tell what is wrong with it instead of failing."""
+    """Verify each vector; report errors instead of raising."""
     vectors = Vectors.of(dv, strict=False)
     found, errors = vectors.found, vectors.found.errors
     counted = found.cardinality.copy()
     counted[list(errors)] = -1
-    # A CRC that differs does not keep the rows from being counted.
+    # Rows can be counted under a wrong CRC.
     damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
     again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
     again.cardinality[list(again.errors)] = -1
@@ -128,11 +128,11 @@ def dv_verify(dv: pa.Array) -> pa.Array:
     texts: list[str | None] = [None] * len(vectors.column.valid)
     for i, error in errors.items():
         texts[int(vectors.rows[i])] = str(vectors.local(i, error))
-    sound = np.ones(len(vectors.rows), np.bool_)
-    sound[list(errors)] = False
+    valid = np.ones(len(vectors.rows), np.bool_)
+    valid[list(errors)] = False
     return _struct(
         vectors.column.valid,
-        ok=vectors.spread(sound),
+        ok=vectors.spread(valid),
         crc_ok=vectors.spread(found.crc_ok),
         cardinality=_without(vectors.spread(counted), -1),
         error=pa.array(texts, pa.string()),

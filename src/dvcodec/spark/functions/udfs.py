@@ -1,7 +1,7 @@
-"""From Arrow functions to UDFs of the session at hand.
+"""Wrap Arrow functions as UDFs of the current session.
 
 A UDF object belongs to the session that it was first used in, classic or Spark Connect, so one is made for every
-column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs are put around the same functions.
+column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs wrap the same functions.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ MAGICS = {
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """An Arrow function, and how Spark is to call it.
+    """An Arrow function, and how Spark calls it.
 
     Attributes:
-        kernel: the function; it has type hints, from which Spark learns what it takes.
-        returns: what it gives.
+        kernel: the function; Spark infers its kind from the type hints.
+        returns: Spark type of its result.
         takes: Arrow types of its arguments.
         shape: one array for one array, an iterator of arrays, or a value for all rows of a group.
     """

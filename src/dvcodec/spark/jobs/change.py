@@ -1,4 +1,4 @@
-"""Vectors against vectors, and from one layout to another."""
+"""Compare vectors, and convert them between layouts."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ _CHANGES = StructType(
 _SCHEMA = arrow_schema(_CHANGES)
 _EMPTY = frame.build(Magic.PORTABLE64, vector.encode_payload(RowSet(), Magic.PORTABLE64))
 _POSITION_BITS = 40
-"""A number for a vector and a position share 63 bits; larger positions are compared the long way."""
+"""A number for a vector and a position share 63 bits; larger positions take a slower path."""
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is worked on together with others."""
+"""Rows of a vector up to which it is processed in bulk."""
 _AT_ONCE = 1 << 21
-"""Rows that are expanded at once."""
+"""Rows expanded at once."""
 _BATCH_BYTES = 16 << 20
 _HEAD = 20
 """Bytes of a frame before its only bitmap: length, magic, count, key."""
 _MAX_32 = 2**31 - 1
 _WRAPS = {"iceberg": "puffin", "delta": "delta", "paimon64": "delta", "paimon32": "paimon"}
-"""How a container of such frames is called (`dvcodec.ContainerKind`)."""
+"""Container kind of such frames (`dvcodec.ContainerKind`)."""
 
 
 def diff(old: DataFrame, new: DataFrame) -> DataFrame:
-    """Return what changed between two states of a table, one row a data file that differs.
+    """Return what changed between two states of a table, one row per data file that differs.
 
-    Frames that are the same bytes are the same rows and are not read. A data file without a vector has no deleted row.
-    Spellings of one data file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are one; what differs in spelling
-    alone is left out.
+    Frames with the same bytes are equal and are not read. A data file without a vector has no deleted row.
+    Spellings of one data file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are one; a difference
+    in spelling alone is ignored.
 
     Args:
         old: vectors (``data_file``, ``dv``), one row a data file. All its files are spelled in one way: ``a b`` and
@@ -74,13 +74,13 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     Returns:
         ``data_file``, as `old` spells it where it has it; ``added`` and ``restored``, the vectors (perhaps empty ones)
         of rows that are deleted in `new` only and in `old` only; ``added_rows`` and ``restored_rows``, their numbers.
-        What differs in bytes but not in rows is left out.
+        Vectors that differ in bytes but not in rows are left out.
 
     Raises:
-        UsageError: a frame without those columns. While it runs: a vector that is null, a data file that comes
-            twice (`merge` unites its vectors), or ``a b`` on one side and ``a%20b`` on the other, which may be the same
+        UsageError: a frame without those columns. While it runs: a vector that is null, a repeated data
+            file (`merge` merges its vectors), or ``a b`` on one side and ``a%20b`` on the other, which may be the same
             file percent-encoded.
-        DecodeError: while it runs: a vector that is compared is not sound.
+        DecodeError: while it runs: a vector that is compared is corrupt.
     """
     sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
     # Names of one side are of one spelling: only where each side has one name are two names perhaps the same file.
@@ -100,7 +100,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def _side(dvs: DataFrame, name: str) -> DataFrame:
-    """Choose the columns of one side, with what is equal for all spellings of a data file, and how often it comes."""
+    """Select the columns of one side, with the key of its data file and how often that occurs."""
     named = vector_columns(dvs).withColumnRenamed("data_file", "file")
     keyed = named.withColumn("key", match_key_column(sf.col("file")))
     keyed = keyed.withColumns({"plain": decoded_key_column(sf.col("key")), "twin": twin_column(sf.col("key"))})
@@ -128,7 +128,7 @@ def _changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _check_names(table: pa.RecordBatch) -> None:
-    """Refuse names that may be one data file or two; say which are one in two spellings."""
+    """Refuse names that may be one data file or two; log which are one in two spellings."""
     files, keys = ([table.column(f"{side}_{what}") for side in ("old", "new")] for what in ("file", "key"))
     other = pc.fill_null(pc.not_equal(*keys), False)
     if pc.any(other).as_py():
@@ -140,20 +140,20 @@ def _check_names(table: pa.RecordBatch) -> None:
 
 
 def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
-    """Check the vectors of one side; where a data file is not there at all, it has the empty one."""
+    """Verify the vectors of one side; a data file that is absent has the empty vector."""
     files, frames = table.column("data_file"), table.column(f"{name}_dv")
     counts = table.column(f"{name}_count").to_numpy(zero_copy_only=False)
     often = np.flatnonzero(counts > 1)
     if len(often):
         file, count = files[int(often[0])].as_py(), int(counts[often[0]])
-        raise UsageError(f"data file {file!r} has {count} {name} vectors: unite them with merge first")
+        raise UsageError(f"data file {file!r} has {count} {name} vectors: merge them first")
     absent = table.column(f"{name}_count").is_null()
     frames = pc.if_else(absent, pa.scalar(_EMPTY, pa.binary()), frames)
     return NamedVectors.of(files, frames, table.column(f"{name}_error"))
 
 
 Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, ByteStrings]]
-"""Rows of the batch; how many positions were added and restored in each; the vectors of both."""
+"""Return the rows of the batch, their numbers of added and restored positions, and the vectors of both."""
 
 
 def _differences(old: NamedVectors, new: NamedVectors) -> Iterator[Difference]:
@@ -178,7 +178,7 @@ def _differences(old: NamedVectors, new: NamedVectors) -> Iterator[Difference]:
 
 
 def _keys(side: NamedVectors, chosen: Index) -> Index:
-    """Return the positions of some vectors as ascending numbers that say of which vector they are."""
+    """Return the positions of some vectors as ascending numbers that include the vector's code."""
     positions, counts = side.expand(chosen)
     return np.asarray(np.repeat(np.arange(len(chosen)) << _POSITION_BITS, counts) | positions)
 
@@ -205,8 +205,8 @@ def _encode(rows: RowSet, magic: Magic) -> bytes:
 def convert(dvs: DataFrame, to: Target) -> DataFrame:
     """Return the same vectors in the layout of a format.
 
-    ``iceberg``, ``delta`` and ``paimon64`` are one and the same frame: it is checked whole and copied; other layouts
-    are encoded anew, in the bytes of Java's writers.
+    ``iceberg``, ``delta`` and ``paimon64`` share one frame: it is verified and copied; other layouts
+    are re-encoded, in the bytes of Java's writers.
 
     Args:
         dvs: vectors (``data_file``, ``dv``). All other columns are kept as they are, but ``size`` (bytes of the frame)
@@ -217,7 +217,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
     Raises:
         UsageError: an unknown format, or `dvs` without those columns. While it runs: a vector that is null, or a
             position above 2**31 - 1 for ``paimon32``.
-        DecodeError: while it runs: a vector is not sound.
+        DecodeError: while it runs: a vector is corrupt.
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
@@ -227,7 +227,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Convert:
-    """Replaces vectors by those of a format, and what their rows say about them."""
+    """Replaces vectors by those of a format, and updates the columns that describe them."""
 
     to: Target
 
@@ -266,7 +266,7 @@ def _refuse_far(vectors: NamedVectors) -> None:
 
 
 def _with_magic(column: BinaryColumn, magic: Magic) -> NDArray[np.bool_]:
-    """Tell which frames, checked before, have this magic."""
+    """Return which verified frames have this magic."""
     if not len(column.starts):
         return np.zeros(0, np.bool_)
     found = column.data[column.starts[:, None] + np.arange(4, 8)]
@@ -274,7 +274,7 @@ def _with_magic(column: BinaryColumn, magic: Magic) -> NDArray[np.bool_]:
 
 
 def _converted(vectors: NamedVectors, part: slice, known: NDArray[np.bool_], magic: Magic) -> ByteStrings:
-    """Return the frames of some vectors, encoded anew where they are of another layout."""
+    """Return the frames of some vectors, re-encoded where they are of another layout."""
     rows = np.arange(part.start, part.stop)
     frames: list[bytes] = [b""] * len(rows)
     for i in rows[known[part]].tolist():

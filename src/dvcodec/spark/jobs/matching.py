@@ -1,4 +1,4 @@
-"""Which vectors are for files that are read: names of data files against ``df.inputFiles()``.
+"""Match vectors to the files that are read: names of data files against ``df.inputFiles()``.
 
 A vector's name is plain text or, if no file that is read has that name, percent-encoded as Spark's
 ``_metadata.file_path``. The files are shipped to the workers as 64-bit hashes, eight bytes each.
@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import decoded_key, file_key
-from dvcodec.spark.jobs.words import estimated_bytes
+from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
 from dvcodec.spark.vectors import NamedVectors
 
@@ -50,7 +50,7 @@ class Files:
 
     Attributes:
         match: how vectors name them; see `jobs.apply`.
-        hashes: uint64, ascending; empty where Spark does not say which files it reads.
+        hashes: uint64, ascending; empty if Spark does not report which files it reads.
     """
 
     match: Match
@@ -58,7 +58,7 @@ class Files:
 
     @classmethod
     def of(cls, uris: list[str], match: Match) -> Files:
-        """Take the files of ``df.inputFiles()``.
+        """Return the files of ``df.inputFiles()``.
 
         Raises:
             UsageError: two of the same name (``match="name"``).
@@ -88,7 +88,7 @@ class Files:
                 f"vector of {data_file!r}: there is a file of that name, and one whose percent-encoded name it is "
                 f"({other!r}): say which by match='plain' or match='uri'"
             )
-        # Files may have come since they were listed: where neither is known, both may be meant.
+        # Files may be newer than the list: if neither is known, both spellings are possible.
         chosen = [key] if plain else [other] if encoded else [key, other]
         return [name for one in chosen for name in spellings(one)], plain or encoded
 
@@ -121,11 +121,11 @@ def _distinct_names(uris: list[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one job over the vectors finds.
+    """Results of one job over the vectors.
 
     Attributes:
-        bytes: of their words in a broadcast table; 0 where these were not asked for.
-        vectors: how many there are.
+        bytes: of their words in a broadcast table; 0 if not requested.
+        vectors: their number.
         unmatched: how many of them are of files that are not read.
         examples: names of some of these.
     """
@@ -137,14 +137,14 @@ class Survey:
 
 
 def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> Survey:
-    """Look at all vectors in one job.
+    """Summarise all vectors in one job.
 
     Args:
         dvs: vectors.
         chosen: their columns of `vector_columns`.
         files: that are read.
         sized: True estimates the bytes of the words: from the vectors, unless `dvs` has ``cardinality``, ``min`` and
-            ``max``. False looks at the names alone.
+            ``max``. False reads the names alone.
     """
     numbers = ("cardinality", "min", "max")
     if not sized:
@@ -193,7 +193,7 @@ def _bytes_by_vectors(batch: pa.RecordBatch) -> int:
 
 
 def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmatched) -> None:
-    """Log how many vectors match no file that is read, and refuse them where that was asked for.
+    """Log how many vectors match no file that is read, and refuse them if requested.
 
     Raises:
         UsageError: one of them does not (``fail``), or none does (``fail_if_all``).

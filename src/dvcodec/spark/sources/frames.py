@@ -37,11 +37,11 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
 
     Args:
         batch: with the columns ``data_file`` and ``dv``; ``cardinality`` is checked where it is there and not null.
-        target: kind of container. Frames of its layout are passed on as they are, others encoded anew.
+        target: kind of container. Frames of its layout are passed on as they are, others re-encoded.
 
     Raises:
         UsageError: a null, or rows that the layout cannot hold.
-        DecodeError: a vector that is not sound. Either names the data file.
+        DecodeError: a vector that is corrupt. Either names the data file.
     """
     names = batch.column("data_file").to_pylist()
     column = binary_column(batch.column("dv"))

@@ -70,7 +70,7 @@ def manifest_name(job: str, form: str) -> str:
 
 
 def job_of(name: str) -> str | None:
-    """Return the job whose manifest has this name, None if it is no manifest."""
+    """Return the job whose manifest has this name, None if it is not a manifest."""
     match = _NAME.fullmatch(name)
     return match[1] if match else None
 
@@ -105,7 +105,7 @@ def committed_in(
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
-        NotCanonical: a manifest is not sound.
+        NotCanonical: a manifest is corrupt.
     """
     stores = storage_of(storage_options)
     if names is None:
@@ -159,7 +159,7 @@ def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Ta
 
     Raises:
         UsageError: no manifest there.
-        NotCanonical: a manifest is not sound.
+        NotCanonical: a manifest is corrupt.
     """
     stores = storage_of(storage_options)
     if _NAME.fullmatch(split(path)[1]):
@@ -184,7 +184,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         stores: by which the manifest is opened.
 
     Raises:
-        NotCanonical: the manifest is not sound.
+        NotCanonical: the manifest is corrupt.
     """
     if manifest.endswith(".jsonl"):
         return _of_container(_all_lines(manifest, stores), container)
@@ -230,7 +230,7 @@ def _table(path: str, file: pa.PythonFile, columns: list[str]) -> pa.Table:
 
 @contextmanager
 def _opened(path: str, stores: Storage) -> Iterator[pa.PythonFile]:
-    """Open a manifest; what is wrong with its bytes names it."""
+    """Open a manifest; errors in its bytes name it."""
     with open_source(path, storage_options=stores) as source:
         try:
             yield pa.PythonFile(RandomAccess(source), mode="r")

@@ -51,14 +51,14 @@ def parse_bytes(text: str, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read was asked for; see `VectorSource`.
+    """Options of a read; see `VectorSource`.
 
     Attributes:
         paths: as the user gave them.
         kind: the only kind of container wanted; None takes any.
         rows: what is expanded.
         columns: names, None for the default.
-        ignore_others: whether files of a folder that are no containers give no row.
+        ignore_others: whether files of a folder that are not containers are skipped.
         verify_checksum: whether CRCs are checked.
         committed: whether files that no manifest of their folder names are left out.
         partition_bytes: bytes that one task reads, about.
@@ -113,7 +113,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write was asked for; see `VectorSource`.
+    """Options of a write; see `VectorSource`.
 
     Attributes:
         path: the folder.

@@ -1,8 +1,8 @@
 """Data source ``dvcodec_position_deletes``: Parquet rows of (data file, position), read as partial vectors.
 
-Rows that the JVM never sees cost a fraction of those it ships to Python: a worker reads whole row groups with pyarrow,
+Rows that bypass the JVM cost a fraction of those that it ships to Python: a worker reads whole row groups with pyarrow,
 the data files dictionary-encoded, and gives Spark vectors only. A data file may come out several times, from several
-tasks: `dvcodec.spark.jobs.build_vectors` unites them.
+tasks: `dvcodec.spark.jobs.build_vectors` merges them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.target import local_path
-from dvcodec.spark.gather import RowGatherer
+from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
@@ -36,7 +36,7 @@ __all__ = ["PositionDeleteSource"]
 
 NAME = "dvcodec_position_deletes"
 PARTITION_BYTES = 32 << 20
-"""Bytes of Parquet that one task reads, by custom: some millions of rows, about a chunk."""
+"""Bytes of Parquet that one task reads, by default: some millions of rows, about a chunk."""
 OPEN_COST = 1 << 18
 """Bytes that opening a file is as good as: many small files are packed together."""
 _BATCH_ROWS = 1 << 20
@@ -160,7 +160,7 @@ class PositionDeleteReader(DataSourceReader):
             yield from self._read(partition.pieces, Storage(dict(self.storage_options)))
 
     def _read(self, pieces: tuple[Piece, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
-        gatherer = RowGatherer()
+        accumulator = RowAccumulator()
         upcoming: Iterable[Piece] = pieces
         if pieces and local_path(pieces[0].path) is None:
             threads = stores.threads(pieces[0].path)
@@ -173,8 +173,8 @@ class PositionDeleteReader(DataSourceReader):
                 if not groups:
                     continue
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
-                    yield from gatherer.add(batch[self.file_column], batch[self.position_column])
-        yield from gatherer.flush()
+                    yield from accumulator.add(batch[self.file_column], batch[self.position_column])
+        yield from accumulator.flush()
 
 
 @contextmanager

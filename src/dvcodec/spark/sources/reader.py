@@ -20,9 +20,9 @@ from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.listing import Share, Unit, plan
 from dvcodec.spark.sources.options import ReadOptions
-from dvcodec.spark.sources.refs import Want
+from dvcodec.spark.sources.read_windows import windows
 from dvcodec.spark.sources.rows import batches
-from dvcodec.spark.sources.windows import windows
+from dvcodec.spark.sources.vector_index import Want
 
 __all__ = ["VectorReader", "reader_of", "schema_of"]
 

@@ -1,4 +1,4 @@
-"""What there is to read of search segments, and how it is cut."""
+"""Find search segments to read, and split large ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentOptions:
-    """What a read was asked for; see `dvcodec.spark.sources.zap`.
+    """Options of a read; see `dvcodec.spark.sources.zap`.
 
     Attributes:
         paths: as the user gave them.
@@ -100,7 +100,7 @@ class SegmentPart(InputPartition):
 
     Attributes:
         path: the segment.
-        fields: names of the fields; None: all that are asked for.
+        fields: names of the fields; None: all that are requested.
         docs: first document and the one behind the last; None: all.
     """
 
@@ -147,7 +147,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
         stores: by which it is opened; None makes one.
 
     Raises:
-        OSError: it cannot be opened. (What is wrong with its bytes is told by who reads it.)
+        OSError: it cannot be opened. (The task that reads it reports corrupt bytes.)
     """
     whole = [SegmentPart(path)]
     if size <= options.part_bytes or options.table == "fields":

@@ -29,7 +29,7 @@ class VectorSource(DataSource):
 
     Every vector is checked: CRC, structure, order, population, cardinality where metadata states it. What is not
     sound is a row with ``error``, and the job goes on. ``crc_ok`` is null where there is no CRC, or none was checked.
-    A file that is no container is a row with ``error`` too. Only an input or output error fails a task.
+    A file that is not a container is a row with ``error`` too. Only an input or output error fails a task.
 
     What a schema, or the option ``columns``, does not name is not computed; with ``container``, ``format``,
     ``data_file``, ``offset`` and ``size`` alone the vectors are not even read, and not checked.
@@ -44,7 +44,7 @@ class VectorSource(DataSource):
             ``ranges array<struct<start,stop>>``, for `explode`. A vector of more than 2**20 of them has several rows,
             counted from 0 by ``part``. ``dv`` is there only if it is asked for then.
         ``columns``: names, separated by commas.
-        ``ignore-others``: ``true`` passes over files of a folder or pattern that are no containers (of that kind).
+        ``ignore-others``: ``true`` skips files of a folder or pattern that are not containers (of that kind).
         ``verify-checksum``: ``false`` skips the CRCs.
         ``committed``: ``false`` reads containers that no manifest names, too.
         ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and what a file counts besides (64k). Larger
@@ -63,7 +63,7 @@ class VectorSource(DataSource):
 
         vectors.write.format("dvcodec").mode("append").option("target", "puffin").save("s3://lake/t/deletes")
 
-    Every vector is verified. Frames of the shared layout are copied, others encoded anew. Tasks write into a folder
+    Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write into a folder
     ``.dvcodec-<job>`` below the path; the commit moves what the tasks that count have written, and writes the manifest
     ``_manifest-<job>``, whole, as its last step: a container that no manifest names is not there for readers. A job
     that fails leaves nothing; one that is killed leaves what `vacuum` removes. The manifest has one row a vector

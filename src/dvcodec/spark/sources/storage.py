@@ -23,7 +23,7 @@ from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import local_path
 
@@ -74,7 +74,7 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
     """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
 
     Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
-    what is there under the very name is no pattern.
+    an existing file of that exact name is not a pattern.
 
     Raises:
         UsageError: there is nothing.
@@ -162,7 +162,7 @@ def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> Fou
 
 
 def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names of what lies in a folder; a folder that is not there is empty."""
+    """Return the bare names in a folder; a missing folder is empty."""
     local = local_path(folder)
     if local is not None:
         return [entry.name for entry in os.scandir(local)] if local.is_dir() else []
@@ -218,7 +218,7 @@ def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
 
 
 def remove_file(path: str, storage_options: StorageOptions = None) -> None:
-    """Remove a file. What is not there is no error, and neither is a folder of that name: it stays.
+    """Remove a file. A missing file is not an error; a folder of that name is kept.
 
     Raises:
         OSError: it could not be removed.
@@ -233,7 +233,7 @@ def remove_file(path: str, storage_options: StorageOptions = None) -> None:
 
 
 def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
-    """Remove a folder with all that is in it. What is not there is no error.
+    """Remove a folder with all that is in it. A missing folder is not an error.
 
     A task that is still writing may add a file meanwhile: then it is tried again.
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dvcodec.io import Storage, StorageOptions
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
@@ -37,7 +37,7 @@ def vacuum(
         The paths that were removed, in order of their names.
 
     Raises:
-        NotCanonical: a manifest is not sound.
+        NotCanonical: a manifest is corrupt.
         OSError: something could not be removed.
     """
     stores = Storage(options_of(storage_options))  # a new one, which has not listed the folder yet

@@ -127,7 +127,7 @@ class VectorWriter(DataSourceArrowWriter):
 
         Raises:
             UsageError: a null, or rows that the target cannot hold.
-            DecodeError: a vector is not sound.
+            DecodeError: a vector is corrupt.
             OSError: a container cannot be written.
         """
         context = TaskContext.get()

@@ -91,7 +91,7 @@ class SegmentSource(DataSource):
         return "zap"
 
     def schema(self) -> StructType:
-        """Return the columns of the table that is asked for."""
+        """Return the columns of the table that is requested."""
         return table_schema(SegmentOptions.parse(self.options).table)
 
     def reader(self, schema: StructType) -> SegmentReader:
@@ -119,7 +119,7 @@ class SegmentReader(DataSourceReader):
         """Read one part, in batches of bounded size.
 
         Raises:
-            DecodeError: the segment is not sound, and there is no column `error` for that.
+            DecodeError: the segment is corrupt, and there is no column `error` for that.
             OSError: it cannot be read.
             TypeError: a partition of another reader.
         """
@@ -171,7 +171,7 @@ class SegmentReader(DataSourceReader):
 
 
 def _chosen(table: str, schema: StructType) -> list[str]:
-    """Return the names of the columns that are asked for."""
+    """Return the names of the columns that are requested."""
     known = {field.name: field.dataType for field in table_schema(table).fields}
     for field in schema.fields:
         if field.name not in known:

@@ -15,8 +15,8 @@ from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
+from dvcodec.io.opening import can_exclude
 from dvcodec.io.paths import join
-from dvcodec.io.sink import can_exclude
 from dvcodec.io.target import local_path
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
-from dvcodec.io.reach import check_reach
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
+from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join, split
-from dvcodec.io.reach import check_reach
 from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 

@@ -164,7 +164,7 @@ def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | N
 def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, values: NDArray[np.uint64]) -> _Items:
     """Put the keys that end within `levels`, and what the last level led to, in a row.
 
-    Every node stands for a run of neighbouring items of the result: all that begin with its bytes. Their numbers follow
+    Every node covers a run of neighbouring items of the result: all that begin with its bytes. Their numbers follow
     from the bottom upwards, where they begin from the top downwards, and then each level writes one byte of each item.
     """
     sizes = [np.ones(len(addrs), np.int64)]

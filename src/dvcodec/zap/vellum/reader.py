@@ -21,13 +21,13 @@ _TOP = 2**64 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fst:
-    """A dictionary; its states are read, and checked, as they are asked for.
+    """A dictionary; states are read and checked on demand.
 
     Attributes:
         num_keys: as the footer has it. Enumeration compares.
         root: address of the first state; 0 if the empty key, with the value 0, is the only one.
         states: the states of the blob.
-        limits: what may be asked for.
+        limits: bounds on decoding.
     """
 
     num_keys: int
@@ -37,7 +37,7 @@ class Fst:
 
     @classmethod
     def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS) -> Fst:
-        """Read header, footer and root state. The cursor stands on the blob, which is all that is left of its window.
+        """Read header, footer and root state. The cursor is at the blob, which fills the rest of its window.
 
         Where the footer states more keys than the blob has bytes, which takes much sharing, they are counted at once.
 
@@ -74,7 +74,7 @@ class Fst:
         return fst
 
     def _is_empty(self) -> bool:
-        """Tell whether the root is the one state from which no way leads to a key: there is none."""
+        """Return whether the root is a non-final state without transitions: the dictionary is empty."""
         if not self.root:
             return False
         final, inputs, *_ = self.states.frame(self.root)

@@ -1,4 +1,4 @@
-"""One state of a transducer: read alone, read by the thousand, and written; the drawing is in the package's text."""
+"""One state of a transducer: read one at a time or in bulk, and written; see the package docstring for the layout."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "ONE", "Heads", "State", "State
 
 HEADER = 16
 FOOTER = 16
-"""Bytes before and behind the states: none lies below address `HEADER`."""
+"""Bytes before and after the states; every state is at `HEADER` or above."""
 COMMON = b"\0te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
-"""The input bytes of the codes 1..63. Code 0 (here a filler) says that the input byte stands below the head."""
+"""The input bytes of the codes 1..63. Code 0 (a placeholder here): the input byte is stored below the head."""
 ONE = 0x80
 """The bit of a head that marks the two forms of one transition."""
 _NEXT, _FINAL, _LOW = 0x40, 0x40, 0x3F
@@ -57,7 +57,7 @@ _LEAF = State(True, 0, b"", (), ())
 class Heads(NamedTuple):
     """Many states without their transitions; one entry a state.
 
-    The last six tell where the transitions are: address of the first input byte (or of the head, where that holds its
+    The last six locate the transitions: address of the first input byte (or of the head, where that holds its
     code), address behind the deltas, lowest address, sizes, and whether the target is the state just below.
     """
 
@@ -81,7 +81,7 @@ class Transitions(NamedTuple):
 
 
 class States:
-    """The states of one blob. Everything is checked when it is read; what is wrong is a `NotCanonical`.
+    """The states of one blob. Every state is checked when it is read; a corrupt one raises `NotCanonical`.
 
     Args:
         cursor: its window is the blob, from its header to its footer.
@@ -105,7 +105,7 @@ class States:
         """Read what surrounds the transitions of the state at `addr`, and check its extent and its input bytes.
 
         Raises:
-            NotCanonical: it leaves the room of the states, a size is above 8, or its input bytes do not ascend.
+            NotCanonical: it is outside the states, a size is above 8, or its input bytes do not ascend.
         """
         view = self.view
         head = view[addr]
@@ -135,7 +135,7 @@ class States:
         return final, inputs, size, output_size, top, bottom
 
     def _target(self, addr: int, bottom: int, delta: int) -> int:
-        """Return the address that a delta stands for."""
+        """Return the address that a delta encodes."""
         if not delta:
             return 0
         target = bottom - delta
@@ -176,7 +176,7 @@ class States:
         """Read the state at `addr`, which is 0 or at least `HEADER`, and not behind the states.
 
         Raises:
-            NotCanonical: it leaves the room of the states, a size is above 8, its input bytes do not ascend, a
+            NotCanonical: it is outside the states, a size is above 8, its input bytes do not ascend, a
                 target is outside, or neither a key ends here nor a way leads on.
         """
         if not addr:
@@ -225,10 +225,10 @@ class States:
     # ---------------------------------------------------------------------- many
 
     def heads(self, addrs: Longs) -> Heads:
-        """Do what `parse` does for many states, none of them at address 0, but leave their transitions.
+        """Parse many states, none of them at address 0, without their transitions.
 
         Raises:
-            NotCanonical: as `parse`, but for what is wrong with transitions.
+            NotCanonical: as `parse`, except errors in the transitions.
         """
         data = self._bytes
         head = data[addrs]
@@ -247,7 +247,7 @@ class States:
         bottom = top - counts * size - (counts + final) * output_size
         bad = (size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final)
         if bad.any():
-            self.parse(int(addrs[np.argmax(bad)]))  # finds the words for it
+            self.parse(int(addrs[np.argmax(bad)]))  # re-parse to raise the precise error
         output = np.zeros(len(addrs), np.uint64)
         chosen = np.flatnonzero(final)
         output[chosen] = self._words[bottom[chosen]] & _MASKS[output_size[chosen]]
@@ -255,7 +255,7 @@ class States:
         return Heads(final, output, counts, first, top, bottom, size, output_size, here)
 
     def transitions(self, addrs: Longs, heads: Heads) -> Transitions:
-        """Read the transitions of the states whose `heads` these are.
+        """Read the transitions of the states with these heads.
 
         Raises:
             NotCanonical: as `parse`.
@@ -281,7 +281,7 @@ class States:
         bad = ((targets < HEADER) & (targets != 0)) | (deltas > bottom.astype(np.uint64))
         bad[1:] |= (inputs[1:] <= inputs[:-1]) & (owner[1:] == owner[:-1])
         if bad.any():
-            self.parse(int(addrs[owner[np.argmax(bad)]]))  # finds the words for it
+            self.parse(int(addrs[owner[np.argmax(bad)]]))  # re-parse to raise the precise error
         return Transitions(inputs, targets, outputs)
 
 

@@ -111,7 +111,7 @@ def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
 def count_keys(states: States, root: int, enough: int) -> int:
     """Count the keys from the state `root` on, in one pass over the states, however many keys they spell.
 
-    Paths are counted from the root downwards: targets lie below their states, so when a state's turn comes all the
+    Paths are counted from the root downwards: targets are below their states, so when a state's turn comes all the
     ways to it are known. No count grows far beyond `enough`: counting ends there, as every path ends in a key.
 
     Args:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.io import stretches as module
-from dvcodec.io.stretches import stretches
+from dvcodec.io import coalesce as module
+from dvcodec.io.coalesce import coalesce
 
 
 def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     table = np.array(ranges, np.int64).reshape(-1, 2)
-    return list(stretches(table[:, 0], table[:, 1]))
+    return list(coalesce(table[:, 0], table[:, 1]))
 
 
 def test_what_lies_close_is_read_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Vectors as 64-bit words in chunks of rows, the form in which Spark's own expressions can look a row up.
+"""Vectors as 64-bit words in chunks of rows, a form in which Spark's own expressions can look up a row.
 
 A chunk is 4,096 rows of a data file. Chunks without deleted rows do not appear, and of the others the words from the
 first to the last that is not zero: a lone row costs one word, a chunk in full 64.
@@ -28,43 +28,43 @@ CHUNK_BITS = 12
 WORD_BITS = 6
 """A word has ``1 << WORD_BITS`` rows."""
 ROW_BYTES = 200
-"""About what a chunk costs in a broadcast table beside its words: its data file, keys, headers, a hash slot."""
+"""Approximate bytes of a chunk in a broadcast table besides its words: its data file, keys, headers, a hash slot."""
 _CHUNK_WORDS = 1 << (CHUNK_BITS - WORD_BITS)
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded together with others; larger ones are laid out container by container."""
+"""Rows of a vector up to which it is expanded in bulk; larger ones are converted container by container."""
 _AT_ONCE = 1 << 20
-"""Rows that are expanded at once."""
+"""Rows expanded at once."""
 _CONTAINERS = 128
-"""Containers that are laid out at once, 8 KiB each."""
+"""Containers converted at once, 8 KiB each."""
 
 
 class Words(NamedTuple):
-    """Chunks of vectors, an entry a chunk with deleted rows."""
+    """Chunks of vectors, one entry per chunk with deleted rows."""
 
     owner: Index
-    """The vector, by its place in the batch."""
+    """Index of the vector in the batch."""
     chunk: Index
     """``position >> CHUNK_BITS`` of its rows."""
     first: Index
-    """Which word of the chunk is the first one given."""
+    """Index of the first stored word of the chunk."""
     counts: Index
-    """How many words are given."""
+    """Number of stored words."""
     words: Index
-    """The words of all chunks one behind the other: bit ``position & 63`` of each is a row."""
+    """The words of all chunks, concatenated: bit ``position & 63`` of each is a row."""
 
 
 def estimated_bytes(cardinality: Index, low: Index, high: Index) -> int:
-    """Estimate what the words of vectors take in a broadcast table, as if their rows were spread evenly.
+    """Estimate the bytes of the words of vectors in a broadcast table, assuming evenly spread rows.
 
     Args:
         cardinality: rows of each vector.
-        low: its lowest position, negative where there is none.
+        low: its lowest position, negative if there is none.
         high: its highest position.
     """
     span = (high >> CHUNK_BITS) - (low >> CHUNK_BITS) + 1
     chunks = np.minimum(cardinality, span).astype(np.float64)
     rows = cardinality / np.maximum(chunks, 1)
-    # The lowest and the highest of k numbers drawn at random lie (k - 1) / (k + 1) of the whole apart.
+    # The lowest and highest of k random numbers are (k - 1) / (k + 1) of the range apart.
     words = 1 + (_CHUNK_WORDS - 1) * (rows - 1) / (rows + 1)
     return int((chunks * (ROW_BYTES + 8 * np.maximum(words, 1))).sum())
 
@@ -100,14 +100,14 @@ def _from_positions(owner: Index, positions: Index) -> Words:
 
 
 def _heads(owner: Index, values: Index) -> Index:
-    """Return where a stretch of equal pairs begins."""
+    """Return where runs of equal pairs begin."""
     new = np.ones(len(values), np.bool_)
     new[1:] = (values[1:] != values[:-1]) | (owner[1:] != owner[:-1])
     return np.flatnonzero(new)
 
 
 def cut(view: BitmapView, part: slice) -> BitmapView:
-    """Return some of the containers of a bitmap; the bytes stay where they are."""
+    """Return some containers of a bitmap, without a copy."""
     return replace(
         view,
         keys=view.keys[part],
@@ -119,7 +119,7 @@ def cut(view: BitmapView, part: slice) -> BitmapView:
 
 
 def _from_containers(owner: int, key: int, view: BitmapView) -> Words:
-    """Lay containers out side by side, whatever rows lie between them; runs are never expanded."""
+    """Convert containers to adjacent bitsets; runs are never expanded."""
     count = len(view.keys)
     packed = np.zeros(count * BITSET_BYTES, np.uint8)
     pack_into(replace(view, keys=np.arange(count, dtype=np.uint16)), packed, 0)

@@ -1,7 +1,7 @@
-"""From rows of (data file, position) to vectors: one a data file, of each chunk of rows.
+"""Accumulate rows of (data file, position) into vectors, one per data file and chunk of rows.
 
-Chunks are of bounded size and worked off with no loop over rows: data files become codes, code and position one
-sortable number, and all files of a chunk are encoded in one pass. What comes of several chunks is united by `unite`.
+Chunks are of bounded size and processed without a loop over rows: data files become codes, code and position one
+sortable number, and all files of a chunk are encoded in one pass. `union` merges the vectors of several chunks.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from dvcodec.core.ragged import ByteStrings, offsets_of, sums
 from dvcodec.spark.columns import binary_array, pieces
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 
-__all__ = ["RowGatherer", "group", "vector_batches"]
+__all__ = ["RowAccumulator", "group", "vector_batches"]
 
 Index = NDArray[np.int64]
 CHUNK_ROWS = 4_000_000
-"""Rows that are gathered before they become vectors: the more, the fewer partial vectors of a data file."""
+"""Rows per chunk: the more, the fewer partial vectors per data file."""
 CHUNK_BYTES = 256 << 20
 """Bytes of Arrow data after which a chunk is full, whatever its rows; a Python worker stays well below 1 GB."""
 BATCH_BYTES = 16 << 20
 """Bytes of vectors in one record batch that goes back to Spark."""
 _POSITION_BITS = 40
-"""Code and position share 63 bits; positions above 2**40 are sorted the long way."""
+"""Code and position share 63 bits; positions above 2**40 take a slower sort."""
 _MANY_FILES = 1 << 16
 _ROWS_A_FILE = 64
-"""Rows of a data file, on the average, from which sorting each file by itself pays."""
+"""Average rows per data file from which sorting each file separately is faster."""
 SCHEMA = arrow_schema(VECTORS)
 
 
@@ -51,10 +51,10 @@ def vector_batches(files: pa.Array, cardinality: Index, frames: ByteStrings) -> 
 
 
 @dataclass(slots=True)
-class RowGatherer:
-    """Gathers rows of (data file, position), and makes vectors of each full chunk.
+class RowAccumulator:
+    """Collects rows of (data file, position), and encodes each full chunk as vectors.
 
-    The same data file may come out of several chunks: `unite.VectorGatherer` makes one of them.
+    A data file may be in several chunks: `union.VectorUnion` merges their vectors.
     """
 
     _batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -63,11 +63,11 @@ class RowGatherer:
     _dictionary: int = 0
 
     def add(self, files: pa.Array, positions: pa.Array) -> Iterator[pa.RecordBatch]:
-        """Take rows; yields vectors when a chunk is full.
+        """Add rows; yields vectors when a chunk is full.
 
         Args:
-            files: strings, dictionary-encoded or not; or numbers that stand for them, which are spelled out.
-            positions: integers, as long; 0-based physical row positions, in any order, duplicates fine.
+            files: strings, dictionary-encoded or not; or numbers in place of them, which are formatted.
+            positions: integers, one per file; 0-based physical row positions, in any order, duplicates fine.
 
         Raises:
             UsageError: a null, or a negative position.
@@ -89,10 +89,10 @@ class RowGatherer:
         return int(files.indices.nbytes + (0 if known else files.dictionary.nbytes))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the vectors of what is gathered.
+        """Yield the vectors of the rows added so far.
 
         Raises:
-            UsageError: a null, a negative position, or positions that are no integers.
+            UsageError: a null, a negative position, or positions that are not integers.
         """
         if not self._batches:
             return
@@ -108,7 +108,7 @@ class RowGatherer:
 
 
 def _encode_files(files: pa.ChunkedArray) -> tuple[Index, pa.Array]:
-    """Give each data file a code: int64 codes, and the names they stand for."""
+    """Give each data file a code: int64 codes, and the name of each."""
     if files.null_count:
         raise UsageError(f"{files.null_count} rows name no data file")
     if not pa.types.is_dictionary(files.type):
@@ -155,7 +155,7 @@ def group(codes: Index, positions: Index) -> tuple[Index, Index, Index]:
 
 
 def _group_by_radix(codes: NDArray[np.uint16], positions: NDArray[np.uint32], files: int) -> tuple[Index, Index, Index]:
-    """Do what `group` does for many rows of few files, in a third of the time.
+    """Like `group`, for many rows of few files, in a third of the time.
 
     A stable sort of 16-bit codes is a radix sort, and the rows of one file then are few enough to be sorted in cache,
     half as wide.

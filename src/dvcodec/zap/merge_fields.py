@@ -1,4 +1,4 @@
-"""Uniting what several segments hold of a field: terms, postings lists, synonyms.
+"""Merge one field of several segments: terms, postings lists, synonyms.
 
 Source: zapx ``merge.go``, ``enumerator.go``, ``section_synonym_index.go``.
 """
@@ -11,28 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.ragged import ByteStrings, offsets_of
-from dvcodec.zap.lists import Postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ONE_HIT_DOCS, ONE_HIT_NORMS
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["DROPPED", "SegmentLists", "unite_lists", "unite_thesauri"]
+__all__ = ["DROPPED", "SegmentLists", "merge_lists", "merge_thesauri"]
 
 Index = NDArray[np.int64]
 DROPPED = -1
-"""The new number of a document that is left out."""
+"""New number of a dropped document."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentLists:
-    """The terms of one segment, and what is left of their lists: some may be empty."""
+    """Terms of one segment, and their lists without dropped documents; some may be empty."""
 
     place: int
     terms: ByteStrings
     postings: Postings
 
 
-def unite_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
-    """Unite the lists of each term, leaving out the terms that are left without a document."""
+def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
+    """Merge the lists of each term; terms without a document left are dropped."""
     if len(read) == 1:
         terms, postings = read[0].terms, read[0].postings
         last = np.zeros(len(terms), np.int64)
@@ -60,7 +60,7 @@ def unite_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArra
 
 
 def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
-    """Unite columns of distinct strings: the union in byte order, and for each the places of its strings there."""
+    """Return the union of columns of distinct strings, in byte order, and the index of each string in it."""
     lists = [column.to_list() for column in columns]
     union = sorted(set().union(*lists))
     places = {term: i for i, term in enumerate(union)}
@@ -70,10 +70,10 @@ def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
 
 
 def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool_]:
-    """Find the lists that zapx puts into the dictionary.
+    """Find the lists that zapx stores in the dictionary (1-hits).
 
-    It remembers the posting it saw last, so that of a document is one only if the last segment that has the term
-    contributed it. A norm of 0 is left out: readers take that for an empty list.
+    zapx remembers the last posting only, so a list of one document qualifies only if the last segment with the term
+    contributed it. Norm 0 is excluded: readers take it for an empty list.
     """
     single = np.flatnonzero(postings.counts == 1)
     at = offsets_of(postings.counts)[:-1][single]
@@ -84,8 +84,8 @@ def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool
     return found
 
 
-def unite_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
-    """Unite thesauri; ids of synonyms are given in the order in which the terms, then the segments, name them."""
+def merge_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
+    """Merge thesauri; synonym ids are assigned in order of first use by term, then by segment."""
     terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
     names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])
     columns = []

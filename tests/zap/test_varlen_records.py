@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from zap.pieces import take, uv
 
 TOP = 2**64 - 1
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 @pytest.fixture(params=[1000, 1, 10**9], autouse=True)
 def hop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few strides, none at all, and as many as there can be."""
-    monkeypatch.setattr(chains, "_HOP", request.param)
+    monkeypatch.setattr(varlen_records, "_HOP", request.param)
 
 
 def follow_counted(row: Row, head: int) -> tuple[list[int], list[int], int]:
@@ -75,7 +75,7 @@ def counted_rows(draw: st.DrawFn) -> tuple[Row, int]:
 @example((Row([1], [0, 0, 1], [0, 1, 1]), 1))
 def test_counted(case: tuple[Row, int]) -> None:
     row, head = case
-    begins, owner, bad = chains.counted(
+    begins, owner, bad = varlen_records.counted(
         np.array(row.values, np.uint64), np.array(row.starts, np.int64), np.array(row.stops, np.int64), head
     )
     expected = follow_counted(row, head)
@@ -94,12 +94,12 @@ def test_counted_long(spans: int) -> None:
     values[begins + 4] = counts
     first = np.linspace(0, len(begins), spans, endpoint=False).astype(np.int64)
     last = np.append(first[1:], len(begins)) - 1
-    found, owner, bad = chains.counted(values, begins[first], stops[last], 5)
+    found, owner, bad = varlen_records.counted(values, begins[first], stops[last], 5)
     assert bad == -1
     assert found.tolist() == begins.tolist()
     assert owner.tolist() == (np.searchsorted(first, np.arange(len(begins)), side="right") - 1).tolist()
     values[begins[-1] + 4] += 1
-    assert chains.counted(values, begins[first], stops[last], 5)[2] == spans - 1
+    assert varlen_records.counted(values, begins[first], stops[last], 5)[2] == spans - 1
 
 
 def follow_sized(row: Row, ends: list[int]) -> tuple[list[int], list[int], int]:
@@ -152,7 +152,9 @@ def test_sized(case: tuple[Row, bytes]) -> None:
     row, raw = case
     values, ends = varints.decode(Cursor(raw), "entries")
     assert values.tolist() == row.values
-    found, owner, bad = chains.sized(values, ends, np.array(row.starts, np.int64), np.array(row.stops, np.int64))
+    found, owner, bad = varlen_records.sized(
+        values, ends, np.array(row.starts, np.int64), np.array(row.stops, np.int64)
+    )
     expected = follow_sized(row, ends.tolist())
     assert bad == expected[2]
     if bad < 0:
@@ -168,7 +170,7 @@ def test_sized_long(spans: int) -> None:
     heads = np.cumsum([0] + [1 + len(body) for body in bodies])
     first = np.linspace(0, len(bodies), spans, endpoint=False).astype(np.int64)
     starts, stops = heads[first], heads[np.append(first[1:], len(bodies))]
-    found, _, bad = chains.sized(numbers, ends, starts, stops)
+    found, _, bad = varlen_records.sized(numbers, ends, starts, stops)
     assert bad == -1
     assert found.tolist() == heads[:-1].tolist()
 
@@ -186,7 +188,9 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
         raw += uv(*numbers)
         stops.append(len(raw))
     cursor = Cursor(raw, base=base)
-    values, firsts, behind = chains.spans(cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers")
+    values, firsts, behind = varlen_records.spans(
+        cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers"
+    )
     assert values.tolist() == [value for part, _ in parts for value in part]
     assert np.diff(firsts).tolist() == [len(part) for part, _ in parts]
     found = [take(raw, start) for i, start in enumerate(starts) if parts[i][0]]
@@ -206,7 +210,7 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
 def test_spans_refused(raw: bytes, starts: list[int], stops: list[int], kind: type[Exception], offset: int) -> None:
     cursor = Cursor(raw, source="here", base=100)
     with pytest.raises(kind) as caught:
-        chains.spans(cursor, np.array(starts), np.array(stops), "numbers")
+        varlen_records.spans(cursor, np.array(starts), np.array(stops), "numbers")
     assert getattr(caught.value, "offset", None) == offset
     assert getattr(caught.value, "source", None) == "here"
 
@@ -222,11 +226,11 @@ def tagged_bytes(draw: st.DrawFn) -> tuple[list[tuple[int, bytes]], bytes]:
 def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None:
     records, tail = case
     raw = b"".join(uv(number, len(content)) + content for number, content in records)
-    begins, sizes = chains.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
+    begins, sizes = varlen_records.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
     assert [raw[a : a + n] for a, n in zip(begins.tolist(), sizes.tolist(), strict=True)] == [c for _, c in records]
     # Without the last bytes all records but the cut ones are there.
     cut = raw[: max(len(raw) - short, 0)]
-    begins, sizes = chains.tagged(np.frombuffer(cut, np.uint8), len(records))
+    begins, sizes = varlen_records.tagged(np.frombuffer(cut, np.uint8), len(records))
     whole, at = 0, 0
     for number, content in records:
         at += len(uv(number, len(content)) + content)
@@ -236,5 +240,5 @@ def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None
 
 @pytest.mark.parametrize("size", [2**35, 2**63, TOP])
 def test_tagged_does_not_believe(size: int) -> None:
-    begins, _ = chains.tagged(np.frombuffer(uv(0, 1) + b"a" + uv(1, size) + b"abc", np.uint8), 9)
+    begins, _ = varlen_records.tagged(np.frombuffer(uv(0, 1) + b"a" + uv(1, size) + b"abc", np.uint8), 9)
     assert begins.tolist() == [2]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.locations import Locations
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 
 
 def sample(counts: list[int]) -> Postings:

@@ -1,7 +1,7 @@
-"""Several vectors of the same data file to one.
+"""Union of the vectors of each data file.
 
-They are worked off in chunks of bounded size: small ones are expanded, sorted and encoded together, large ones are
-united as bitmaps.
+They are processed in chunks of bounded size: small vectors are expanded, sorted and encoded together, large ones are
+merged as bitmaps.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
+from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
-from dvcodec.spark.gather import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.vectors import NamedVectors
 
-__all__ = ["VectorGatherer", "input_bit"]
+__all__ = ["VectorUnion", "input_bit"]
 
 Index = NDArray[np.int64]
 FOLD_BYTES = 192 << 20
-"""Bytes of vectors after which those of one data file are united, and the rest is copied together."""
+"""Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256
-"""Rows a partial vector has on the average from which uniting bitmaps beats sorting positions."""
+"""Average rows per partial vector from which merging bitmaps is faster than sorting positions."""
 _SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
 _ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
-"""What stands in a frame between its length and its bitmap, where that is the only one and of key 0."""
+"""Bytes between the length field and the bitmap of a frame with one bitmap of key 0."""
 
 
 @dataclass(slots=True)
-class VectorGatherer:
-    """Gathers vectors, and unites those of one data file, however it is spelled there.
+class VectorUnion:
+    """Collects vectors, and merges those of one data file, in whatever spelling.
 
     Args:
-        trusted: the frames are what `RowGatherer` has just made: one that is alone for its data file is not parsed
-            at all, and CRCs are not compared. Otherwise every vector is checked whole.
+        trusted: the frames come straight from `RowAccumulator`: the only vector of a data file is not parsed, and CRCs
+            are not compared. Otherwise every vector is verified.
     """
 
     trusted: bool = False
@@ -59,18 +59,18 @@ class VectorGatherer:
         *,
         inputs: pa.Array | None = None,
     ) -> None:
-        """Take vectors.
+        """Add vectors.
 
         Args:
             files: strings, the data file of each.
             frames: binary, whole frames.
             cardinality: int64, rows of each where known; needed if they are `trusted`.
-            inputs: int64, the input that each is from as a bit (see `input_bit`): its spelling is kept before that of a
-                later one, and ``a b`` and ``a%20b`` are two files where one input has both. None: all are from one.
+            inputs: int64, the input of each as a bit (see `input_bit`): spellings of earlier inputs take precedence,
+                and ``a b`` and ``a%20b`` are two files where one input has both. None: all are from one.
 
         Raises:
             UsageError: a null (if they are not `trusted`).
-            DecodeError: a vector is not sound; the message names its data file.
+            DecodeError: a vector is corrupt; the message names its data file.
         """
         if not len(files):
             return
@@ -86,17 +86,17 @@ class VectorGatherer:
             self._bytes = self._folded = sum(part.nbytes for part in self._batches)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield one vector a data file, as record batches of schema `VECTORS`.
+        """Yield one vector per data file, as record batches of schema `VECTORS`.
 
         Raises:
-            DecodeError: of `trusted` vectors, one of several for a data file is not sound.
+            DecodeError: a `trusted` vector, one of several of a data file, is corrupt.
             UsageError: a name may be the percent-encoded spelling of another input's.
         """
         for part in self._fold():
             yield part.select(SCHEMA.names)
 
     def _fold(self) -> Iterator[pa.RecordBatch]:
-        """Yield one vector a data file, and the inputs that have it."""
+        """Yield one vector per data file, and the inputs that have it."""
         batches, self._batches = self._batches, []
         if not batches:
             return
@@ -105,7 +105,7 @@ class VectorGatherer:
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
         names = files.chunk(0).dictionary
         inputs = table["inputs"].to_numpy()
-        codes, inputs_of = _united(names, codes, inputs)
+        codes, inputs_of = _merge_spellings(names, codes, inputs)
         often = np.bincount(codes, minlength=len(names))
         alone = often[codes] == 1
         if alone.any():
@@ -119,7 +119,7 @@ class VectorGatherer:
         shared = np.flatnonzero(~alone)
         shared = shared[np.argsort(codes[shared], kind="stable")]
         codes = codes[shared]
-        # Stretches of files whose vectors are at hand together; their bytes are copied once.
+        # Slices of files whose vectors are merged together; their bytes are copied once.
         heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
         sizes = np.concatenate([np.diff(_lengths(chunk)) for chunk in table["dv"].chunks])[shared]
         rows = table["cardinality"].to_numpy()[shared]
@@ -129,25 +129,25 @@ class VectorGatherer:
             lo, hi = int(bounds[part.start]), int(bounds[part.stop])
             chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
             counts = np.diff(bounds[part.start : part.stop + 1])
-            united = _unite(_whole(chosen), counts, rows[lo:hi])
+            merged = _union(_whole(chosen), counts, rows[lo:hi])
             owners = codes[heads[part]]
-            yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *united), inputs_of[owners])
+            yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *merged), inputs_of[owners])
 
 
 def input_bit(number: int) -> int:
-    """Return the bit of an input, by its place; those from the 63rd on share one."""
+    """Return the bit of an input, by its number; those from the 63rd on share one."""
     return 1 << min(number, 62)
 
 
 def _from_inputs(vectors: Iterator[pa.RecordBatch], inputs: Index) -> Iterator[pa.RecordBatch]:
-    """Add to batches of vectors the inputs that they are from."""
+    """Add the column of inputs to batches of vectors."""
     done = 0
     for part in vectors:
         yield pa.record_batch([*part.columns, pa.array(inputs[done : done + len(part)])], schema=_SCHEMA)
         done += len(part)
 
 
-def _united(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
+def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
     """Give spellings of one data file one code: the codes, and of each code the inputs that have it.
 
     Raises:
@@ -183,7 +183,7 @@ def _check_twins(names: list[str], keys: list[str], kept: dict[str, int], inputs
 
 
 def _whole(array: Any) -> BinaryColumn:
-    """Take apart what `combine_chunks` gives: an array, or a chunked one if it was too large for one."""
+    """Return the column of a `combine_chunks` result: an array, or a chunked one if too large for one."""
     if isinstance(array, pa.ChunkedArray):
         return binary_column(
             array.chunk(0) if array.num_chunks == 1 else array.cast(pa.large_binary()).combine_chunks()
@@ -200,10 +200,10 @@ def _strings(column: BinaryColumn) -> ByteStrings:
     return ByteStrings.cut(column.data, column.starts, column.sizes)
 
 
-def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
-    """Unite runs of vectors, `counts[i]` of them each: cardinalities, and frames.
+def _union(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
+    """Merge runs of vectors, `counts[i]` each; return cardinalities and frames.
 
-    Small vectors are expanded, sorted and encoded together; large ones are united one data file at a time.
+    Small vectors are expanded, sorted and encoded together; large ones are merged one data file at a time.
     """
     owner = np.repeat(np.arange(len(counts)), counts)
     dense = np.bincount(owner, weights=rows, minlength=len(counts)) >= _DENSE * counts
@@ -218,7 +218,7 @@ def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, Byt
     large = {}
     bounds = offsets_of(counts)
     for i in np.flatnonzero(dense).tolist():
-        cards[i], large[i] = _unite_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
+        cards[i], large[i] = _union_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
         lengths[i] = len(large[i])
     if not large and small is not None:
         return cards, small
@@ -232,7 +232,7 @@ def _unite(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, Byt
 
 
 def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool_]) -> tuple[Index, Index, Index]:
-    """Sort positions by owner and drop duplicates; a wanted owner without any has none."""
+    """Sort positions by owner and drop duplicates; a wanted owner without positions is kept."""
     which = np.flatnonzero(wanted)
     if not len(positions):
         return which, np.zeros(len(which), np.int64), positions
@@ -242,16 +242,16 @@ def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool
     return which, all_counts[which], positions
 
 
-def _unite_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
-    """Unite vectors of one data file that were checked before: cardinality and frame."""
+def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
+    """Merge verified vectors of one data file; return cardinality and frame."""
     bitmaps, others = [], []
     for data in frames:
-        # One bitmap of key 0, as nearly all are, is handed to pyroaring as it lies there.
+        # One bitmap of key 0, the usual case, is passed to pyroaring in place.
         if bytes(data[4:20]) == _ONE_BITMAP:
             bitmaps.append(BitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
         else:
             others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
-    united = RowSet._wrap({0: BitMap.union(*bitmaps)} if bitmaps else {})
+    merged = RowSet._wrap({0: BitMap.union(*bitmaps)} if bitmaps else {})
     if others:
-        united = RowSet.union(united, *others)
-    return united.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(united, Magic.PORTABLE64))
+        merged = RowSet.union(merged, *others)
+    return merged.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(merged, Magic.PORTABLE64))

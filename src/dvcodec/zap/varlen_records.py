@@ -99,7 +99,7 @@ def sized(
     """Find entries that are one varint and, behind it, as many bytes of varints as it says.
 
     Args:
-        values: uint64[n], of varints that stand one behind the other within each span.
+        values: uint64[n], of varints stored back to back in each span.
         byte_ends: int64[n], position of each varint's last byte (or behind it: differences alone count).
         starts: int64[k], index of the first varint of each span.
         stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
@@ -230,11 +230,11 @@ def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
         more = np.flatnonzero(widths > k)
         sizes[more] |= (data[begins[more] + k] & 0x7F).astype(np.int64) << 7 * k
     begins = ends[1:] + 1
-    sound = (widths <= _SIZE_BYTES) & (sizes <= len(data) - begins)
+    valid = (widths <= _SIZE_BYTES) & (sizes <= len(data) - begins)
     step = np.zeros(len(places), np.int64)
-    follows = np.searchsorted(ends, (begins + sizes)[sound])
-    inside = np.flatnonzero(sound)
+    follows = np.searchsorted(ends, (begins + sizes)[valid])
+    inside = np.flatnonzero(valid)
     step[inside] = np.minimum(follows, len(places)) - inside
     found, _ = follow(step, np.array([0, len(places)]))
-    found = found[sound[found]][:count]
+    found = found[valid[found]][:count]
     return begins[found], sizes[found]

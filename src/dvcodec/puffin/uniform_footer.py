@@ -1,6 +1,6 @@
 """Blobs that a footer describes in the same words: the vectors of a table, thousands of them, written by one writer.
 
-Between such blobs only numbers and property values differ, so the quotation marks of the text tell where everything
+Between such blobs only numbers and property values differ, so the quotation marks of the text locate everything
 is, and a few array operations compare what has to be the same. What is not exactly so is left to the JSON parser.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dvcodec.puffin.metadata import BlobMetadata
 
-__all__ = ["BlobsAlike", "read_alike"]
+__all__ = ["UniformBlobs", "read_uniform"]
 
 Index = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -27,7 +27,7 @@ _MAX_DIGITS = 18
 """Decimal digits that always fit a signed 64-bit integer."""
 
 
-class BlobsAlike(Sequence["BlobMetadata"]):
+class UniformBlobs(Sequence["BlobMetadata"]):
     """Blobs that differ in offset, length and property values alone, as columns; equal to a tuple of the same blobs.
 
     Attributes:
@@ -82,7 +82,7 @@ class BlobsAlike(Sequence["BlobMetadata"]):
         return iter(self._blobs())
 
     def __eq__(self, other: object) -> bool:
-        return self._blobs() == tuple(other) if isinstance(other, (tuple, BlobsAlike)) else NotImplemented
+        return self._blobs() == tuple(other) if isinstance(other, (tuple, UniformBlobs)) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._blobs())
@@ -91,7 +91,7 @@ class BlobsAlike(Sequence["BlobMetadata"]):
         return repr(self._blobs())
 
 
-def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike, int] | None:
+def read_uniform(text: bytes, start: int, first: BlobMetadata) -> tuple[UniformBlobs, int] | None:
     """Read blobs that are described like the first one.
 
     Args:
@@ -129,11 +129,11 @@ def read_alike(text: bytes, start: int, first: BlobMetadata) -> tuple[BlobsAlike
     offsets, lengths = _numbers(data, at[11] + 2, at[12] - 1), _numbers(data, at[13] + 2, at[14] - 1)
     if offsets is None or lengths is None:
         return None
-    return BlobsAlike(text, first, offsets, lengths, spans), int(ends[-1])
+    return UniformBlobs(text, first, offsets, lengths, spans), int(ends[-1])
 
 
 def _stand(data: Bytes, words: bytes, at: Index) -> bool:
-    """Tell whether the same words stand at all places."""
+    """Return whether the same text is at all offsets."""
     if len(at) and int(at.max()) > len(data) - len(words):
         return False
     windows = np.lib.stride_tricks.sliding_window_view(data, len(words))

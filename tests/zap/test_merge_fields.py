@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
+from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.synonyms import Thesaurus
-from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 
 
 def lists(place: int, found: dict[bytes, list[int]], *, freq: int = 1, norm: int = 4) -> SegmentLists:
@@ -30,19 +30,19 @@ def content(found: tuple[ByteStrings, Postings, object]) -> dict[bytes, list[int
 
 
 def one_hits(*parts: SegmentLists) -> list[bytes]:
-    terms, _, hits = unite_lists(list(parts))
+    terms, _, hits = merge_lists(list(parts))
     return [term for term, hit in zip(terms, hits, strict=True) if hit]
 
 
 def test_lists_of_a_term_follow_the_order_of_segments() -> None:
-    found = unite_lists([lists(0, {b"a": [0, 2], b"c": [1]}), lists(1, {b"a": [5], b"b": [3, 4]})])
+    found = merge_lists([lists(0, {b"a": [0, 2], b"c": [1]}), lists(1, {b"a": [5], b"b": [3, 4]})])
     assert content(found) == {b"a": [0, 2, 5], b"b": [3, 4], b"c": [1]}
 
 
 def test_terms_without_a_document_vanish() -> None:
-    assert content(unite_lists([lists(0, {b"a": [], b"b": [1]})])) == {b"b": [1]}
-    assert content(unite_lists([lists(0, {b"a": []}), lists(1, {b"a": []})])) == {}
-    assert content(unite_lists([])) == {}
+    assert content(merge_lists([lists(0, {b"a": [], b"b": [1]})])) == {b"b": [1]}
+    assert content(merge_lists([lists(0, {b"a": []}), lists(1, {b"a": []})])) == {}
+    assert content(merge_lists([])) == {}
 
 
 def test_a_single_posting_stands_in_the_dictionary() -> None:
@@ -81,7 +81,7 @@ def thesaurus(found: dict[bytes, list[tuple[bytes, int]]]) -> Thesaurus:
 def test_thesauri_are_united_with_ids_in_the_order_of_terms_then_segments() -> None:
     left = thesaurus({b"big": [(b"large", 0)], b"fast": [(b"quick", 0), (b"rapid", 1)]})
     right = thesaurus({b"big": [(b"huge", 0), (b"large", 0)]})
-    found = unite_thesauri([(left, np.array([0, DROPPED])), (right, np.array([1]))])
+    found = merge_thesauri([(left, np.array([0, DROPPED])), (right, np.array([1]))])
     assert found is not None
     assert found.terms.to_list() == [b"big", b"fast"]
     assert found.synonyms.to_list() == [b"large", b"huge", b"quick"]
@@ -91,7 +91,7 @@ def test_thesauri_are_united_with_ids_in_the_order_of_terms_then_segments() -> N
 
 def test_a_thesaurus_that_loses_all_its_documents_vanishes() -> None:
     gone = np.array([DROPPED])
-    assert unite_thesauri([(thesaurus({b"a": [(b"b", 0)]}), gone)]) is None
-    kept = unite_thesauri([(thesaurus({b"a": [(b"b", 0)]}), gone), (thesaurus({b"c": [(b"d", 0)]}), np.array([0]))])
+    assert merge_thesauri([(thesaurus({b"a": [(b"b", 0)]}), gone)]) is None
+    kept = merge_thesauri([(thesaurus({b"a": [(b"b", 0)]}), gone), (thesaurus({b"c": [(b"d", 0)]}), np.array([0]))])
     assert kept is not None
     assert kept.terms.to_list() == [b"c"]

@@ -1,4 +1,4 @@
-"""Ranges of a file that are read together: one request for what is close, and no more than some megabytes at once."""
+"""Coalesce byte ranges: one request for adjacent ranges, a few megabytes at most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.io.source import Source
 
-__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "stretches"]
+__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "coalesce"]
 
 Index = NDArray[np.int64]
 
@@ -18,16 +18,16 @@ WINDOW_BYTES = 1 << 24
 WINDOW_VECTORS = 1 << 15
 REMOTE_WINDOW_BYTES = 1 << 25
 _GAP = 1 << 17
-"""Bytes between two vectors that are read rather than jumped over."""
+"""Gap between two vectors up to which it is read too."""
 
 
-def stretches(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-    """Cut vectors in file order into stretches to be read at once: first, one past the last, first byte, end.
+def coalesce(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+    """Group vectors in file order into windows to be read at once: first, one past the last, first byte, end.
 
     Args:
         offsets: int64[n], first byte of each vector, ascending (not checked).
         lengths: int64[n], bytes of each.
-        window: bytes of a stretch, unless one vector has more; None = `WINDOW_BYTES`.
+        window: bytes of a window, unless one vector has more; None = `WINDOW_BYTES`.
     """
     ends = np.maximum.accumulate(offsets + lengths) if len(offsets) else offsets
     breaks = np.flatnonzero(offsets[1:] > ends[:-1] + _GAP) + 1
@@ -44,7 +44,7 @@ def stretches(offsets: Index, lengths: Index, window: int | None = None) -> Iter
 
 
 def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> Source:
-    """Return a source that reads these byte ranges in windows, where the file is far away: a few requests for all.
+    """Return a source that reads these byte ranges of a remote file in windows, with few requests.
 
     Small ranges that are read one after the other, each by code that knows nothing of the others, would be a request
     each. Other ranges, and local files, are read as they are.
@@ -59,12 +59,12 @@ def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> 
     starts, lengths = np.array(offsets, np.int64), np.array(sizes, np.int64)
     there = (starts >= 0) & (lengths > 0) & (lengths <= source.size - starts)
     order = np.argsort(starts[there], kind="stable")
-    windows = stretches(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
+    windows = coalesce(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
     return _WindowSource(source, [(start, stop) for _, _, start, stop in windows])
 
 
 class _WindowSource:
-    """A source that reads windows as wholes, and keeps the last one."""
+    """A source that reads whole windows and keeps the last one."""
 
     remote = True
 

@@ -15,7 +15,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
 from dvcodec.puffin import payload as payloads
-from dvcodec.puffin.alike import BlobsAlike
+from dvcodec.puffin.uniform_footer import UniformBlobs
 from puffin.craft import puffin
 
 
@@ -65,7 +65,7 @@ def test_columns_equal_a_tuple() -> None:
     blobs = [blob(i) for i in range(40)]
     footer = decode(payload_of(blobs))
     found = footer.blobs
-    assert isinstance(found, BlobsAlike)
+    assert isinstance(found, UniformBlobs)
     assert found == tuple(blobs)
     assert tuple(blobs) == tuple(found)
     assert (len(found), found[3], found[-1], found[5:7]) == (40, blobs[3], blobs[-1], tuple(blobs[5:7]))
@@ -97,7 +97,7 @@ def test_other_blobs_alike(
     blobs: list[BlobMetadata], more: dict[str, Any], by_json: Callable[[bytes], Footer | str]
 ) -> None:
     payload = payload_of(blobs, **more)
-    assert isinstance(decode(payload).blobs, BlobsAlike)
+    assert isinstance(decode(payload).blobs, UniformBlobs)
     assert decode(payload) == by_json(payload)
 
 

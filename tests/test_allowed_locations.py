@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dvcodec import NotCanonical, Unsupported, UsageError
-from dvcodec.io.reach import OBJECT_STORES, check_reach, check_step, protocols
+from dvcodec.io.allowed_locations import OBJECT_STORES, check_reach, check_step, protocols
 
 LOCAL = [None, "/wh/t", "t", "file:///wh/t", "file:/wh/t"]
 REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s3://lake/x.zip"]

@@ -1,9 +1,9 @@
-"""How far metadata reaches: which of the locations that it names are opened.
+"""Which locations metadata may reference.
 
-Whoever writes a table's metadata chooses what a reader of the table opens, with the reader's network and credentials.
-So a path that metadata spells whole is opened only where tables lie: in the table's own storage or in an object store,
-whose host the reader's configuration names and not the URL. Web addresses, other hosts, chains of file systems
-(``zip://a::http://b``), and local files that a remote table names take the caller's word.
+Whoever writes a table's metadata chooses what its readers open, with their network and credentials. So an absolute
+path in metadata is opened only in the table's own storage or in an object store, whose host comes from the reader's
+configuration and not from the URL. Web addresses, other hosts, chains of file systems (``zip://a::http://b``), and
+local files of a remote table need the caller's permission.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
             names; of a chain every protocol in it.
 
     Raises:
-        Unsupported: it lies where metadata does not reach.
-        NotCanonical: it is no location: a ``file:`` URL of another host.
+        Unsupported: metadata must not reference it.
+        NotCanonical: it is not a location: a ``file:`` URL of another host.
     """
     try:
         local = local_path(path) is not None

@@ -1,6 +1,6 @@
 """Postings lists as columns: what every reader and writer of postings hands to the next.
 
-In a list documents ascend; a posting says how often its term stands in a document, and the norm of its field there.
+Documents ascend in a list. A posting has the frequency of its term in a document, and the norm of its field there.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Postings:
     Attributes:
         counts: int64[terms], postings of each term.
         docs: int64[n], document numbers.
-        freqs: uint64[n], how often the term stands there; 0 where the field does not count.
+        freqs: uint64[n], frequency of the term in the document; 0 where the field does not count.
         norms: uint64[n], as stored: see `norm_values`; 0 where none is.
-        location_counts: int64[n], locations of each posting; all 0 where locations were not asked for.
+        location_counts: int64[n], locations of each posting; all 0 if locations were not requested.
         locations: those of all postings.
     """
 

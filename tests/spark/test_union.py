@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
-from dvcodec.spark import gather, unite
+from dvcodec.spark import accumulate, union
 from dvcodec.spark.jobs import build
-from dvcodec.spark.unite import VectorGatherer
+from dvcodec.spark.union import VectorUnion
 from spark.data import ORDERS, reference, rows
 from spark.gathering import gathered, united, vectors_of
 
@@ -22,7 +22,7 @@ from spark.gathering import gathered, united, vectors_of
 def test_every_chunking_gives_the_same_bytes(
     order: str, chunk: int, trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(accumulate, "CHUNK_ROWS", chunk)
     table = rows(order, 12_000)
     found = united(gathered(table, 700), trusted=trusted)
     want = reference(table)
@@ -32,9 +32,9 @@ def test_every_chunking_gives_the_same_bytes(
 
 
 def test_folding_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "CHUNK_ROWS", 900)
-    monkeypatch.setattr(unite, "FOLD_BYTES", 20_000)
-    for module in (gather, unite):
+    monkeypatch.setattr(accumulate, "CHUNK_ROWS", 900)
+    monkeypatch.setattr(union, "FOLD_BYTES", 20_000)
+    for module in (accumulate, union):
         monkeypatch.setattr(module, "BATCH_BYTES", 3_000)
     table = rows("clustered", 12_000)
     assert {path: data for path, _, data in united(gathered(table, 300), trusted=True, step=20)} == reference(table)
@@ -58,8 +58,8 @@ def test_empty_vectors_stay() -> None:
 
 @pytest.mark.parametrize("fold", [1 << 30, 1])
 def test_spellings_of_one_file_are_united(fold: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unite, "FOLD_BYTES", fold)
-    gatherer = VectorGatherer()
+    monkeypatch.setattr(union, "FOLD_BYTES", fold)
+    gatherer = VectorUnion()
     parts = [
         (0, {"/t/a": [1], "s3a://b/x": [2], "/t/a b": [9]}),
         (1, {"file:/t/a": [3], "s3://b//x": [4], "gs://b/x": [5]}),
@@ -67,7 +67,7 @@ def test_spellings_of_one_file_are_united(fold: int, monkeypatch: pytest.MonkeyP
     ]
     for number, vectors in parts:
         frames = pa.array([iceberg.encode(RowSet(positions)) for positions in vectors.values()])
-        gatherer.add(pa.array(list(vectors)), frames, inputs=pa.array([unite.input_bit(number)] * len(vectors)))
+        gatherer.add(pa.array(list(vectors)), frames, inputs=pa.array([union.input_bit(number)] * len(vectors)))
     found = {name: list(iceberg.decode(data)) for name, _, data in vectors_of(gatherer.flush())}
     assert found == {
         "/t/a": [1, 3, 6],
@@ -81,9 +81,9 @@ def test_spellings_of_one_file_are_united(fold: int, monkeypatch: pytest.MonkeyP
 def test_names_that_may_be_one_file_or_two_are_refused() -> None:
     frames = pa.array([iceberg.encode(RowSet([1]))])
     for order in ((0, 1), (1, 0)):
-        gatherer = VectorGatherer()
+        gatherer = VectorUnion()
         for number, name in zip(order, ("file:/t/a%20b", "/t/a b"), strict=True):
-            gatherer.add(pa.array([name]), frames, inputs=pa.array([unite.input_bit(number)]))
+            gatherer.add(pa.array([name]), frames, inputs=pa.array([union.input_bit(number)]))
         with pytest.raises(UsageError, match="'file:/t/a%20b' and '/t/a b' may be one data file"):
             list(gatherer.flush())
 
@@ -94,9 +94,9 @@ def test_unsound_vectors_are_named() -> None:
     with pytest.raises(ChecksumMismatch, match="vector of s3://b"):
         united([("s3://a", 0, iceberg.encode(RowSet([1]))), ("s3://b", 0, bytes(bad))], trusted=False)
     with pytest.raises(UsageError, match="'x' has no vector"):
-        VectorGatherer().add(pa.array(["x"]), pa.array([None], pa.binary()))
+        VectorUnion().add(pa.array(["x"]), pa.array([None], pa.binary()))
     with pytest.raises(UsageError, match="name no data file"):
-        VectorGatherer().add(pa.array([None], pa.string()), pa.array([b""]))
+        VectorUnion().add(pa.array([None], pa.string()), pa.array([b""]))
 
 
 def test_large_and_small_partials_of_one_file() -> None:
@@ -119,9 +119,9 @@ def named(*rows: tuple[str, int | None, bytes | None, str | None]) -> list[pa.Re
 def test_hashes_meet_their_names() -> None:
     one, two = iceberg.encode(RowSet([1])), iceberg.encode(RowSet([2, 3]))
     batches = named(("7", 1, one, None), ("7", None, None, "a"), ("-8", 2, two, None), ("-8", None, None, "b"))
-    assert vectors_of(build._unite_named(iter(batches))) == [("a", 1, one), ("b", 2, two)]
-    assert vectors_of(build._unite_named(iter(named(("7", None, None, "a"))))) == []
-    assert vectors_of(build._unite_named(iter([]))) == []
+    assert vectors_of(build._union_named(iter(batches))) == [("a", 1, one), ("b", 2, two)]
+    assert vectors_of(build._union_named(iter(named(("7", None, None, "a"))))) == []
+    assert vectors_of(build._union_named(iter([]))) == []
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_hashes_meet_their_names() -> None:
 def test_hashes_without_one_name(names: list[tuple[str, None, None, str | None]], message: str) -> None:
     batches = named(("7", 1, iceberg.encode(RowSet([1])), None), *names)
     with pytest.raises(UsageError, match=message):
-        list(build._unite_named(iter(batches)))
+        list(build._union_named(iter(batches)))

@@ -1,7 +1,6 @@
-"""The bytes of a container's vectors, in windows: pieces of a file of some megabytes, and where vectors are in them.
+"""Windows: pieces of a container of some megabytes, each read at once, and the vectors in them.
 
-A window is read at once, however many vectors lie in it. What is no plain frame in its place (bare bitmaps, entries of
-a footer that cannot be) is read by itself, as the rest of the library does.
+Vectors that are not plain frames (bare bitmaps, footer entries out of range) are read one by one by `ops.read`.
 """
 
 from __future__ import annotations
@@ -18,27 +17,28 @@ from dvcodec.core.frame import Magic
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
+from dvcodec.io.coalesce import WINDOW_BYTES, coalesce
 from dvcodec.io.frames import VERSION
-from dvcodec.io.stretches import WINDOW_BYTES, stretches
 from dvcodec.ops.convert import portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources.listing import Unit
-from dvcodec.spark.sources.refs import Refs, Want, expected, refs_of, wanted
+from dvcodec.spark.sources.vector_index import Want, expected, index_vectors, wanted
+from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["Outcome", "Window", "windows"]
 
 Index = NDArray[np.int64]
 
 _SMALL = 1 << 20
-"""Bytes of a file that is read whole before anything is known of it."""
+"""Bytes up to which a file is read whole before it is identified."""
 _HEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of one vector (or of a file that gives one row)."""
+    """Result of reading one vector (or of a file that gives one row)."""
 
     error: str | None
     cardinality: int = 0
@@ -46,7 +46,7 @@ class Outcome:
     max: int = -1
     mix: tuple[int, int, int] = (0, 0, 0)
     crc_ok: bool | None = None
-    """None: there is no CRC, or it was not looked at."""
+    """None if there is no CRC, or it was not compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,60 +54,49 @@ class Window:
     """Vectors of one container that were read together.
 
     Attributes:
-        path: the container.
-        kind: None if it is not known.
-        offsets: int64[n], where each is in the file; -1 for unknown.
-        lengths: int64[n], bytes in the file; -1 for unknown.
-        promised: int64[n], rows that metadata promises; -1 where it does not.
-        data_files: whose rows these are.
+        ranges: of the vectors.
         data: bytes of the frames, and perhaps others.
-        starts: int64[n], where each frame is in `data`.
-        sizes: int64[n], bytes of each frame in `data`; 0 where there is none.
+        starts: int64[n], first byte of each frame in `data`.
+        sizes: int64[n], bytes of each frame in `data`; 0 for none.
         base: offset of `data` in the file.
-        name: of the source, as errors name it.
-        outcomes: by index, vectors of which all is known.
-        label: what the column ``format`` says, None for null; by custom the kind.
+        name: of the source, for errors.
+        outcomes: results that are known already, by index.
     """
 
-    path: str
-    kind: ContainerKind | None
-    offsets: Index
-    lengths: Index
-    promised: Index
-    data_files: list[str | None]
+    ranges: VectorRanges
     data: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     starts: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     sizes: Index = field(default_factory=lambda: np.zeros(0, np.int64))
     base: int = 0
     name: str = ""
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    label: str | None = ""
 
-    @property
-    def format(self) -> str | None:
-        """What the column ``format`` says."""
-        return self.label if self.label != "" else self.kind and self.kind.value
+    @classmethod
+    def failed(cls, ranges: VectorRanges, error: str) -> Window:
+        """Return a window without bytes, every vector of which has this error."""
+        none = np.zeros(len(ranges), np.int64)
+        return cls(ranges, starts=none, sizes=none, outcomes=dict.fromkeys(range(len(ranges)), Outcome(error)))
 
 
 def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
-    """Read the vectors of a unit. Bytes that are wrong are a window of one row with the error, never raised.
+    """Read the vectors of a unit. Corrupt bytes give a window of one row with the error; they never raise.
 
     Args:
         unit: a file, or a part of one.
-        want: what is to be read of it.
-        stores: by which it is opened.
+        want: what to read of it.
+        stores: opens it.
 
     Raises:
         OSError: the file cannot be read.
     """
     if unit.size < 0:
-        name = f"{unit.manifest} names it" if unit.manifest else "a broken link"
-        yield _failure(unit, None, f"{unit.path}: there is no such file ({name})")
+        why = f"{unit.manifest} names it" if unit.manifest else "a broken link"
+        yield _failure(unit, None, f"{unit.path}: there is no such file ({why})")
         return
     with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
         kind = None
         try:
-            found = refs_of(source, unit)
+            found = index_vectors(source, unit)
             kind = found.kind
             found = expected(found, source, want)
         except DecodeError as err:
@@ -117,30 +106,25 @@ def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
             return
         found = wanted(found, unit, source, want, stores)
         if not want.content:
-            if len(found.offsets):
-                yield _window(found, unit.path)
+            if len(found):
+                yield Window(found)
         elif found.kind in ALLOWED:
-            yield from _framed(source, found, unit, want)
+            yield from _framed(source, found, want)
         else:
-            for i in range(len(found.offsets)):
-                yield _alone(source, found.take(np.array([i])), unit, want)
-
-
-def _window(found: Refs, path: str, **more: object) -> Window:
-    return Window(path, found.kind, found.offsets, found.lengths, found.promised, found.data_files, **more)  # type: ignore[arg-type]
+            for i in range(len(found)):
+                yield _alone(source, found.take(np.array([i])), want)
 
 
 def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
     unknown = np.full(1, -1, np.int64)
-    none = np.zeros(1, np.int64)
-    return Window(
-        unit.path, kind, unknown, unknown, unknown, [None], starts=none, sizes=none, outcomes={0: Outcome(error)}
-    )
+    format_name = None if kind is None else kind.value
+    ranges = VectorRanges(unit.path, kind or ContainerKind.BLOB, format_name, unknown, unknown, unknown, [None])
+    return Window.failed(ranges, error)
 
 
 @contextmanager
 def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
-    """Read a container whole where all of it will be needed; look into what may be none by small pieces."""
+    """Read a container whole if all of it will be needed; read what may not be one in small blocks."""
     if not unit.is_whole or not want.content:
         yield opened if unit.kind else BlockSource(opened)
         return
@@ -154,50 +138,41 @@ def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
         yield held
 
 
-def _framed(source: Source, found: Refs, unit: Unit, want: Want) -> Iterator[Window]:
+def _framed(source: Source, found: VectorRanges, want: Want) -> Iterator[Window]:
     plain = (found.offsets >= 0) & (found.lengths > 0) & (found.lengths <= source.size - found.offsets)
-    for i, ref in enumerate(found.refs or ()):  # what `read_vector` refuses before it reads
+    for i, ref in enumerate(found.refs or ()):  # `read_vector` refuses these before it reads
         blob = ref.blob
         if blob is not None and (
             blob.compression_codec is not None or (CARDINALITY in blob.properties and ref.cardinality is None)
         ):
             plain[i] = False
     for i in np.flatnonzero(~plain).tolist():
-        yield _alone(source, found.take(np.array([i])), unit, want)
+        yield _alone(source, found.take(np.array([i])), want)
     if not plain.all():
         found = found.take(np.flatnonzero(plain))
     order = np.argsort(found.offsets, kind="stable")
     if (np.diff(order) < 0).any():
         found = found.take(order)
-    for first, last, start, stop in stretches(found.offsets, found.lengths):
+    for first, last, start, stop in coalesce(found.offsets, found.lengths):
         part = found if last - first == len(order) else found.take(np.arange(first, last))
         try:
             data = np.frombuffer(source.read(start, stop - start), np.uint8)
-        except Truncated as err:  # the file is shorter than it was
-            yield _window(
-                part,
-                unit.path,
-                starts=np.zeros(last - first, np.int64),
-                sizes=np.zeros(last - first, np.int64),
-                outcomes=dict.fromkeys(range(last - first), Outcome(str(err))),
-            )
+        except Truncated as err:  # the file has shrunk
+            yield Window.failed(part, str(err))
             continue
-        yield _window(
-            part, unit.path, data=data, starts=part.offsets - start, sizes=part.lengths, base=start, name=source.name
-        )
+        yield Window(part, data, part.offsets - start, part.lengths, start, source.name)
 
 
-def _alone(source: Source, found: Refs, unit: Unit, want: Want) -> Window:
-    """Read one vector by itself, and put it into a frame where it has none."""
+def _alone(source: Source, found: VectorRanges, want: Want) -> Window:
+    """Read one vector by itself, and frame it if it has no frame."""
     try:
         vector = read_vector(source, found.ref(0), verify_checksum=want.verify_checksum)
         vector.check()
         data = np.frombuffer(bytes(portable_frame(vector)), np.uint8)
     except (DecodeError, UsageError) as err:
-        none = np.zeros(1, np.int64)
-        return _window(found, unit.path, starts=none, sizes=none, outcomes={0: Outcome(str(err))})
+        return Window.failed(found, str(err))
     view = vector.view
     low, high = (-1, -1) if view.min is None or view.max is None else (view.min, view.max)
     outcome = Outcome(None, vector.cardinality, low, high, view.mix)
-    place, size = np.zeros(1, np.int64), np.full(1, len(data), np.int64)
-    return _window(found, unit.path, data=data, starts=place, sizes=size, outcomes={0: outcome})
+    start, size = np.zeros(1, np.int64), np.full(1, len(data), np.int64)
+    return Window(found, data, start, size, outcomes={0: outcome})

@@ -1,4 +1,4 @@
-"""From documents to columns: an attribute of all terms, or of all locations, is taken out of the objects in one pass.
+"""Inversion: documents to columns; each attribute of terms or locations is extracted in one pass.
 
 Source: zapx ``new.go`` (``processDocument``, ``writeStoredFields``), ``section_synonym_index.go`` (``realloc``).
 """
@@ -23,18 +23,18 @@ from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norms_from_lengths
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["FieldColumns", "gather_fields", "id_content", "stored_columns", "with_synonyms"]
+__all__ = ["FieldColumns", "id_content", "invert_fields", "stored_columns", "with_synonyms"]
 
 ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
-"""Also where no document is: merges of version 17 fail on a segment that says otherwise."""
+"""Also without documents: merges of version 17 fail on a segment with other options."""
 _STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
-"""Plain integers: the operators of `FieldOptions` cost a microsecond each, and there are some a value."""
+"""Plain integers: operators of `FieldOptions` cost a microsecond each, several times per value."""
 _SINGLE_SHAPE_BEFORE = 16
 """Up to the version before, a document keeps the last extra doc value of a field only."""
 _DOCS_AT_ONCE = 1 << 14
@@ -92,8 +92,8 @@ class FieldColumns:
         return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
 
 
-def gather_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
-    """Sort the instances of all documents by field; `names` are all but ``_id``."""
+def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
+    """Group the instances of all documents by field; `names` are all but ``_id``."""
     columns = {name: FieldColumns(name) for name in names}
     for number, document in enumerate(flat):
         for instance in document.fields:
@@ -108,7 +108,7 @@ def gather_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
 
 
 def id_content(version: int, flat: list[Document]) -> FieldContent:
-    """Make the field ``_id``: each document has its id for a term, once."""
+    """Build the field ``_id``: the term of each document is its id."""
     ones = np.ones(len(flat), np.int64)
     names, postings = _lists(
         version,
@@ -153,10 +153,10 @@ def _lists(
     location_counts: Index,
     locations: Locations,
 ) -> tuple[ByteStrings, Postings]:
-    """Make the lists of a field.
+    """Build the lists of a field.
 
-    Where a document has several instances of it, or a term twice, frequencies and lengths add up, and locations follow
-    one another.
+    Frequencies and lengths of several instances in a document, or of a repeated term, add up; their locations are
+    concatenated.
 
     Args:
         version: of the segment.
@@ -195,7 +195,7 @@ def _lists(
 
 
 def _doc_values(version: int, terms: ByteStrings, postings: Postings, extras: list[tuple[int, bytes]]) -> DocValues:
-    """Gather each document's terms, in byte order, each followed by a separator; then its extra value."""
+    """Collect each document's terms, in byte order, each followed by a separator; then its extra value."""
     by_doc = np.argsort(postings.docs, kind="stable")
     docs = postings.docs[by_doc]
     values = _separated(terms).take(postings.owner[by_doc])
@@ -232,7 +232,7 @@ def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Loc
 
 
 def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns]:
-    """Gather the stored values, some documents at a time.
+    """Collect the stored values, some documents at a time.
 
     Raises:
         UsageError: with each part: a field whose type is not one ASCII letter.
@@ -247,7 +247,7 @@ def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[Stored
         kept = np.flatnonzero(options & _STORED)
         instances = [instances[i] for i in kept.tolist()]
         fields = np.fromiter(map(ids.__getitem__, map(attrgetter("name"), instances)), np.int64, len(instances))
-        # The ids of all documents, and behind them all other values: by document, by field, of one field as they came.
+        # All ids, then all other values: by document, by field, in input order.
         docs = np.concatenate([numbers, np.repeat(numbers, sizes)[kept]])
         fields = np.concatenate([np.zeros(len(part), np.int64), fields])
         order = np.lexsort((fields, docs))
@@ -274,7 +274,7 @@ def _types(instances: list[Field]) -> NDArray[np.uint8]:
 
 
 def with_synonyms(contents: Iterable[FieldContent], flat: list[Document]) -> Iterator[FieldContent]:
-    """Add the thesauri that documents define; ids of synonyms are counted through all of them."""
+    """Add the thesauri that documents define; synonym ids run through all of them."""
     lists: dict[str, dict[bytes, list[tuple[int, int]]]] = {}
     known: dict[str, dict[bytes, int]] = {}
     count = 0
@@ -297,7 +297,7 @@ def with_synonyms(contents: Iterable[FieldContent], flat: list[Document]) -> Ite
 
 
 def _thesaurus(lists: dict[bytes, list[tuple[int, int]]], ids: dict[bytes, int]) -> Thesaurus | None:
-    """Put the members of each term in order; a thesaurus without any is not written, for no reader opens it."""
+    """Sort the members of each term; an empty thesaurus is not written, as no reader opens it."""
     terms = sorted(term for term, members in lists.items() if members)
     members = [sorted(set(lists[term])) for term in terms]
     pairs = np.array(list(chain.from_iterable(members)), np.int64).reshape(-1, 2)
