@@ -153,7 +153,7 @@ def _groups(pq: Any, path: Path) -> Iterator[tuple[int, Any]]:
 
 def _deleted(pq: Any, path: Path, i: int) -> RowSet:
     parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(pq, path))
-    return RowSet.union(*parts)
+    return RowSet().union(*parts)
 
 
 def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:

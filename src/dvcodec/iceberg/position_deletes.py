@@ -99,8 +99,8 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
             parts = found.setdefault(path, [])
             parts.append(rows)
             if len(parts) >= 16:  # fold now and then: many small parts cost more than their union
-                parts[:] = [RowSet.union(*parts)]
-    return {path: RowSet.union(*parts) for path, parts in found.items()}
+                parts[:] = [RowSet().union(*parts)]
+    return {path: RowSet().union(*parts) for path, parts in found.items()}
 
 
 def _batches(data: Any) -> Iterator[Any]:
