@@ -262,10 +262,8 @@ def test_operators_agree_with_pythons_sets(first: frozenset[int], second: frozen
 
 @given(sets, st.lists(sets, max_size=4))
 def test_methods_take_several_sets_as_those_of_python_do(first: frozenset[int], others: list[frozenset[int]]) -> None:
-    rows, forms = (
-        RowSet(first),
-        [make(other) for make, other in zip((RowSet, sorted, set, RowSet), others, strict=False)],
-    )
+    makers: list[Callable[[frozenset[int]], Any]] = [RowSet, sorted, set, RowSet]
+    rows, forms = RowSet(first), [make(other) for make, other in zip(makers, others, strict=False)]
     assert list(rows.union(*forms)) == sorted(first.union(*others))
     assert list(rows.intersection(*forms)) == sorted(first.intersection(*others))
     assert list(rows.difference(*forms)) == sorted(first.difference(*others))

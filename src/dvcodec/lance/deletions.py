@@ -20,10 +20,10 @@ from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     CardinalityMismatch,
-    MissingExtra,
     NotCanonical,
     UsageError,
 )
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_window
@@ -227,9 +227,5 @@ def _encode_arrow(rows: RowSet) -> bytes:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
-        import pyarrow.ipc  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
-    return pa
+    require_extra("pyarrow.ipc", "arrow")
+    return require_extra("pyarrow", "arrow")
