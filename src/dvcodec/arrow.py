@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def row_mask(
         return rows.arrow_mask(start, start + length, keep=keep)
     if positions is None or start is not None or length is not None:
         raise UsageError("say where the rows are: start and length, or positions")
-    pa = _pyarrow()
+    pa = require_extra("pyarrow", "arrow")
     found = rows.contains(_position_array(positions))
     return pa.array(~found if keep else found)
 
@@ -104,7 +105,7 @@ def _filtered(frame: Any, mask: pa.BooleanArray) -> Any:
     changes = int(np.bitwise_count((packed ^ packed >> 1) & 0x7F).sum())
     if changes * _SHORT < len(mask) or not frame.num_columns:
         return frame.filter(mask)
-    pa = _pyarrow()
+    pa = require_extra("pyarrow", "arrow")
     wanted = np.unpackbits(packed, bitorder="little")[mask.offset : mask.offset + len(mask)].view(np.bool_)
     is_batch = isinstance(frame, pa.RecordBatch)
     parts, at = [], 0
@@ -141,11 +142,3 @@ def _kind(data: object) -> str:
         if library is not None and isinstance(data, getattr(library, name)):
             return kind
     raise UsageError(f"need a pyarrow Table or RecordBatch, a pandas or a Polars DataFrame, got {type(data).__name__}")
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
-    return pa

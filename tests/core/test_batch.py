@@ -29,7 +29,7 @@ pieces = st.one_of(
     st.tuples(st.integers(0, 9), st.integers(2040, 2056)).map(lambda p: range(p[0], p[0] + 3 * p[1], 3)),
     st.tuples(st.integers(0, 1 << 17), st.integers(4094, 4100)).map(lambda p: range(p[0], p[0] + 2 * p[1], 2)),
 )
-row_sets = st.lists(st.lists(pieces, max_size=3).map(lambda parts: RowSet.union(*map(RowSet, parts))), max_size=12)
+row_sets = st.lists(st.lists(pieces, max_size=3).map(lambda parts: RowSet().union(*map(RowSet, parts))), max_size=12)
 
 
 def flat(sets: list[RowSet]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

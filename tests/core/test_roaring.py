@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from battery import check_buffers, check_truncations, outcome
 from core.crafting import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
@@ -25,7 +25,7 @@ PREFIX = 7
 BASE = 1000
 
 
-def decode(data: bytes) -> BitMap:
+def decode(data: bytes) -> AbstractBitMap:
     """Walk a bitmap that fills the bytes, and load it."""
     cursor = Cursor(data)
     view = walk(cursor)
@@ -536,7 +536,7 @@ def from_ranges(key: int, pairs: list[tuple[int, int]]) -> BitMap:
     return rows
 
 
-BUILDERS: dict[str, Callable[[int, list[tuple[int, int]]], BitMap]] = {
+BUILDERS: dict[str, Callable[[int, list[tuple[int, int]]], AbstractBitMap]] = {
     "one by one": lambda key, pairs: BitMap([key << 16 | value for value in values_of(pairs)]),
     "ranges": from_ranges,
     "decoded runs": lambda key, pairs: walk(Cursor(bitmap(runs(key, pairs)))).load(),
@@ -564,7 +564,7 @@ TIES = [
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 def test_containers_are_chosen_like_java_however_the_bitmap_was_built(
-    build: Callable[[int, list[tuple[int, int]]], BitMap],
+    build: Callable[[int, list[tuple[int, int]]], AbstractBitMap],
 ) -> None:
     for card, run_count in TIES:
         pairs = runs_of(card, run_count)
@@ -586,7 +586,7 @@ def test_containers_side_by_side_are_chosen_one_by_one() -> None:
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 def test_without_run_optimize_there_is_no_run_container(
-    build: Callable[[int, list[tuple[int, int]]], BitMap],
+    build: Callable[[int, list[tuple[int, int]]], AbstractBitMap],
 ) -> None:
     for card, run_count in TIES:
         pairs = runs_of(card, run_count)

@@ -214,7 +214,7 @@ def test_bitmap_that_ends_like_a_segment_is_a_bitmap() -> None:
     # A bitset that is empty but for its last bytes, which spell version 11
     last = 65536 - 8 * 5
     rows = RowSet([*range(0, 10_000, 2), last, last + 1, last + 3])
-    data = roaring.serialize(rows._bitmaps[0])
+    data = roaring.serialize(rows.bitmaps[0])
     assert int.from_bytes(data[-8:-4], "big") == 11
     assert decode_zap_footer_of(data).version == 11
     assert sniff(data).kind is ContainerKind.ROARING32

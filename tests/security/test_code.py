@@ -31,6 +31,7 @@ EXCEPTIONS = {
 }
 DYNAMIC_IMPORTS = {
     "__init__.py": "names of this package, when they are first used",
+    "core/extras.py": "optional dependencies, which its callers name in their code",
     "cli/app.py": "its commands",
     "cli/zap/__init__.py": "its commands",
     "spark/__init__.py": "names of this package",
@@ -66,6 +67,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+        elif isinstance(node, ast.Call) and dotted(node.func) == "require_extra":
+            module = node.args[0]
+            assert isinstance(module, ast.Constant), ast.unparse(node)
+            assert isinstance(module.value, str)
+            yield module.value
 
 
 def offences(tree: ast.AST) -> list[str]:

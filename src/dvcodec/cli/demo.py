@@ -13,7 +13,7 @@ import numpy as np
 from dvcodec import arrow, delta, iceberg, lance, paimon
 from dvcodec.cli.render import bytes_text, number, say
 from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.convert import convert
 from dvcodec.ops.verify import verify
@@ -28,10 +28,7 @@ DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.
 
 def run(folder: Path) -> None:
     """Run the demo; every claim it prints has been compared with the data itself."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
+    pq = require_extra("pyarrow.parquet", "arrow")
     folder.mkdir(parents=True, exist_ok=True)
     with step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
         paths = _write_data(folder, pq)
@@ -153,7 +150,7 @@ def _groups(pq: Any, path: Path) -> Iterator[tuple[int, Any]]:
 
 def _deleted(pq: Any, path: Path, i: int) -> RowSet:
     parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(pq, path))
-    return RowSet.union(*parts)
+    return RowSet().union(*parts)
 
 
 def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:

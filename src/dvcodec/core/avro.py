@@ -27,11 +27,11 @@ from dvcodec.core.errors import (
     BadMagic,
     ChecksumMismatch,
     LimitExceeded,
-    MissingExtra,
     NotCanonical,
     Unsupported,
     UsageError,
 )
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
@@ -88,7 +88,7 @@ class AvroFile:
 
 
 def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
-    fastavro = _fastavro()
+    fastavro = require_extra("fastavro", "tables")
     try:
         parsed = fastavro.parse_schema(schema)
     except Exception as err:  # noqa: BLE001  (whatever fastavro makes of a schema that is none)
@@ -150,7 +150,7 @@ def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, c
     """
     if codec not in CODECS:
         raise UsageError(f"Avro blocks are written with {', '.join(CODECS)}, not {codec!r}")
-    fastavro = _fastavro()
+    fastavro = require_extra("fastavro", "tables")
     parsed = fastavro.parse_schema(dict(schema))
     stream = io.BytesIO()
     count = 0
@@ -171,14 +171,6 @@ def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, c
         block = _compress(stream.getvalue(), codec)
         out += [_put_zigzag(count), _put_zigzag(len(block)), block, sync]
     return b"".join(out)
-
-
-def _fastavro() -> Any:
-    try:
-        import fastavro  # noqa: PLC0415  (extra "tables")
-    except ImportError:
-        raise MissingExtra("fastavro", "tables") from None
-    return fastavro
 
 
 def _told(err: Exception) -> str:

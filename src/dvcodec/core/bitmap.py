@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import FrozenBitMap
 
 from dvcodec.core.errors import NotCanonical
 
@@ -159,16 +159,16 @@ class BitmapView:
         else:
             self._check_arrays()
 
-    def load(self) -> BitMap:
+    def load(self) -> FrozenBitMap:
         """Build the bitmap; array order and bitset population are checked on the way.
 
         Raises:
             NotCanonical: see `check`.
         """
         if not len(self.keys):
-            return BitMap()
+            return FrozenBitMap()
         try:
-            return BitMap.deserialize(self.data)  # type: ignore[arg-type]  # takes any buffer
+            return FrozenBitMap.deserialize(self.data)  # type: ignore[arg-type]  # takes any buffer
         except ValueError as err:
             self._check_arrays()
             self._check_bitsets()

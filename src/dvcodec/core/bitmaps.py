@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core.bitmap import ARRAY_MAX
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, from_sorted
@@ -59,7 +59,7 @@ def cardinalities(cursor: Cursor, starts: Index, sizes: Index) -> Index:
     return sums(cards, counts)
 
 
-def _explain(cursor: Cursor, start: int, size: int) -> BitMap:
+def _explain(cursor: Cursor, start: int, size: int) -> AbstractBitMap:
     """Read one bitmap by itself: it comes out right, or the error says what is wrong with it."""
     window = Cursor(cursor.view[start : start + size], source=cursor.source, base=cursor.base + start)
     view = walk(window)
@@ -188,7 +188,7 @@ def serialize(values: NDArray[Any], counts: Index) -> ByteStrings:
 def _serialize_large(values: Index) -> bytes:
     blocks, counts = np.unique(values >> 16, return_counts=True)
     full = blocks[counts == _BLOCK]
-    bitmap = from_sorted(values[~np.isin(values >> 16, full)].astype(np.uint32))
+    bitmap = BitMap(from_sorted(values[~np.isin(values >> 16, full)].astype(np.uint32)), optimize=False)
     for block in full.tolist():
         bitmap.add_range(block << 16, (block + 1) << 16)
     return bitmap.serialize()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import struct
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import FrozenBitMap
 
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
 from dvcodec.core.errors import UsageError
@@ -18,12 +17,12 @@ __all__ = [
     "COOKIE_NO_RUNS",
     "COOKIE_RUNS",
     "OFFSETS_FROM",
-    "Canonical",
     "Pieces",
-    "canonical",
+    "ascending",
     "from_ranges",
     "from_sorted",
     "merge_touching",
+    "serialize_sorted",
 ]
 
 COOKIE_NO_RUNS = 12346
@@ -41,42 +40,13 @@ _CLOSE = 16
 """Rows to a value up to which a mask of the rows is smaller than twice the values."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Canonical:
-    """Bitmaps as they are written, not yet built: many a set of positions is encoded and never looked at.
-
-    Attributes:
-        parts: high half of the positions -> what `roaring.serialize` gives for the bitmap, in pieces; keys ascend.
-        cardinality: number of positions.
-        low: lowest position.
-        high: highest position.
-    """
-
-    parts: dict[int, Pieces]
-    cardinality: int
-    low: int
-    high: int
-
-    def load(self) -> dict[int, BitMap]:
-        """Build the bitmaps."""
-        return {key: BitMap.deserialize(b"".join(pieces)) for key, pieces in self.parts.items()}
-
-
-def canonical(values: NDArray[np.uint64]) -> Canonical:
-    """Serialize one bitmap per high half; at least one value, in any order, duplicates fine."""
-    if not _ascends(values):
-        values = _sorted(values)
-    low, high = int(values[0]), int(values[-1])
-    cuts = [0, len(values)]
-    if low >> 32 != high >> 32:
-        keys = values >> np.uint64(32)
-        cuts[1:1] = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
-    parts = {int(values[a]) >> 32: _serialize_sorted(values[a:b], runs=True) for a, b in itertools.pairwise(cuts)}
-    return Canonical(parts, len(values), low, high)
+def ascending(values: NDArray[np.uint64]) -> NDArray[np.unsignedinteger[Any]]:
+    """Return values, at least one, in strictly ascending order, without duplicates; `values` is left as it is."""
+    return values if _ascends(values) else _sorted(values)
 
 
 def _ascends(values: NDArray[np.unsignedinteger[Any]]) -> bool:
-    """Tell whether values strictly ascend; a piece at a time, as the first descent mostly comes early."""
+    """Return whether values strictly ascend; a piece at a time, as the first descent mostly comes early."""
     return all(
         bool((values[at + 1 : at + _PIECE + 1] > values[at : at + _PIECE][: len(values) - at - 1]).all())
         for at in range(0, len(values) - 1, _PIECE)
@@ -98,7 +68,7 @@ def _sorted(values: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.unsignedinte
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
 
 
-def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
+def from_ranges(ranges: NDArray[np.int64]) -> dict[int, FrozenBitMap]:
     """Build bitmaps from disjoint ascending ranges, as run containers, without a loop over ranges.
 
     Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
@@ -127,7 +97,7 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
     for a, b in itertools.pairwise(cuts):
         data = _serialize([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
-        bitmaps[int(keys[a])] = BitMap.deserialize(b"".join(data))
+        bitmaps[int(keys[a])] = FrozenBitMap.deserialize(b"".join(data))
     return bitmaps
 
 
@@ -140,13 +110,13 @@ def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([ranges[begins, 0], reach[np.append(begins[1:], len(ranges)) - 1]], axis=1)
 
 
-def from_sorted(values: NDArray[np.uint32]) -> BitMap:
+def from_sorted(values: NDArray[np.uint32]) -> FrozenBitMap:
     """Build a bitmap of array and bitset containers from strictly ascending values (not checked)."""
     values = np.asarray(values, np.uint32)
-    return BitMap.deserialize(b"".join(_serialize_sorted(values, runs=False))) if len(values) else BitMap()
+    return FrozenBitMap.deserialize(b"".join(serialize_sorted(values, runs=False))) if len(values) else FrozenBitMap()
 
 
-def _serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Pieces:
+def serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Pieces:
     """Serialize strictly ascending values with one high half, of which the low 32 bits count.
 
     This takes half the time of adding the values to a bitmap and serializing that.
@@ -278,4 +248,4 @@ def _serialize(pieces: list[_Containers]) -> Pieces:
     offsets = (ends - sizes).astype("<u4") if has_offsets else np.zeros(0, "<u4")
     descriptors = np.stack([keys, cards - 1], axis=1).astype("<u2")
     payload = itertools.chain.from_iterable(piece.payload for piece in pieces)
-    return [header, *(part.reshape(-1).view(np.uint8).data for part in (descriptors, offsets, *payload))]
+    return [header, *(part.reshape(-1).view(np.uint8).data.toreadonly() for part in (descriptors, offsets, *payload))]

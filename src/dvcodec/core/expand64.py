@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core import build, expand, roaring
 from dvcodec.core.cursor import Cursor
 
 __all__ = ["chunks", "count", "histogram", "packed_mask", "positions", "ranges"]
 
-Bitmaps: TypeAlias = Mapping[int, BitMap]
+Bitmaps: TypeAlias = Mapping[int, AbstractBitMap]
 _KEY_ROWS = 1 << 32
 _PIECE = 1 << 20
 """Values that are expanded together."""
@@ -45,7 +45,7 @@ def chunks(bitmaps: Bitmaps, rows: int) -> Iterator[NDArray[np.int64]]:
             yield low + np.int64(key << 32)
 
 
-def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
+def _pieces(bitmap: AbstractBitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
     """Yield the values of a bitmap, so many at a time: what is small enough for a cache costs no fresh memory."""
     if len(bitmap) <= rows:
         yield np.frombuffer(bitmap.to_array(), np.uint32)
@@ -77,7 +77,7 @@ def packed_mask(bitmaps: Bitmaps, start: int, stop: int) -> NDArray[np.uint8]:
     return out
 
 
-def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, BitMap]]:
+def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, AbstractBitMap]]:
     """Yield the bitmaps that touch ``[start, stop)``, cut to it where they reach beyond."""
     for key, bitmap in bitmaps.items():
         base = key << 32

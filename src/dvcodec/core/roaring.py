@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, BitmapView, ContainerKind
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_sorted
@@ -155,7 +155,7 @@ def _with_run_sizes(
     return sizes
 
 
-def serialize(bitmap: BitMap, *, run_optimize: bool = True) -> bytes:
+def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
     """Serialize a bitmap in the one form that depends on its values alone.
 
     Args:
@@ -166,7 +166,7 @@ def serialize(bitmap: BitMap, *, run_optimize: bool = True) -> bytes:
     """
     if not run_optimize:
         return from_sorted(np.frombuffer(bitmap.to_array(), np.uint32)).serialize()
-    copy = bitmap.copy()
+    copy = BitMap(bitmap, optimize=False)
     copy.run_optimize()
     data = copy.serialize()
     ties = _tied_runs(data)

@@ -12,11 +12,12 @@ rows ("gap keys") hold the 8-byte empty bitmap.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, FrozenBitMap
 
 from dvcodec.core.bitmap import BitmapView, ContainerMix
 from dvcodec.core.build import Pieces
@@ -103,7 +104,7 @@ class VectorView:
         for _, view in self.bitmaps:
             view.check()
 
-    def load(self) -> dict[int, BitMap]:
+    def load(self) -> dict[int, FrozenBitMap]:
         """Build one bitmap per key; what `check` checks is checked on the way.
 
         Raises:
@@ -188,7 +189,7 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
     return total, last
 
 
-def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, BitMap]:
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, FrozenBitMap]:
     """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves.
 
     Raises:
@@ -205,7 +206,11 @@ def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
 
 
 def encode(
-    bitmaps: dict[int, BitMap], *, run_optimize: bool = True, gap_keys: bool = True, max_size: int = 2**31 - 1
+    bitmaps: Mapping[int, AbstractBitMap],
+    *,
+    run_optimize: bool = True,
+    gap_keys: bool = True,
+    max_size: int = 2**31 - 1,
 ) -> bytes:
     """Serialize a 64-bit bitmap.
 

@@ -63,7 +63,7 @@ class Vector:
         Raises:
             NotCanonical: see `BitmapView.check`.
         """
-        return RowSet._wrap(self.view.load())
+        return RowSet.from_bitmaps(self.view.load())
 
 
 def read(
@@ -246,11 +246,11 @@ def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_
     if magic is Magic.PAIMON32:
         if highest > 2**31 - 1:
             raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
-        return rows._serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
+        return rows.serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
     if highest > MAX_DV_POSITION:
         raise UsageError(f"position {highest} is above the highest of a deletion vector, {MAX_DV_POSITION}")
     room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
-    parts = rows._serialized(run_optimize=run_optimize)
+    parts = rows.serialized(run_optimize=run_optimize)
     if magic is Magic.PORTABLE64:
         return roaring64.pieces_of(parts, gap_keys=gap_keys, max_size=room)
     count = max(parts) + 1 if parts else 0

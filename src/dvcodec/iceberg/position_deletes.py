@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import RandomAccess, SourceTarget, StorageOptions, open_source
@@ -50,10 +51,7 @@ def read_position_deletes(
             position that no vector can hold (below 0, above 0x7ffffffe80000000) in one of them.
         Unsupported: it uses what pyarrow does not know.
     """
-    try:
-        import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
+    pq = require_extra("pyarrow.parquet", "arrow")
     with open_source(source, storage_options=storage_options) as opened:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
@@ -99,8 +97,8 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
             parts = found.setdefault(path, [])
             parts.append(rows)
             if len(parts) >= 16:  # fold now and then: many small parts cost more than their union
-                parts[:] = [RowSet.union(*parts)]
-    return {path: RowSet.union(*parts) for path, parts in found.items()}
+                parts[:] = [RowSet().union(*parts)]
+    return {path: RowSet().union(*parts) for path, parts in found.items()}
 
 
 def _batches(data: Any) -> Iterator[Any]:

@@ -95,12 +95,12 @@ class RowAddrMap:
         whole = next((fragment for fragment, rows in self.fragments.items() if rows is None), None)
         if whole is not None:
             raise UsageError(f"fragment {whole} is there as a whole: how many rows that is, the map does not say")
-        return RowSet._wrap({fragment: rows._bitmaps[0] for fragment, rows in self.fragments.items() if rows})
+        return RowSet.from_bitmaps({fragment: rows.bitmaps[0] for fragment, rows in self.fragments.items() if rows})
 
     @classmethod
     def from_row_set(cls, addresses: RowSet) -> RowAddrMap:
         """Return the map of addresses (or stable row ids)."""
-        return cls({key: RowSet._wrap({0: bitmap}) for key, bitmap in addresses._bitmaps.items()})
+        return cls({key: RowSet.from_bitmaps({0: bitmap}) for key, bitmap in addresses.bitmaps.items()})
 
 
 def decode_row_addr_map(
@@ -140,7 +140,7 @@ def decode_row_addr_map(
         limits.check("max_cardinality", total, cursor, at)
         if not view.cardinality:
             raise cursor.error(NotCanonical, f"bitmap of fragment {fragment}", at=at, expected="rows", actual="none")
-        found[fragment] = RowSet._wrap({0: view.load()})
+        found[fragment] = RowSet.from_bitmaps({0: view.load()})
     cursor.expect_end("the map")
     return RowAddrMap(found)
 
@@ -149,7 +149,7 @@ def encode_row_addr_map(rows: RowAddrMap) -> bytes:
     """Encode a map with Lance's bytes: fragments ascend, bitmaps without run containers."""
     out = [struct.pack("<I", len(rows.fragments))]
     for fragment, offsets in rows.fragments.items():
-        data = b"" if offsets is None else roaring.serialize(offsets._bitmaps[0], run_optimize=False)
+        data = b"" if offsets is None else roaring.serialize(offsets.bitmaps[0], run_optimize=False)
         out += [struct.pack("<II", fragment, len(data)), data]
     return b"".join(out)
 

@@ -57,7 +57,7 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
         else:
             with enough_memory(f"{segment.count} row ids", None):
                 parts.append(RowSet(segment.values()))
-    return RowSet.union(*parts)
+    return RowSet().union(*parts)
 
 
 def check_row_ids(

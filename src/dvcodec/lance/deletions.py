@@ -20,10 +20,10 @@ from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     CardinalityMismatch,
-    MissingExtra,
     NotCanonical,
     UsageError,
 )
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_window
@@ -162,7 +162,7 @@ def write_deletion_file(
     if chosen not in KINDS:
         raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {chosen!r}")
     file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
-    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows._bitmaps[0], run_optimize=False)
+    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
     with open_sink(file.path(dataset)) as out:
         out.write(data)
     return file
@@ -172,7 +172,7 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
     view = roaring.walk(cursor)
     limits.check("max_cardinality", view.cardinality, cursor, 0)
     cursor.expect_end("the bitmap")
-    return RowSet._wrap({0: view.load()})
+    return RowSet.from_bitmaps({0: view.load()})
 
 
 def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
@@ -227,9 +227,5 @@ def _encode_arrow(rows: RowSet) -> bytes:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
-        import pyarrow.ipc  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
-    return pa
+    require_extra("pyarrow.ipc", "arrow")
+    return require_extra("pyarrow", "arrow")

@@ -63,7 +63,7 @@ def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[Da
     for some in pairs:
         for path, rows in some:
             by_file.setdefault(kept[path], []).append(rows)
-    return {path: RowSet.union(*parts) for path, parts in by_file.items()}
+    return {path: RowSet().union(*parts) for path, parts in by_file.items()}
 
 
 def read_rows(

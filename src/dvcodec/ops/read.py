@@ -55,7 +55,7 @@ def read_vector(
     if ref.kind is ContainerKind.LANCE_ARROW:
         rows = read_deletion_file(source, limits=limits)
         return _walk_bare(
-            Cursor(roaring.serialize(rows._bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
+            Cursor(roaring.serialize(rows.bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
         )
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import FrozenBitMap
 
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
@@ -248,10 +248,10 @@ def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
     for data in frames:
         # One bitmap of key 0, the usual case, is passed to pyroaring in place.
         if bytes(data[4:20]) == _ONE_BITMAP:
-            bitmaps.append(BitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
+            bitmaps.append(FrozenBitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
         else:
             others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
-    merged = RowSet._wrap({0: BitMap.union(*bitmaps)} if bitmaps else {})
+    merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
     if others:
-        merged = RowSet.union(merged, *others)
+        merged = merged.union(*others)
     return merged.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(merged, Magic.PORTABLE64))

@@ -188,7 +188,7 @@ class _Deletes:
         alive: DeletionVector | None = None
         known = RowSet()
         for vector in self._named.get(file.path, ()):
-            found = RowSet.union(*(one.rows for one in self._table.read(vector, self._snapshot)))
+            found = RowSet().union(*(one.rows for one in self._table.read(vector, self._snapshot)))
             if vector.format != POSITION_DELETES:
                 if alive is not None and found != known:
                     raise NotCanonical(
@@ -200,7 +200,7 @@ class _Deletes:
                     )
                 alive, known = vector, found
             rows.append(found)
-        union = RowSet.union(*rows)
+        union = RowSet().union(*rows)
         if file.physical_rows is not None:
             _check_reach(file, union, file.physical_rows)
         return union

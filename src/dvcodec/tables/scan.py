@@ -239,7 +239,7 @@ class _Collector:
         doubts += check_doubles(file, vectors, parts)
         self.problems += doubts
         errors += [_told(problem.check) for problem in doubts if problem.check.name != "equal-vectors"]
-        rows = RowSet.union(*(part.found.rows for part in parts))
+        rows = RowSet().union(*(part.found.rows for part in parts))
         mix = ContainerMix()
         for part in parts:
             if part.found.stats is not None:

@@ -111,7 +111,7 @@ def _run_roaring32(data: bytes) -> None:
     LIMITS.check("max_cardinality", view.cardinality, cursor)
     view.check()
     bitmap = must(view.load)
-    rows = RowSet._wrap({0: bitmap} if bitmap else {})
+    rows = RowSet.from_bitmaps({0: bitmap} if bitmap else {})
     check_rows(rows)
     assert view.cardinality == len(bitmap)
     if bitmap:
@@ -124,8 +124,8 @@ def _run_roaring32(data: bytes) -> None:
 def _roaring32() -> Iterator[bytes]:
     for rows in small_row_sets():
         if rows:
-            yield roaring.serialize(rows._bitmaps[0])
-            yield roaring.serialize(rows._bitmaps[0], run_optimize=False)
+            yield roaring.serialize(rows.bitmaps[0])
+            yield roaring.serialize(rows.bitmaps[0], run_optimize=False)
     yield from files("roaring/**/*32*", "roaring/**/bitmap*.bin", "lance/**/*.bin", count=24)
 
 
@@ -136,7 +136,7 @@ def _run_roaring64(data: bytes) -> None:
     assert sum(map(len, bitmaps.values())) == view.cardinality
     assert all(bitmaps.values())
     if max(bitmaps, default=0) < _INT32:
-        check_rows(RowSet._wrap(bitmaps))
+        check_rows(RowSet.from_bitmaps(bitmaps))
     if max(bitmaps, default=0) < FEW_GAPS:
         for gaps in (True, False):
             again = roaring64.encode(bitmaps, gap_keys=gaps)

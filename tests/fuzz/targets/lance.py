@@ -91,7 +91,7 @@ def _arrow_files() -> Iterator[bytes]:
 
 
 def _bin_files() -> Iterator[bytes]:
-    yield from (roaring.serialize(rows._bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows)
+    yield from (roaring.serialize(rows.bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows)
 
 
 def _run_addresses(data: bytes) -> None:

@@ -62,7 +62,7 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
 
 def _encode_one(positions: Index) -> bytes:
     if len(positions) and not int(positions[-1]) >> 32:  # known to ascend: nothing is left to check
-        rows = RowSet._wrap({0: from_sorted(positions.astype(np.uint32))})
+        rows = RowSet.from_bitmaps({0: from_sorted(positions.astype(np.uint32))})
     else:
         rows = RowSet(positions)
     return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.batch.decode import checksums, plain, read_one
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
+from dvcodec.core.holders import Stored
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 
@@ -68,7 +71,8 @@ def _load(
     if cardinalities is not None:
         alone |= (cardinalities >= 0) & (cardinalities != counts)
     stops = found.begins + found.sizes
-    rows = RowSet._stored(window.view, found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    held = zip(repeat(window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    rows = [RowSet(Stored(one)) for one in held]
     for i in np.flatnonzero(alone | (counts == 0)).tolist():
         promised = -1 if cardinalities is None else int(cardinalities[i])
         one = read_one(window, int(starts[i]), int(sizes[i]), allowed, promised, limits, verify_checksum)

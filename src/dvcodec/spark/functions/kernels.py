@@ -246,7 +246,7 @@ def dv_union(dv: pa.Array) -> bytes | None:
     everything = np.arange(len(vectors.rows))
     if int(vectors.found.cardinality.sum()) <= _AT_ONCE:
         return _encode(RowSet(vectors.expand(everything)[0]))
-    return _encode(RowSet.union(*map(vectors.load, everything.tolist())))
+    return _encode(RowSet().union(*map(vectors.load, everything.tolist())))
 
 
 def _encode(rows: RowSet) -> bytes:

@@ -106,7 +106,7 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
             read()
     for path, parts in deletes.items():
         sources = tuple(vector for vector, _ in parts)
-        planned.append(Planned(files[path], sources, RowSet.union(*(rows for _, rows in parts))))
+        planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
 

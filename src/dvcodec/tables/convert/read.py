@@ -128,7 +128,7 @@ class Reader:
     def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
         rows = item.rows
         if rows is None:
-            rows = RowSet.union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
+            rows = RowSet().union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
             self._advance()
         self._check(item, rows.max)
         data = encode_frame(rows, self.speller.layout, item.data_file.path)

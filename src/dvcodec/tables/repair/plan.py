@@ -261,7 +261,7 @@ def _place(vector: DeletionVector) -> tuple[str, int | None, int | None]:
 def _union(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
     """Read vectors and unite them; None if one cannot be read."""
     try:
-        return RowSet.union(*(found.rows for vector in vectors for found in table.read(vector, snapshot)))
+        return RowSet().union(*(found.rows for vector in vectors for found in table.read(vector, snapshot)))
     except MissingExtra:
         raise
     except (DvcodecError, OSError):

@@ -111,7 +111,7 @@ class _Rows:
         if action.snapshot not in self._snapshots:
             self._snapshots[action.snapshot] = self._table.snapshot(action.snapshot)
         snapshot = self._snapshots[action.snapshot]
-        return RowSet.union(*(found.rows for vector in action.reads for found in self._table.read(vector, snapshot)))
+        return RowSet().union(*(found.rows for vector in action.reads for found in self._table.read(vector, snapshot)))
 
 
 def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, Target]:
