@@ -32,11 +32,11 @@ from dvcodec import (
 from dvcodec.core.report import Status
 from dvcodec.io import open_source
 from dvcodec.puffin import open_puffin
-from dvcodec.tables import DataFile, DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
 from dvcodec.tables.partition_value import PartitionValue
-from tables.fake import FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 from tables.iceberg import crafted as craft_iceberg
 from tables.paimon import crafted as craft_paimon
 
@@ -53,7 +53,7 @@ class Given(FakeTable):
         self.kind = kind
         self.given: dict[DeletionVector, dict[str, RowSet]] = {}
 
-    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+    def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
         if vector in self.given:
             return tuple(DeletedRows(path, rows) for path, rows in self.given[vector].items())
         return super().read(vector, snapshot)
@@ -61,7 +61,9 @@ class Given(FakeTable):
 
 def a_table(files: Sequence[DataFile], vectors: Sequence[DeletionVector], folder: Path, **options: Any) -> Given:
     """Make a table of one state; its data files need not be there."""
-    return Given(str(folder), [Snapshot(SnapshotInfo(7, 1234), tuple(files), tuple(vectors))], **options)
+    table = Given(str(folder), [], **options)
+    table.states = [FakeSnapshot(table, SnapshotInfo(7, 1234), tuple(files), tuple(vectors))]
+    return table
 
 
 def a_file(name: str = "a.parquet", rows: int | None = 1000, **values: Any) -> DataFile:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
+from dvcodec.tables import DeletedRows, DeletionVector
 from dvcodec.tables.scan import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def test_all_files_in_order(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_vectors_of_other_files(tmp_path: Path) -> None:
 class Wide(FakeTable):
     """Its last vectors name no data file: they are position deletes of all files."""
 
-    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+    def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
         if vector.data_file is not None:
             return super().read(vector, snapshot)
         return tuple(
@@ -161,7 +161,7 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
     """All data files of their partition are in doubt; all of the table, where it is not known."""
 
     class Broken(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
             if vector.data_file is None:
                 raise NotCanonical("position deletes", source=vector.path)
             return super().read(vector, snapshot)
@@ -182,9 +182,9 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
 
 def test_position_deletes_for_paths_that_are_spelled_otherwise(tmp_path: Path) -> None:
     class Named(Wide):
-        def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:
+        def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
             assert vector.data_file is None
-            return (f"file:{snapshot.data_files[3].path}", "s3://old/data/gone.parquet")
+            return (f"file:{self.states[-1].data_files[3].path}", "s3://old/data/gone.parquet")
 
     made = make_table(tmp_path)
     last = made.states[-1]
@@ -215,7 +215,7 @@ def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
                 alive.discard(id(self))
 
     class Many(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
             assert vector.data_file is not None
             return (DeletedRows(vector.data_file, Held([1, 2])),)
 

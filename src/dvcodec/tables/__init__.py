@@ -18,11 +18,10 @@ from dvcodec.tables.model import (
     DeletedRows,
     DeletionVector,
     PhysicalRows,
-    Snapshot,
     SnapshotInfo,
-    Table,
     TableKind,
 )
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = [
     "DataFile",

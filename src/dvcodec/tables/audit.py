@@ -45,12 +45,13 @@ from dvcodec.iceberg.lint import ONE_VECTOR
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
 from dvcodec.tables.folder import StoredFile
-from dvcodec.tables.model import DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import Problem
 from dvcodec.tables.reading import Progress, by_container
 from dvcodec.tables.scan import scan_snapshot
 from dvcodec.tables.storage import check_data_files, count_data_files, find_orphans, list_files
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["audit"]
 
@@ -90,9 +91,9 @@ def audit(
         if progress is not None:
             progress(done, total)
 
-    scan, problems = scan_snapshot(table, snapshot, threads=threads, progress=lambda done, _: told(done))
+    scan, problems = scan_snapshot(snapshot, threads=threads, progress=lambda done, _: told(done))
     findings = [_from_problem(problem, snapshot) for problem in problems]
-    findings += _of_metadata(table, snapshot)
+    findings += _of_metadata(snapshot)
     findings += _moved(table)
     for group in containers.values():
         findings += _overlaps(group, snapshot)
@@ -100,7 +101,7 @@ def audit(
     lost = {vector.location for vector, _ in scan.lost}
 
     def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
-        return list(_container(table, *item, snapshot, namesakes))
+        return list(_container(snapshot, *item, namesakes))
 
     for done, (location, found) in enumerate(
         zip(containers, run_bounded(check, containers.items(), threads), strict=True), 1
@@ -110,13 +111,13 @@ def audit(
         told(len(snapshot.vectors) + done)
     findings += unlisted
     if stored is not None:
-        findings += check_data_files(table, snapshot, stored, threads)
+        findings += check_data_files(snapshot, stored, threads)
         findings += _orphans(table, stored)
-    notes = [_note(check, message, snapshot) for check, message in table.blind_spots(snapshot)]
+    notes = [_note(check, message, snapshot) for check, message in snapshot.blind_spots()]
     counted = None
     if deep:
         done = len(snapshot.vectors) + len(containers)
-        rows = count_data_files(table, snapshot, threads, lambda files: told(done + files))
+        rows = count_data_files(snapshot, threads, lambda files: told(done + files))
         known = {finding.data_file for finding in findings if finding.check in _UNREAD_DATA}
         findings += [finding for finding in rows.findings if finding.data_file not in known]
         counted = rows.counted
@@ -179,9 +180,9 @@ def _note(check: str, message: str, snapshot: Snapshot) -> Finding:
     return Finding(check, Severity.INFO, message, snapshot.info.id)
 
 
-def _of_metadata(table: Table, snapshot: Snapshot) -> Iterator[Finding]:
+def _of_metadata(snapshot: Snapshot) -> Iterator[Finding]:
     """Find what the metadata of the whole table, or of a vector, contradicts."""
-    for problem in table.check_metadata(snapshot):
+    for problem in snapshot.check_metadata():
         yield _from_problem(problem, snapshot)
 
 
@@ -251,14 +252,14 @@ def _overlaps(group: Sequence[DeletionVector], snapshot: Snapshot) -> Iterator[F
 
 
 def _container(
-    table: Table, location: str, group: Sequence[DeletionVector], snapshot: Snapshot, namesakes: Namesakes
+    snapshot: Snapshot, location: str, group: Sequence[DeletionVector], namesakes: Namesakes
 ) -> Iterator[Finding]:
     """Check one file of vectors: its size, and what it says of itself."""
     try:
-        with table.folder.storage.open(location) as source:
+        with snapshot.table.folder.storage.open(location) as source:
             size = source.size
         yield from _sizes(location, group, size, snapshot)
-        checks = list(table.check_container(location, group))
+        checks = list(snapshot.table.check_container(location, group))
     except MissingExtra:
         raise
     except DecodeError as error:

@@ -11,18 +11,11 @@ from numpy.typing import NDArray
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.model import (
-    DataFile,
-    DeletionVector,
-    Snapshot,
-    SnapshotInfo,
-    Table,
-    TableKind,
-    vectors_of,
-)
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, vectors_of
 from dvcodec.tables.namesakes import Namesakes
 from dvcodec.tables.problems import Part, Problem, check_doubles, check_positions, respelled, stranger, unreadable
 from dvcodec.tables.reading import Progress, VectorRead, read_vectors
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
 
@@ -129,11 +122,10 @@ def scan(
         OSError: the metadata cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    return scan_snapshot(table, snapshot, threads=threads, keep_rows=keep_rows, progress=progress)[0]
+    return scan_snapshot(snapshot, threads=threads, keep_rows=keep_rows, progress=progress)[0]
 
 
 def scan_snapshot(
-    table: Table,
     snapshot: Snapshot,
     *,
     threads: int | None = None,
@@ -141,27 +133,28 @@ def scan_snapshot(
     progress: Progress | None = None,
 ) -> tuple[Scan, tuple[Problem, ...]]:
     """`scan` for a snapshot at hand; with what is wrong, in full."""
-    collector = _Collector(table, snapshot, keep_rows)
-    for read in read_vectors(table, snapshot, snapshot.vectors, threads=threads, progress=progress):
+    collector = _Collector(snapshot, keep_rows)
+    for read in read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress):
         collector.add(read)
     files = tuple(map(collector.deletes_of, snapshot.data_files))
     problems = tuple(collector.problems)
     checks = tuple(problem.check for problem in problems)
     lost = tuple(collector.lost)
+    table = snapshot.table
     return Scan(table.location, table.kind, snapshot.info, files, lost, checks, collector.unreadable), problems
 
 
 class _Collector:
     """Brings what was read together by data file; a file's rows are dropped as soon as all its vectors are there."""
 
-    def __init__(self, table: Table, snapshot: Snapshot, keep_rows: bool) -> None:
+    def __init__(self, snapshot: Snapshot, keep_rows: bool) -> None:
         self.lost: list[tuple[DeletionVector, str]] = []
         self.unreadable = 0
         self.problems: list[Problem] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
         self._data_files = {file.path: file for file in snapshot.data_files}
-        self._namesakes = Namesakes(table.folder, self._data_files)
+        self._namesakes = Namesakes(snapshot.table.folder, self._data_files)
         self._named = vectors_of(snapshot.vectors)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
@@ -169,7 +162,7 @@ class _Collector:
         self._errors: dict[str, list[str]] = {}
         self._unread: dict[str, list[DeletionVector]] = {}
         self._wide_errors: list[tuple[_PartitionKey, str]] = []
-        self._table, self._snapshot = table, snapshot
+        self._snapshot = snapshot
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -184,7 +177,7 @@ class _Collector:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
         else:
-            for spelled, meant in self._table.respelled(vector, self._snapshot):
+            for spelled, meant in self._snapshot.respelled(vector):
                 self.problems.append(respelled(vector, spelled, meant))
             if path is None:
                 self._check_names(vector)
@@ -215,7 +208,7 @@ class _Collector:
 
     def _check_names(self, vector: DeletionVector) -> None:
         """Find data files that position deletes of a partition name by other paths; those that are gone are usual."""
-        for path in self._table.unknown_files(vector, self._snapshot):
+        for path in self._snapshot.unknown_files(vector):
             meant = self._namesakes.find(path)
             if meant is not None:
                 self.problems.append(stranger(vector, path, meant))

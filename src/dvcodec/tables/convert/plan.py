@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.model import DataFile, DeletionVector, TableKind
 from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["FRAMED", "POSITION_DELETES", "Planned", "check_deletes", "plan"]
 
@@ -39,7 +40,7 @@ class Planned:
     rows: RowSet | None = None
 
 
-def check_deletes(table: Table, snapshot: Snapshot) -> None:
+def check_deletes(snapshot: Snapshot) -> None:
     """Check that vectors are all that deletes rows: anything else would come to life in another format.
 
     Raises:
@@ -47,19 +48,18 @@ def check_deletes(table: Table, snapshot: Snapshot) -> None:
         DecodeError: the metadata is not sound.
     """
     for data_file in snapshot.data_files:
-        why = table.other_deletes(data_file, snapshot)
+        why = snapshot.other_deletes(data_file)
         if why is not None:
             raise Unsupported("deletes", source=data_file.path, expected="deletion vectors alone", actual=why)
 
 
-def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
+def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
     """Group what deletes rows by data file, in the order of the files that hold it.
 
     Position deletes are read here, since only they know their data files; where a data file has a vector, they no
     longer count (Iceberg table spec, "Scan Planning").
 
     Args:
-        table: what the snapshot is of.
         snapshot: what is to be converted.
         read: called for each position delete file that has been read.
 
@@ -70,6 +70,7 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         Unsupported: a kind of deletes that no vector expresses.
         DecodeError: a position delete file is not sound.
     """
+    table = snapshot.table
     if table.kind not in _KINDS:
         raise UsageError(
             f"{table.location}: a {table.kind.value} table has no data files that Iceberg, Delta or Paimon could have"
@@ -97,10 +98,10 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
     namesakes = Namesakes(table.folder, files)
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
-            strangers = table.unknown_files(vector, snapshot) if vector.data_file is None else (vector.data_file,)
+            strangers = snapshot.unknown_files(vector) if vector.data_file is None else (vector.data_file,)
             for path in strangers:
                 _check_stranger(path, None if path in files else namesakes.find(path), vector)
-            for found in table.read(vector, snapshot):
+            for found in snapshot.read(vector):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))
             read()

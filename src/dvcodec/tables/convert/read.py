@@ -19,7 +19,8 @@ from dvcodec.ops.convert import encode_frame, frame_for
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned
 from dvcodec.tables.convert.record import Speller, absolute
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["ConvertedVector", "How", "Reader"]
 
@@ -83,10 +84,8 @@ class Reader:
         empty: vectors without rows, which are passed over.
     """
 
-    def __init__(
-        self, table: Table, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]
-    ) -> None:
-        self._table, self._snapshot, self.speller = table, snapshot, speller
+    def __init__(self, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]) -> None:
+        self._snapshot, self.speller = snapshot, speller
         self._in_place, self._advance = in_place, advance
         self._handed: list[tuple[Planned, How]] = []
         self.converted: list[ConvertedVector] = []
@@ -99,7 +98,7 @@ class Reader:
                 for item in items:
                     yield from self._encoded(item)
             else:
-                with self._table.folder.storage.open(location) as source:
+                with self._snapshot.table.folder.storage.open(location) as source:
                     for item in items:
                         yield from self._stored(item, source)
 
@@ -128,7 +127,7 @@ class Reader:
     def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
         rows = item.rows
         if rows is None:
-            rows = RowSet.union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
+            rows = RowSet.union(*(found.rows for found in self._snapshot.read(item.sources[0])))
             self._advance()
         self._check(item, rows.max)
         data = encode_frame(rows, self.speller.layout, item.data_file.path)

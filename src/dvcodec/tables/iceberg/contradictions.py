@@ -40,7 +40,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
         passed_over: bare names of metadata files that were not looked at.
     """
     if metadata.format_version < VECTORS_VERSION:
-        found = tuple(vector for vector in plan.snapshot.vectors if vector.format == "iceberg")
+        found = tuple(vector for vector in plan.vectors if vector.format == "iceberg")
         if found:
             what = "format-version of a table with Puffin vectors"
             expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
