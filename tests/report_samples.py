@@ -9,7 +9,8 @@ from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.ops.stats import measure
-from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
+from dvcodec.tables.audit import Audit, AuditCounts
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.scan import FileDeletes, Scan, density
 

@@ -15,8 +15,8 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, open_table
-from dvcodec.tables.audit import audit
-from dvcodec.tables.findings import Audit, Severity
+from dvcodec.tables.audit import Audit, audit
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.history import history
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan

@@ -12,10 +12,10 @@ from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.io.file_key import named_as
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, vectors_of
-from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables import rules
+from dvcodec.tables.model import DataFile, DeletionVector, vectors_of
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.rules import Part
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def live_batches(
     """
     snapshot = table.snapshot(snapshot_id)
     files = _chosen(snapshot, data_file)
-    _check_strangers(snapshot)
+    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
@@ -65,7 +65,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     """
     snapshot = table.snapshot(snapshot_id)
     (file,) = _chosen(snapshot, data_file)
-    _check_strangers(snapshot)
+    _check_paths(snapshot)
     return _Deletes(snapshot)(file)
 
 
@@ -110,7 +110,7 @@ def export_live(
         raise MissingExtra("pyarrow", "tables") from None
     snapshot = table.snapshot(snapshot_id)
     files = _chosen(snapshot, data_file)
-    _check_strangers(snapshot)
+    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     schema = snapshot.schema(columns)
     written = 0
@@ -150,18 +150,12 @@ def _chosen(snapshot: Snapshot, data_file: str | None) -> tuple[DataFile, ...]:
     return found
 
 
-def _check_strangers(snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that is there under another path: its deleted rows would live again."""
-    paths = {file.path for file in snapshot.data_files}
-    namesakes = Namesakes(snapshot.table.folder, paths)
-    for path, vectors in vectors_of(snapshot.vectors).items():
-        _check_stranger(path, None if path in paths else namesakes.find(path), vectors[0])
-
-
-def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
-    if meant is not None:
-        what = "path of the data file of a vector"
-        raise NotCanonical(what, source=vector.path, offset=vector.offset, expected=meant, actual=path)
+def _check_paths(snapshot: Snapshot) -> None:
+    """Refuse vectors for a data file that is there under another path: its deleted rows would be live again."""
+    paths = rules.Paths(snapshot)
+    for vector in snapshot.vectors:
+        rules.refuse(paths.recorded(vector), "gone-data-file")
+        rules.refuse(paths.in_rows(vector))
 
 
 class _Deletes:
@@ -170,48 +164,29 @@ class _Deletes:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[DeletedRows]] = {}
-        namesakes = Namesakes(snapshot.table.folder, [file.path for file in snapshot.data_files])
+        self._wide: dict[str, list[Part]] = {}
         for vector in snapshot.vectors:
             if vector.data_file is None:
-                for path in snapshot.unknown_files(vector):
-                    _check_stranger(path, namesakes.find(path), vector)
-                for found in snapshot.read(vector):
-                    self._wide.setdefault(found.data_file, []).append(found)
+                for part in self._read(vector):
+                    self._wide.setdefault(part.found.data_file, []).append(part)
 
     def __call__(self, file: DataFile) -> RowSet:
         """Return the deleted rows of a data file.
 
         Raises:
-            DecodeError: a vector is not sound, or there are two of different rows, or positions beyond the file.
+            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file.
         """
-        rows = [found.rows for found in self._wide.get(file.path, ())]
-        alive: DeletionVector | None = None
-        known = RowSet()
-        for vector in self._named.get(file.path, ()):
-            found = RowSet.union(*(one.rows for one in self._snapshot.read(vector)))
-            if vector.format != POSITION_DELETES:
-                if alive is not None and found != known:
-                    raise NotCanonical(
-                        "second vector for a data file",
-                        source=vector.path or file.path,
-                        offset=vector.offset,
-                        expected=f"the rows of {alive.where}, if there are two",
-                        actual="other rows",
-                    )
-                alive, known = vector, found
-            rows.append(found)
-        union = RowSet.union(*rows)
-        if file.physical_rows is not None:
-            _check_reach(file, union, file.physical_rows)
-        return union
+        vectors = self._named.get(file.path, ())
+        parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
+        for part in parts:
+            rules.refuse(rules.positions(file, part.vector, part.found.rows.max))
+        rules.refuse(rules.doubles(file, vectors, parts), "equal-vectors")
+        return RowSet.union(*(part.found.rows for part in parts))
 
-
-def _check_reach(file: DataFile, rows: RowSet, physical_rows: int) -> None:
-    highest = rows.max
-    if highest is not None and highest >= physical_rows:
-        expected = f"below {physical_rows} (rows of the data file)"
-        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=highest)
+    def _read(self, vector: DeletionVector) -> list[Part]:
+        found = self._snapshot.read(vector)
+        total = sum(one.rows.cardinality for one in found)
+        return [Part(vector, one, total) for one in found]
 
 
 def _batches(
@@ -239,4 +214,6 @@ def _batches(
     if file.physical_rows not in (None, stop):
         expected = f"{file.physical_rows} rows (metadata)"
         raise NotCanonical("rows of the data file", source=file.location, expected=expected, actual=stop)
-    _check_reach(file, rows, stop)
+    if rows.max is not None and rows.max >= stop:
+        expected = f"below {stop} (rows of the data file)"
+        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

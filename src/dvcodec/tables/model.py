@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_SNAPSHOT",
+    "POSITION_DELETES",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
+    "OlderThanData",
     "PhysicalRows",
     "SnapshotInfo",
     "TableKind",
@@ -32,6 +34,14 @@ __all__ = [
 
 NO_SNAPSHOT = -1
 """Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
+
+
+POSITION_DELETES = "position-deletes"
+"""`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
+
+
+class OlderThanData(NotCanonical):
+    """A vector whose data sequence number is below that of its data file."""
 
 
 class TableKind(str, Enum):

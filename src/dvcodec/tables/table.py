@@ -18,7 +18,7 @@ from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Physical
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dvcodec.tables.problems import Problem
+    from dvcodec.tables.findings import Finding
 
 __all__ = ["Snapshot", "Table"]
 
@@ -154,7 +154,7 @@ class Snapshot(ABC):
         """
         return ()
 
-    def check_metadata(self) -> Iterator[Problem]:
+    def check_metadata(self) -> Iterator[Finding]:
         """Find metadata that makes an engine refuse the table or skip its vectors.
 
         The checks depend on the format; some have none. The bytes of vectors and data files are not read.

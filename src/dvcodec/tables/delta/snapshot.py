@@ -22,9 +22,9 @@ from dvcodec.tables.delta.contradictions import contradictions
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.parquet import count_rows
-from dvcodec.tables.problems import Problem
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class DeltaSnapshot(Snapshot):
         parquet = self.metadata.provider == "parquet"
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
-    def check_metadata(self) -> Iterator[Problem]:
+    def check_metadata(self) -> Iterator[Finding]:
         """Find where protocol and properties contradict the vectors; see `contradictions`."""
         return contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
 

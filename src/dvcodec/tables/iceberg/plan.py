@@ -18,8 +18,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, Entry
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.spellings import Spellings
-from dvcodec.tables.model import DataFile, DeletionVector
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
 __all__ = ["Plan"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.contradictions import contradictions
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
@@ -18,9 +19,8 @@ from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.members import Members
-from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.parquet import count_rows
-from dvcodec.tables.problems import POSITION_DELETES, Problem
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class IcebergSnapshot(Snapshot):
             (path, meant) for path, meant in pairs if meant not in (None, path) and plan.holds(vector, plan.data[meant])
         )
 
-    def check_metadata(self) -> Iterator[Problem]:
+    def check_metadata(self) -> Iterator[Finding]:
         """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
         if self.info.id == NO_SNAPSHOT:
             return iter(())

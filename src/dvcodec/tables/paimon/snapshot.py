@@ -11,6 +11,7 @@ from dvcodec.core.report import Check
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.columns import chosen
+from dvcodec.tables.findings import Finding, from_check
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
@@ -19,7 +20,6 @@ from dvcodec.tables.paimon.types import arrow_field
 from dvcodec.tables.paimon.vectors import meta_of
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
-from dvcodec.tables.problems import Problem
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class PaimonSnapshot(Snapshot):
             return "some of its records say that a key is gone (_VALUE_KIND)"
         return visible if isinstance(visible, str) else None
 
-    def check_metadata(self) -> Iterator[Problem]:
+    def check_metadata(self) -> Iterator[Finding]:
         """Find vectors that readers skip.
 
         Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
@@ -123,7 +123,7 @@ class PaimonSnapshot(Snapshot):
             source = self.table.folder.join(schema.name)
             what, actual = f"{ENABLED} of a table with vectors", schema.options.get(ENABLED, "not set")
             check = Check.failed("paimon-vectors-disabled", source, None, what, "true", actual)
-            yield Problem(check, source=source)
+            yield from_check(check, path=source)
 
     @property
     def _shown(self) -> TableSchema:
