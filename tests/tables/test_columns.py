@@ -12,7 +12,7 @@ import pytest
 
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.live import export_live, live_batches
 from tables.delta.crafted import Crafted

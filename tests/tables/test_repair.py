@@ -15,7 +15,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.report import Check
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import deleted_rows
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
 from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors

@@ -15,7 +15,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
-from dvcodec.tables.scan import DENSITY_PARTS, density, scan
+from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 

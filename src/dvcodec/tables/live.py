@@ -58,7 +58,12 @@ def live_batches(
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them; arguments as there.
+    """Return the deleted rows of a data file, as `live_batches` takes them.
+
+    Args:
+        table: see `open_table`.
+        data_file: `DataFile.path`, however it is spelled.
+        snapshot_id: which state; None = the current one.
 
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dvcodec import RowSet
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import live_batches
 from tables.iceberg.crafted import Commit, Crafted, craft_table

@@ -28,9 +28,9 @@ from dvcodec.core.errors import (
 )
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.changes import history
 from dvcodec.tables.findings import Severity
-from dvcodec.tables.history import history
 from dvcodec.tables.iceberg import IcebergTable
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches

@@ -23,7 +23,7 @@ from dvcodec import (
 )
 from dvcodec.core.report import Status
 from dvcodec.tables import SnapshotInfo, TableKind, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004

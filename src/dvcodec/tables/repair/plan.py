@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.audit import Audit
+from dvcodec.tables.auditing import Audit
 from dvcodec.tables.findings import Finding, place
 from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan

@@ -49,7 +49,7 @@ from dvcodec.tables.findings import Finding, Severity, from_check, severity_of
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.reading import Progress, by_container
-from dvcodec.tables.scan import Scan, scan_snapshot
+from dvcodec.tables.scanning import Scan, scan_snapshot
 from dvcodec.tables.storage import check_data_files, count_data_files, find_orphans, list_files
 from dvcodec.tables.table import Snapshot, Table
 
