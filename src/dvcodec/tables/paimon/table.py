@@ -147,7 +147,10 @@ class PaimonTable(Table):
         return state
 
     def _newest_schema(self) -> int:
-        return max(numbered(self.folder.names("schema"), "schema"))
+        found = numbered(self.folder.names("schema"), "schema")
+        if not found:
+            raise UsageError(f"{self.location}: not a Paimon table: it has no snapshots and no schemas")
+        return max(found)
 
     def _schema(self, number: int) -> TableSchema:
         if number not in self._schemas:
