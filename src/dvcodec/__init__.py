@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, iceberg, lance, paimon, puffin, zap
+    from dvcodec import arrow, delta, iceberg, io, lance, paimon, puffin, report, spark, tables, zap
     from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
@@ -76,19 +76,23 @@ __all__ = [
     "describe",
     "diff",
     "iceberg",
+    "io",
     "lance",
     "merge",
     "paimon",
     "puffin",
     "read_rows",
+    "report",
     "sniff",
+    "spark",
+    "tables",
     "verify",
     "zap",
 ]
 
 # Names are imported when first used: a command line that prints its help, or a program that needs one format,
 # does not wait for NumPy and all the others.
-_MODULES = ("arrow", "delta", "iceberg", "lance", "paimon", "puffin", "zap")
+_MODULES = ("arrow", "delta", "iceberg", "io", "lance", "paimon", "puffin", "report", "spark", "tables", "zap")
 _HOMES = {
     "core.errors": (
         "BadMagic",

@@ -16,7 +16,7 @@ from cli_runner import flipped, run
 from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
 from dvcodec.ops.convert import Target
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import ENTRIES, convert_table
 from dvcodec.tables.convert import Target as TableTarget
 from dvcodec.tables.live import export_live

@@ -125,7 +125,7 @@ def assert_read_back(root: str, gone: Predicate) -> None:
     """Check that the table's vectors, those of the engine too, are what we think they are."""
     table = open_table(root)
     snapshot = table.snapshot()
-    found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in table.read(vector, snapshot)}
+    found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in snapshot.read(vector)}
     expected = {file.path: positions(file.location, gone) for file in snapshot.data_files}
     assert found == {path: rows for path, rows in expected.items() if rows}
 

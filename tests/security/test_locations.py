@@ -13,7 +13,7 @@ from cli_runner import run
 from dvcodec import DecodeError, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError, delta, paimon
 from dvcodec.lance import wire
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from security.hostile import CRAFTS, GUARDED, NAMES, lance_manifest, paimon_index_file, traps, upload, use
 from tables.delta.crafted import Crafted, rows_from
 

@@ -13,7 +13,7 @@ import pytest
 from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from security.hostile import delta_data_file
 from tables.delta.crafted import Crafted, rows_from
 

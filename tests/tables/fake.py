@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +37,43 @@ ROWS = 1000
 NAMES = ("a", "b", "c", "d")
 
 
+@dataclass(frozen=True)
+class FakeSnapshot(Snapshot):
+    """Asks its table, so that a test changes what it returns there."""
+
+    table: FakeTable
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        return self.table.read(vector, self)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
+
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        return self.table.rows(data_file, columns, batch_rows)
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
+        return self.table.unknown_files(vector)
+
+
 class FakeTable(Table):
     """States are given; vectors are read and checked as those of an Iceberg table."""
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, folder: str, states: Sequence[Snapshot], metadata: Iterable[str] = ()) -> None:
+    def __init__(self, folder: str, states: Sequence[FakeSnapshot], metadata: Iterable[str] = ()) -> None:
         self.folder = Folder(folder)
-        self.states = list(states)
+        self.states = [replace(state, table=self) for state in states]
         self.metadata = frozenset(metadata)
         self.reads: list[DeletionVector] = []
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         return tuple(state.info for state in self.states)
 
-    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (the model's name)
+    def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002  (the model's name)
         if id is None:
             return self.states[-1]
         for state in self.states:
@@ -59,7 +81,7 @@ class FakeTable(Table):
                 return state
         raise UsageError(f"no snapshot {id}")
 
-    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+    def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
         self.reads.append(vector)
         assert vector.offset is not None
         assert vector.data_file is not None
@@ -85,22 +107,14 @@ class FakeTable(Table):
         data = {file.location for state in self.states for file in state.data_files}
         return self.metadata | data | {vector.location for state in self.states for vector in state.vectors}
 
-    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:  # noqa: ARG002
-        whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
-        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
-
-    def physical_rows(
-        self,
-        data_file: DataFile,
-        snapshot: Snapshot,
-        *,
-        columns: Sequence[str] | None = None,
-        batch_rows: int = 1 << 16,
-    ) -> Iterator[PhysicalRows]:
-        names = self.schema(snapshot).names if columns is None else list(columns)
+    def rows(self, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int) -> Iterator[PhysicalRows]:
+        names = ["id", "name"] if columns is None else list(columns)
         with open_parquet(data_file.location, Storage()) as file:
             for start, batch in physical_batches(file, names, batch_rows=batch_rows):
                 yield PhysicalRows(start, batch.select(names))
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
 
 def write_data(folder: Path, name: str, rows: int = ROWS, first: int = 0) -> DataFile:
@@ -132,11 +146,12 @@ def make_table(folder: Path, deletes: Mapping[str, RowSet] | None = None, **meta
         deletes = {"a": RowSet([1, 2, 500]), "b": RowSet(range(ROWS)), "c": RowSet([0, 999, 7])}
     paths = dict(zip(NAMES, [file.path for file in files], strict=True))
     vectors = write_vectors(folder, "deletes", {paths[name]: rows for name, rows in deletes.items()})
-    states = [
-        Snapshot(SnapshotInfo(1, 1_000, "append"), files, ()),
-        Snapshot(SnapshotInfo(2, 2_000, "delete", 1), files, vectors),
+    table = FakeTable(str(folder), (), **metadata)
+    table.states = [
+        FakeSnapshot(table, SnapshotInfo(1, 1_000, "append"), files, ()),
+        FakeSnapshot(table, SnapshotInfo(2, 2_000, "delete", 1), files, vectors),
     ]
-    return FakeTable(str(folder), states, **metadata)
+    return table
 
 
 def changed(table: FakeTable, *vectors: DeletionVector, drop: Iterable[DeletionVector] = ()) -> FakeTable:

@@ -15,8 +15,8 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
-from dvcodec.tables.audit import audit
-from dvcodec.tables.findings import Audit, Severity
+from dvcodec.tables.auditing import Audit, audit
+from dvcodec.tables.findings import Severity
 from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, open_table
-from dvcodec.tables.audit import audit
-from dvcodec.tables.findings import Audit, Severity
-from dvcodec.tables.history import history
+from dvcodec.tables.auditing import Audit, audit
+from dvcodec.tables.changes import history
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.stats import totals

@@ -20,10 +20,10 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.ops.read import decode_at
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables import DeletionVector, Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan, write
-from dvcodec.tables.scan import scan
+from dvcodec.tables.scanning import scan
 from tables.delta.crafted import Crafted, rows_from
 from tables.fake import flip
 from tables.iceberg.crafted import Commit, craft_table

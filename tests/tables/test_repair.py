@@ -15,10 +15,10 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.report import Check
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import deleted_rows
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
-from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def committed(table: FakeTable, plan: RepairPlan, locations: tuple[DvLocation, ...]) -> FakeTable:
@@ -173,7 +173,7 @@ def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
 
 def test_older_metadata_that_is_not_sound(tmp_path: Path) -> None:
     class Half(FakeTable):
-        def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
             if id in (1, 2):
                 raise NotCanonical("snapshot", source="s.json")
             return super().snapshot(id)

@@ -11,7 +11,7 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scan import FileDeletes, Scan, scan
+from dvcodec.tables.scanning import FileDeletes, Scan, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from tables.fake import flip, make_table
 

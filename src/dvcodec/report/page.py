@@ -16,7 +16,7 @@ from dvcodec.report.files import columns
 from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures
 from dvcodec.report.sections import KINDS, findings, head, name_of, rewrite, summary
-from dvcodec.tables.findings import Audit
+from dvcodec.tables.auditing import Audit
 from dvcodec.tables.stats import rewrite_candidates, totals
 
 __all__ = ["render", "write"]

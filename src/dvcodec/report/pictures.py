@@ -7,7 +7,7 @@ from collections import Counter
 from dvcodec.core.text import bytes_text, counted
 from dvcodec.report.charts import Bar, bars, stack
 from dvcodec.report.markup import Html, tag
-from dvcodec.tables.scan import Scan
+from dvcodec.tables.scanning import Scan
 from dvcodec.tables.stats import Totals
 
 __all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]

@@ -1,6 +1,8 @@
 """Whole tables: find, read, audit and show their deletion vectors (Iceberg, Delta, Paimon, Lance, scorch indexes).
 
-No catalog and no JVM: a table is opened by its folder, through the metadata that lies there (extra ``tables``).
+No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). What can be done
+with it is here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
+`deleted_rows`, `convert_table`, `repair_plan`. These are imported when first used.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions, storage_of
@@ -18,25 +21,97 @@ from dvcodec.tables.model import (
     DeletedRows,
     DeletionVector,
     PhysicalRows,
-    Snapshot,
     SnapshotInfo,
-    Table,
     TableKind,
 )
+from dvcodec.tables.table import Snapshot, Table
+
+if TYPE_CHECKING:
+    from dvcodec.tables.auditing import Audit, audit
+    from dvcodec.tables.changes import history
+    from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.findings import Finding, Severity
+    from dvcodec.tables.live import deleted_rows, export_live, live_batches
+    from dvcodec.tables.repair import RepairPlan, repair_plan
+    from dvcodec.tables.scanning import Scan, scan
+    from dvcodec.tables.stats import rewrite_candidates, totals
 
 __all__ = [
+    "Audit",
+    "Conversion",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
+    "Finding",
     "Folder",
     "PhysicalRows",
+    "RepairPlan",
+    "Scan",
+    "Severity",
     "Snapshot",
     "SnapshotInfo",
     "StoredFile",
     "Table",
     "TableKind",
+    "audit",
+    "convert_table",
+    "deleted_rows",
+    "export_live",
+    "history",
+    "live_batches",
     "open_table",
+    "repair_plan",
+    "rewrite_candidates",
+    "scan",
+    "totals",
 ]
+
+_HOMES = {
+    "auditing": (
+        "Audit",
+        "audit",
+    ),
+    "changes": ("history",),
+    "convert": (
+        "Conversion",
+        "convert_table",
+    ),
+    "findings": (
+        "Finding",
+        "Severity",
+    ),
+    "live": (
+        "deleted_rows",
+        "export_live",
+        "live_batches",
+    ),
+    "repair": (
+        "RepairPlan",
+        "repair_plan",
+    ),
+    "scanning": (
+        "Scan",
+        "scan",
+    ),
+    "stats": (
+        "rewrite_candidates",
+        "totals",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dvcodec.tables' has no attribute {name!r}")
+    value = getattr(import_module(f"dvcodec.tables.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.DELTA, frozenset({"_delta_log"})),

@@ -1,17 +1,16 @@
-"""What an audit of a table has found, and how much it looked at."""
+"""A finding: something in a table that is wrong, and where."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scan import Scan
+from dvcodec.core.report import Check
+from dvcodec.tables.model import DeletionVector
 
-__all__ = ["Audit", "AuditCounts", "Finding", "Severity"]
+__all__ = ["Finding", "Severity", "from_check", "place", "severity_of"]
 
 
 class Severity(str, Enum):
@@ -41,6 +40,7 @@ class Finding:
         expected: what a sound table has there.
         actual: what was found.
         details: more, by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file.
+        what: the failure without place and values.
     """
 
     check: str
@@ -54,6 +54,7 @@ class Finding:
     expected: str | None = None
     actual: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    what: str = field(default="", repr=False)
 
     @property
     def vector(self) -> str | None:
@@ -83,63 +84,50 @@ def place(vector: DeletionVector) -> dict[str, Any]:
     return {name: getattr(vector, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditCounts:
-    """How much was looked at.
+_WARNINGS = (
+    "delta-append-only",
+    "gone-data-file",
+    "listing",
+    "metadata-name",
+    "moved",
+    "references",
+    "stale-blob-path",
+)
+_INFOS = ("delta-property",)
 
-    Attributes:
-        data_files: of the snapshot.
-        vectors: of the snapshot; all were read, or tried to.
-        containers: files that hold them.
-        stored_files: files below the table's folder; None if it was not listed.
-        unreadable: vectors that could not be read: nothing is known of their rows.
-        counted_files: data files whose own row count was held against the metadata; None without ``deep``.
+
+def severity_of(check: str) -> Severity:
+    """Return what a finding of a check means."""
+    if check in _INFOS:
+        return Severity.INFO
+    return Severity.WARNING if check in _WARNINGS else Severity.ERROR
+
+
+def from_check(
+    check: Check, vectors: tuple[DeletionVector, ...] = (), data_file: str | None = None, path: str | None = None
+) -> Finding:
+    """Return the finding that a failed check is.
+
+    Args:
+        check: that failed; its `offset` is one in `path`.
+        vectors: those that are to blame.
+        data_file: path of the data file whose rows are in doubt.
+        path: the file that is corrupt.
     """
-
-    data_files: int
-    vectors: int
-    containers: int
-    stored_files: int | None
-    unreadable: int = 0
-    counted_files: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What came of an audit.
-
-    Attributes:
-        table: location of the table's folder.
-        kind: of the table.
-        info: which snapshot.
-        findings: in the order they were made; none if the table is sound.
-        counts: how much was looked at.
-        scan: what the vectors delete; rows are not kept.
-        notes: what no check could find here, and why; a table without findings may have some.
-    """
-
-    table: str
-    kind: TableKind
-    info: SnapshotInfo
-    findings: tuple[Finding, ...]
-    counts: AuditCounts
-    scan: Scan
-    notes: tuple[Finding, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is no error: every engine can read the right rows. Warnings may be there."""
-        return all(finding.severity is not Severity.ERROR for finding in self.findings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the scan aside."""
-        severities = Counter(finding.severity for finding in self.findings)
-        return {
-            "table": self.table,
-            "kind": self.kind.value,
-            "snapshot": asdict(self.info),
-            "ok": self.ok,
-            "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
-            "findings": [finding.to_dict() for finding in self.findings],
-            "notes": [note.to_dict() for note in self.notes],
-        }
+    where = vectors[0].where if len(vectors) == 1 and data_file is not None else path or check.subject
+    place = f"{where}, for {data_file}" if data_file is not None and data_file not in where else where
+    what = check.message or check.name
+    parts = [f"{name} {value}" for name, value in (("expected", check.expected), ("found", check.actual)) if value]
+    message = f"{place}: {what}{': ' if parts else ''}{', '.join(parts)}".replace("\n", " ")
+    return Finding(
+        check.name,
+        severity_of(check.name),
+        message,
+        data_file=data_file,
+        vectors=vectors,
+        path=path,
+        offset=check.offset,
+        expected=check.expected,
+        actual=check.actual,
+        what=what,
+    )

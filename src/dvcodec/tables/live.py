@@ -12,10 +12,11 @@ from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.io.file_key import named_as
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
-from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables import rules
+from dvcodec.tables.model import DataFile, DeletionVector, vectors_of
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.rules import Part
+from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,23 +50,28 @@ def live_batches(
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    rows_of = _Deletes(table, snapshot)
+    files = _chosen(snapshot, data_file)
+    _check_paths(snapshot)
+    rows_of = _Deletes(snapshot)
     for file in files:
-        yield from _batches(table, snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
+        yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them; arguments as there.
+    """Return the deleted rows of a data file, as `live_batches` takes them.
+
+    Args:
+        table: see `open_table`.
+        data_file: `DataFile.path`, however it is spelled.
+        snapshot_id: which state; None = the current one.
 
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.
     """
     snapshot = table.snapshot(snapshot_id)
-    (file,) = _chosen(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    return _Deletes(table, snapshot)(file)
+    (file,) = _chosen(snapshot, data_file)
+    _check_paths(snapshot)
+    return _Deletes(snapshot)(file)
 
 
 def export_live(
@@ -108,10 +114,10 @@ def export_live(
     except ImportError:
         raise MissingExtra("pyarrow", "tables") from None
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    rows_of = _Deletes(table, snapshot)
-    schema = table.schema(snapshot, columns)
+    files = _chosen(snapshot, data_file)
+    _check_paths(snapshot)
+    rows_of = _Deletes(snapshot)
+    schema = snapshot.schema(columns)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
@@ -121,7 +127,7 @@ def export_live(
         waiting: list[pa.RecordBatch] = []
         for done, one in enumerate(files, 1):
             rows = rows_of(one)
-            for batch in _batches(table, snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
+            for batch in _batches(snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
                 waiting.append(batch)
                 written += batch.num_rows
                 if sum(some.num_rows for some in waiting) >= _GROUP_ROWS:
@@ -138,83 +144,57 @@ _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
 
 
-def _chosen(table: Table, snapshot: Snapshot, data_file: str | None) -> tuple[DataFile, ...]:
+def _chosen(snapshot: Snapshot, data_file: str | None) -> tuple[DataFile, ...]:
     if data_file is None:
         return snapshot.data_files
     found = tuple(file for file in snapshot.data_files if file.path == data_file)
     if not found:
         found = tuple(file for file in snapshot.data_files if named_as(file.path, data_file))
     if not found:
-        raise UsageError(f"{table.location}: no data file {data_file} in snapshot {snapshot.info.id}")
+        raise UsageError(f"{snapshot.table.location}: no data file {data_file} in snapshot {snapshot.info.id}")
     return found
 
 
-def _check_strangers(table: Table, snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that is there under another path: its deleted rows would live again."""
-    paths = {file.path for file in snapshot.data_files}
-    namesakes = Namesakes(table.folder, paths)
-    for path, vectors in vectors_of(snapshot.vectors).items():
-        _check_stranger(path, None if path in paths else namesakes.find(path), vectors[0])
-
-
-def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
-    if meant is not None:
-        what = "path of the data file of a vector"
-        raise NotCanonical(what, source=vector.path, offset=vector.offset, expected=meant, actual=path)
+def _check_paths(snapshot: Snapshot) -> None:
+    """Refuse vectors for a data file that is there under another path: its deleted rows would be live again."""
+    paths = rules.Paths(snapshot)
+    for vector in snapshot.vectors:
+        rules.refuse(paths.recorded(vector), "gone-data-file")
+        rules.refuse(paths.in_rows(vector))
 
 
 class _Deletes:
     """Reads the deleted rows of one data file after the other."""
 
-    def __init__(self, table: Table, snapshot: Snapshot) -> None:
-        self._table, self._snapshot = table, snapshot
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[DeletedRows]] = {}
-        namesakes = Namesakes(table.folder, [file.path for file in snapshot.data_files])
+        self._wide: dict[str, list[Part]] = {}
         for vector in snapshot.vectors:
             if vector.data_file is None:
-                for path in table.unknown_files(vector, snapshot):
-                    _check_stranger(path, namesakes.find(path), vector)
-                for found in table.read(vector, snapshot):
-                    self._wide.setdefault(found.data_file, []).append(found)
+                for part in self._read(vector):
+                    self._wide.setdefault(part.found.data_file, []).append(part)
 
     def __call__(self, file: DataFile) -> RowSet:
         """Return the deleted rows of a data file.
 
         Raises:
-            DecodeError: a vector is not sound, or there are two of different rows, or positions beyond the file.
+            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file.
         """
-        rows = [found.rows for found in self._wide.get(file.path, ())]
-        alive: DeletionVector | None = None
-        known = RowSet()
-        for vector in self._named.get(file.path, ()):
-            found = RowSet().union(*(one.rows for one in self._table.read(vector, self._snapshot)))
-            if vector.format != POSITION_DELETES:
-                if alive is not None and found != known:
-                    raise NotCanonical(
-                        "second vector for a data file",
-                        source=vector.path or file.path,
-                        offset=vector.offset,
-                        expected=f"the rows of {alive.where}, if there are two",
-                        actual="other rows",
-                    )
-                alive, known = vector, found
-            rows.append(found)
-        union = RowSet().union(*rows)
-        if file.physical_rows is not None:
-            _check_reach(file, union, file.physical_rows)
-        return union
+        vectors = self._named.get(file.path, ())
+        parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
+        for part in parts:
+            rules.refuse(rules.positions(file, part.vector, part.found.rows.max))
+        rules.refuse(rules.doubles(file, vectors, parts), "equal-vectors")
+        return RowSet().union(*(part.found.rows for part in parts))
 
-
-def _check_reach(file: DataFile, rows: RowSet, physical_rows: int) -> None:
-    highest = rows.max
-    if highest is not None and highest >= physical_rows:
-        expected = f"below {physical_rows} (rows of the data file)"
-        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=highest)
+    def _read(self, vector: DeletionVector) -> list[Part]:
+        found = self._snapshot.read(vector)
+        total = sum(one.rows.cardinality for one in found)
+        return [Part(vector, one, total) for one in found]
 
 
 def _batches(
-    table: Table,
     snapshot: Snapshot,
     file: DataFile,
     rows: RowSet,
@@ -224,7 +204,7 @@ def _batches(
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     stop = 0
-    for part in table.physical_rows(file, snapshot, columns=columns, batch_rows=batch_rows):
+    for part in snapshot.rows(file, columns=columns, batch_rows=batch_rows):
         if part.start != stop:
             raise NotCanonical("rows in physical order", source=file.path, expected=f"row {stop}", actual=part.start)
         stop = part.start + part.batch.num_rows
@@ -239,4 +219,6 @@ def _batches(
     if file.physical_rows not in (None, stop):
         expected = f"{file.physical_rows} rows (metadata)"
         raise NotCanonical("rows of the data file", source=file.location, expected=expected, actual=stop)
-    _check_reach(file, rows, stop)
+    if rows.max is not None and rows.max >= stop:
+        expected = f"below {stop} (rows of the data file)"
+        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

@@ -10,7 +10,8 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables.model import DeletedRows, DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DeletedRows, DeletionVector
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["Progress", "VectorRead", "by_container", "read_vectors"]
 
@@ -47,7 +48,6 @@ def by_container(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVe
 
 
 def read_vectors(
-    table: Table,
     snapshot: Snapshot,
     vectors: Sequence[DeletionVector],
     *,
@@ -59,7 +59,6 @@ def read_vectors(
     A vector that cannot be read is a result with an error; it does not stop the others.
 
     Args:
-        table: whose they are.
         snapshot: for which they hold.
         vectors: which.
         threads: how many read at a time; None = 8, or for remote files as many as its storage takes at once. At most
@@ -69,14 +68,15 @@ def read_vectors(
     Raises:
         MissingExtra: what reads them is not installed.
     """
+    table = snapshot.table
+    storage = table.folder.storage
 
     def work(task: Sequence[DeletionVector]) -> list[VectorRead]:
-        with _held(table.folder.storage, task):
-            return [_read(table, snapshot, vector) for vector in task]
+        with _held(storage, task):
+            return [_read(snapshot, vector) for vector in task]
 
     done = 0
-    threads = table.folder.storage.threads(table.location, threads)
-    for results in run_bounded(work, _tasks(vectors), threads):
+    for results in run_bounded(work, _tasks(vectors), storage.threads(table.location, threads)):
         yield from results
         done += len(results)
         if progress is not None:
@@ -100,9 +100,9 @@ def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
         yield
 
 
-def _read(table: Table, snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
+def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
     try:
-        return VectorRead(vector, table.read(vector, snapshot))
+        return VectorRead(vector, snapshot.read(vector))
     except MissingExtra:
         raise
     except (DvcodecError, OSError) as error:  # also UsageError: metadata may name what is no path at all

@@ -9,7 +9,7 @@ from typing import Any
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
 from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
-from dvcodec.tables.scan import FileDeletes, Scan
+from dvcodec.tables.scanning import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
 

@@ -13,7 +13,8 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
-from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
+from dvcodec.tables.model import DataFile, TableKind
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["CountedRows", "check_data_files", "count_data_files", "find_orphans", "list_files"]
 
@@ -39,14 +40,13 @@ def list_files(table: Table) -> dict[str, StoredFile]:
     return {file_key(file.location): file for file in table.stored_files()}
 
 
-def check_data_files(
-    table: Table, snapshot: Snapshot, stored: Mapping[str, StoredFile], threads: int
-) -> Iterator[Finding]:
+def check_data_files(snapshot: Snapshot, stored: Mapping[str, StoredFile], threads: int) -> Iterator[Finding]:
     """Find data files that are missing or not as large as recorded.
 
     Files below the table's folder are looked up in its listing; others are opened. Checks: ``missing-data-file``,
     ``data-file-size``, and ``unreadable-data-file`` where a file elsewhere cannot be opened (access denied, say).
     """
+    table = snapshot.table
 
     def size_at(location: str) -> int:
         known = stored.get(file_key(location))
@@ -101,14 +101,13 @@ class CountedRows:
     passed_over: tuple[str, ...]
 
 
-def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: Callable[[int], object]) -> CountedRows:
+def count_data_files(snapshot: Snapshot, threads: int, progress: Callable[[int], object]) -> CountedRows:
     """Compare the rows that data files say they have with those that the metadata records.
 
     Positions of vectors count physical rows: where the two differ, engines that go by the metadata return other rows.
 
     Args:
-        table: whose they are.
-        snapshot: which of them.
+        snapshot: whose they are.
         threads: how many are read at a time.
         progress: called with how many are done.
 
@@ -118,7 +117,7 @@ def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: C
 
     def rows_of(file: DataFile) -> int | DvcodecError | OSError | None:
         try:
-            return table.stored_rows(file, snapshot)
+            return snapshot.stored_rows(file)
         except MissingExtra:
             raise
         except Unsupported:

@@ -42,7 +42,7 @@ def deleted(table: DeltaTable, snapshot: Snapshot) -> dict[str, RowSet]:
     """The deleted rows by data file; every data file of the snapshot is there."""
     rows = {file.path: RowSet() for file in snapshot.data_files}
     for vector in snapshot.vectors:
-        for found in table.read(vector, snapshot):
+        for found in snapshot.read(vector):
             rows[found.data_file] |= found.rows
     return rows
 
@@ -51,7 +51,7 @@ def all_rows(table: DeltaTable, snapshot: Snapshot, columns: list[str] | None = 
     return [
         row
         for file in snapshot.data_files
-        for rows in table.physical_rows(file, snapshot, columns=columns)
+        for rows in snapshot.rows(file, columns=columns)
         for row in rows.batch.to_pylist()
     ]
 
@@ -135,7 +135,7 @@ def test_vectors(tmp_path: Path) -> None:
     assert (second.format, second.cardinality, second.record["numRecords"]) == ("delta", 3, ROWS)
     assert last.path.startswith("ab/deletion_vector_")
     assert last.location == str(crafted.root / last.path)
-    (found,) = table.read(second, snapshot)
+    (found,) = snapshot.read(second)
     assert (found.data_file, found.rows) == ("part-1.parquet", RowSet([0, 50, 99]))
     assert found.stats is not None
     assert (found.stats.size, found.stats.max, found.stats.row_count) == (second.size, 99, ROWS)
@@ -153,17 +153,17 @@ def test_inline_vectors(tmp_path: Path) -> None:
     by_file = {vector.data_file: vector for vector in snapshot.vectors}
     vector, none = by_file["part-0.parquet"], by_file["part-3.parquet"]
     assert (vector.path, vector.location, vector.offset, vector.size) == ("", "", None, 44)
-    (found,) = table.read(vector, snapshot)
+    (found,) = snapshot.read(vector)
     assert found.rows == rows
     assert found.stats is not None
     assert found.stats.size == 44
-    (found,) = table.read(none, snapshot)
+    (found,) = snapshot.read(none)
     assert found.rows == RowSet()
     assert found.stats is not None
     assert (found.stats.size, found.stats.row_count) == (0, ROWS)
     wrong = replace(vector, record={**vector.record, "cardinality": 5})
     with pytest.raises(CardinalityMismatch):
-        table.read(wrong, snapshot)
+        snapshot.read(wrong)
 
 
 def test_absolute_paths(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, erro
     data, at = file.read_bytes(), vector.offset + place
     file.write_bytes(data[:at] if content is None else data[:at] + content + data[at + len(content) :])
     with pytest.raises(error) as info:
-        table.read(vector, snapshot)
+        snapshot.read(vector)
     assert str(file) in str(info.value)
 
 
@@ -240,7 +240,7 @@ def test_a_vector_of_another_cardinality(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     vector = snapshot.vectors[0]
     with pytest.raises(CardinalityMismatch, match="expected 4"):
-        table.read(replace(vector, record={**vector.record, "cardinality": 4}), snapshot)
+        snapshot.read(replace(vector, record={**vector.record, "cardinality": 4}))
 
 
 def test_a_descriptor_without_offset(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_descriptor_without_offset(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     vector = snapshot.vectors[-1]
     assert vector.offset is None
-    assert table.read(vector, snapshot)[0].rows == RowSet([5])
+    assert snapshot.read(vector)[0].rows == RowSet([5])
     assert [check.status for check in table.check_container(vector.location, [vector])] == [Status.PASS]
 
 
@@ -315,15 +315,15 @@ def test_rows(tmp_path: Path) -> None:
     table = opened(crafted)
     snapshot = table.snapshot()
     fields = [pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("part", pa.string())]
-    assert table.schema(snapshot) == pa.schema(fields)
+    assert snapshot.schema() == pa.schema(fields)
     rows = all_rows(table, snapshot)
     assert sorted(row["id"] for row in rows) == [*range(200), *range(300, 400)]
     assert {row["id"]: row["part"] for row in rows}[350] == "zażółć"
-    parts = list(table.physical_rows(snapshot.data_files[0], snapshot, columns=["part", "id"], batch_rows=30))
+    parts = list(snapshot.rows(snapshot.data_files[0], columns=["part", "id"], batch_rows=30))
     assert [found.start for found in parts] == [0, 30, 40, 70, 80]
     assert parts[0].batch.schema.names == ["part", "id"]
     with pytest.raises(UsageError, match="no column 'nope': it has id, name, part"):
-        table.physical_rows(snapshot.data_files[0], snapshot, columns=["nope"])
+        snapshot.rows(snapshot.data_files[0], columns=["nope"])
 
 
 def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
@@ -365,8 +365,8 @@ def test_the_schema_of_each_version(tmp_path: Path) -> None:
     crafted.commit({"metaData": crafted.metadata})
     table = opened(crafted)
     old, new = table.snapshot(4), table.snapshot(5)
-    assert table.schema(old).names == ["id", "name"]
-    assert table.schema(new).names == ["id", "label"]
+    assert old.schema().names == ["id", "name"]
+    assert new.schema().names == ["id", "label"]
     assert all_rows(table, old)[0] == {"id": 100, "name": "row 100"}
     assert all_rows(table, new)[0] == {"id": 100, "label": None}
 
@@ -381,7 +381,7 @@ def test_hidden_columns_of_data_files(tmp_path: Path) -> None:
     crafted.commit({"add": crafted.write_file("more.parquet", rows)})
     table = opened(crafted)
     snapshot = table.snapshot()
-    (found,) = table.physical_rows(snapshot.data_files[-1], snapshot)
+    (found,) = snapshot.rows(snapshot.data_files[-1])
     assert found.batch.schema.names == ["id", "name"]
 
 
@@ -392,13 +392,13 @@ def test_what_is_not_known(tmp_path: Path) -> None:
     table = opened(crafted)
     snapshot = table.snapshot()
     with pytest.raises(Unsupported, match="'variant'"):
-        table.schema(snapshot)
+        snapshot.schema()
     assert len(all_rows(table, snapshot, ["id"])) == 3 * ROWS
     crafted.commit({"metaData": {**crafted.metadata, "format": {"provider": "orc"}}})
     table = opened(crafted)
     snapshot = table.snapshot()
     with pytest.raises(Unsupported, match=r"format\.provider: expected parquet, found orc"):
-        table.physical_rows(snapshot.data_files[0], snapshot, columns=["id"])
+        snapshot.rows(snapshot.data_files[0], columns=["id"])
     crafted.features = ("catalogManaged",)
     crafted.commit({"protocol": crafted.protocol})
     table = opened(crafted)

@@ -78,23 +78,23 @@ def test_columns(indexes: Path) -> None:
     table = open_index(str(indexes / "small-v16"))
     snapshot = table.snapshot()
     file = snapshot.data_files[0]
-    whole = list(table.physical_rows(file, snapshot, columns=["_stored", "_id"], batch_rows=4))
+    whole = list(snapshot.rows(file, columns=["_stored", "_id"], batch_rows=4))
     assert [rows.batch.schema.names for rows in whole] == [["_stored", "_id"]] * 3
-    none = list(table.physical_rows(file, snapshot, columns=[], batch_rows=4))
+    none = list(snapshot.rows(file, columns=[], batch_rows=4))
     assert [(rows.start, rows.batch.num_rows, rows.batch.num_columns) for rows in none] == [
         (0, 4, 0),
         (4, 4, 0),
         (8, 1, 0),
     ]
     with pytest.raises(UsageError, match="no column 'title': they have _id, _parent, _stored"):
-        next(table.physical_rows(file, snapshot, columns=["title"]))
+        next(snapshot.rows(file, columns=["title"]))
 
 
 def test_documents_need_pyarrow(indexes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     table = open_index(str(indexes / "small-v16"))
     with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
-        table.schema(table.snapshot())
+        table.snapshot().schema()
 
 
 def test_a_stray_segment(copied: Callable[[str], ScorchTable]) -> None:
@@ -130,7 +130,7 @@ def assert_problem(table: ScorchTable, text: str) -> None:
     vector = next(vector for vector in snapshot.vectors if vector.data_file == snapshot.data_files[0].path)
     checks = {entry.name: entry for entry in table.check_container(vector.location, [vector])}
     assert (checks["range"].status, checks["segment"].status) == (Status.PASS, Status.FAIL)
-    assert table.read(vector, snapshot)[0].rows
+    assert snapshot.read(vector)[0].rows
 
 
 def test_a_segment_of_another_version(indexes: Path, copied: Callable[[str], ScorchTable]) -> None:
@@ -148,7 +148,7 @@ def test_a_flipped_bit_in_a_segment(copied: Callable[[str], ScorchTable]) -> Non
     data[100] ^= 4
     Path(file.location).write_bytes(data)
     with pytest.raises(DecodeError, match="CRC-32"):
-        list(table.physical_rows(file, snapshot))
+        list(snapshot.rows(file))
 
 
 def test_a_segment_that_was_swapped(copied: Callable[[str], ScorchTable]) -> None:
@@ -157,7 +157,7 @@ def test_a_segment_that_was_swapped(copied: Callable[[str], ScorchTable]) -> Non
     first, second = snapshot.data_files
     shutil.copy(second.location, first.location)
     with pytest.raises(NotCanonical, match=f"documents of the segment: expected {first.physical_rows}"):
-        list(table.physical_rows(first, snapshot))
+        list(snapshot.rows(first))
 
 
 def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
         data[vector.offset + (bit >> 3)] ^= 1 << (bit & 7)
         path.write_bytes(data)
         try:
-            table.read(vector, snapshot)
+            snapshot.read(vector)
         except DecodeError as error:
             assert error.source == str(path)
             refused += 1
@@ -183,7 +183,7 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
     data[vector.offset] ^= 2
     path.write_bytes(data)
     with pytest.raises(BadMagic, match=f"at byte {vector.offset}"):
-        table.read(vector, snapshot)
+        snapshot.read(vector)
 
 
 # ---------------------------------------------------------------------- crafted indexes
@@ -218,12 +218,12 @@ def test_a_transaction_after_the_snapshot_was_read(tmp_path: Path) -> None:
     segments = {"s5": {b"p": b"a.zap", b"d": bitmap(1, 2)}}
     table = index(tmp_path, {b"\x88": epoch(**segments)})
     snapshot = table.snapshot()
-    assert table.read(snapshot.vectors[0], snapshot)[0].rows == {1, 2}
+    assert snapshot.read(snapshot.vectors[0])[0].rows == {1, 2}
     index(tmp_path, {b"\x88": epoch(**segments)}, transaction=8)
     with pytest.raises(NotCanonical, match="transaction: expected 7, in which the snapshot was read, found 8"):
-        table.read(snapshot.vectors[0], snapshot)
+        snapshot.read(snapshot.vectors[0])
     snapshot = table.snapshot()
-    assert table.read(snapshot.vectors[0], snapshot)[0].rows == {1, 2}
+    assert snapshot.read(snapshot.vectors[0])[0].rows == {1, 2}
 
 
 def test_a_record_that_is_not_in_the_file(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_an_empty_bitmap_is_a_vector_too(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     (vector,) = snapshot.vectors
     assert (vector.size, vector.cardinality) == (8, None)
-    assert table.read(vector, snapshot)[0].rows == set()
+    assert snapshot.read(vector)[0].rows == set()
 
 
 def test_what_transformed_contents_are(tmp_path: Path) -> None:
@@ -268,6 +268,6 @@ def test_fields_that_were_dropped(indexes: Path, tmp_path: Path) -> None:
     snapshot = table.snapshot()
     (file,) = snapshot.data_files
     assert file.record["dropped_fields"] == ["n", "title"]
-    (rows,) = table.physical_rows(file, snapshot)
+    (rows,) = snapshot.rows(file)
     seen = {value["field"] for row in rows.batch["_stored"].to_pylist() for value in row}
     assert seen == {"flag", "list"}

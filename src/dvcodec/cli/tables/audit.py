@@ -13,8 +13,9 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit as audit_table
-from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.auditing import audit as audit_table
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.repair import repair_plan, write
 from dvcodec.tables.stats import totals
 

@@ -25,10 +25,10 @@ from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Thread
 from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
+from dvcodec.tables.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.findings import place
-from dvcodec.tables.history import FileChange, SnapshotChange, history
-from dvcodec.tables.scan import FileDeletes, Scan
-from dvcodec.tables.scan import scan as scan_table
+from dvcodec.tables.scanning import FileDeletes, Scan
+from dvcodec.tables.scanning import scan as scan_table
 from dvcodec.tables.stats import Totals, rewrite_candidates, totals
 
 _SLICE = 2

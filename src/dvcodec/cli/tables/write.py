@@ -16,7 +16,7 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit as audit_table
+from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.live import export_live as export
 
 

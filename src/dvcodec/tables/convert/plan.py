@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table, TableKind
-from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables import rules
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
+from dvcodec.tables.table import Snapshot
 
-__all__ = ["FRAMED", "POSITION_DELETES", "Planned", "check_deletes", "plan"]
+__all__ = ["FRAMED", "Planned", "check_deletes", "plan"]
 
 FRAMED = {
     "iceberg": (Magic.PORTABLE64,),
@@ -20,7 +21,6 @@ FRAMED = {
     "paimon64": (Magic.PAIMON32, Magic.PORTABLE64),
 }
 """Formats whose vectors hold positions of rows in data files, and the layouts that they may have."""
-POSITION_DELETES = "position-deletes"
 _KINDS = (TableKind.ICEBERG, TableKind.DELTA, TableKind.PAIMON)
 
 
@@ -39,7 +39,7 @@ class Planned:
     rows: RowSet | None = None
 
 
-def check_deletes(table: Table, snapshot: Snapshot) -> None:
+def check_deletes(snapshot: Snapshot) -> None:
     """Check that vectors are all that deletes rows: anything else would come to life in another format.
 
     Raises:
@@ -47,19 +47,18 @@ def check_deletes(table: Table, snapshot: Snapshot) -> None:
         DecodeError: the metadata is not sound.
     """
     for data_file in snapshot.data_files:
-        why = table.other_deletes(data_file, snapshot)
+        why = snapshot.other_deletes(data_file)
         if why is not None:
             raise Unsupported("deletes", source=data_file.path, expected="deletion vectors alone", actual=why)
 
 
-def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
+def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
     """Group what deletes rows by data file, in the order of the files that hold it.
 
     Position deletes are read here, since only they know their data files; where a data file has a vector, they no
     longer count (Iceberg table spec, "Scan Planning").
 
     Args:
-        table: what the snapshot is of.
         snapshot: what is to be converted.
         read: called for each position delete file that has been read.
 
@@ -70,11 +69,13 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         Unsupported: a kind of deletes that no vector expresses.
         DecodeError: a position delete file is not sound.
     """
+    table = snapshot.table
     if table.kind not in _KINDS:
         raise UsageError(
             f"{table.location}: a {table.kind.value} table has no data files that Iceberg, Delta or Paimon could have"
         )
-    files = {data_file.path: data_file for data_file in snapshot.data_files}
+    paths = rules.Paths(snapshot)
+    files = paths.files
     vectors: dict[str, DeletionVector] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
@@ -83,24 +84,18 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
             raise Unsupported(f"deletes of the kind {vector.format}", source=vector.where, expected="deletion vectors")
         if vector.data_file is None:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
-        if vector.data_file not in files:
-            raise NotCanonical(
-                "deletion vector", source=vector.where, expected="a data file of the snapshot", actual=vector.data_file
-            )
+        rules.refuse(paths.recorded(vector))
         _check_order(vector, files[vector.data_file])
         if vector.data_file in vectors:
-            both = f"{vectors[vector.data_file].where} and {vector.where}"
-            raise NotCanonical("live deletion vectors", source=vector.data_file, expected="at most one", actual=both)
+            rules.refuse(rules.doubles(files[vector.data_file], (vectors[vector.data_file], vector)))
         vectors[vector.data_file] = vector
     planned = [Planned(files[path], (vector,)) for path, vector in vectors.items()]
     deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
-    namesakes = Namesakes(table.folder, files)
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
-            strangers = table.unknown_files(vector, snapshot) if vector.data_file is None else (vector.data_file,)
-            for path in strangers:
-                _check_stranger(path, None if path in files else namesakes.find(path), vector)
-            for found in table.read(vector, snapshot):
+            rules.refuse(paths.recorded(vector), "gone-data-file")
+            rules.refuse(paths.in_rows(vector))
+            for found in snapshot.read(vector):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))
             read()
@@ -109,12 +104,6 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
         planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
-
-
-def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
-    """Check that position deletes for a data file that is not there mean none that is, by another spelling."""
-    if meant is not None:
-        raise NotCanonical("data file of position deletes", source=vector.where, expected=meant, actual=path)
 
 
 def _check_order(vector: DeletionVector, data_file: DataFile) -> None:

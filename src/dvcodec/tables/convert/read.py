@@ -10,16 +10,18 @@ from typing import Any, cast
 
 from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, read_window
 from dvcodec.ops.convert import encode_frame, frame_for
+from dvcodec.tables import rules
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned
 from dvcodec.tables.convert.record import Speller, absolute
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["ConvertedVector", "How", "Reader"]
 
@@ -83,10 +85,8 @@ class Reader:
         empty: vectors without rows, which are passed over.
     """
 
-    def __init__(
-        self, table: Table, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]
-    ) -> None:
-        self._table, self._snapshot, self.speller = table, snapshot, speller
+    def __init__(self, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]) -> None:
+        self._snapshot, self.speller = snapshot, speller
         self._in_place, self._advance = in_place, advance
         self._handed: list[tuple[Planned, How]] = []
         self.converted: list[ConvertedVector] = []
@@ -99,7 +99,7 @@ class Reader:
                 for item in items:
                     yield from self._encoded(item)
             else:
-                with self._table.folder.storage.open(location) as source:
+                with self._snapshot.table.folder.storage.open(location) as source:
                     for item in items:
                         yield from self._stored(item, source)
 
@@ -115,7 +115,7 @@ class Reader:
         found = core_vector.read(
             read_window(source, offset, size), allowed=FRAMED[vector.format], exact=True, cardinality=vector.cardinality
         )
-        self._check(item, found.view.max)
+        rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path)
         self._advance()
         if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
@@ -128,9 +128,9 @@ class Reader:
     def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
         rows = item.rows
         if rows is None:
-            rows = RowSet().union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
+            rows = RowSet().union(*(found.rows for found in self._snapshot.read(item.sources[0])))
             self._advance()
-        self._check(item, rows.max)
+        rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
         data = encode_frame(rows, self.speller.layout, item.data_file.path)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 
@@ -140,16 +140,6 @@ class Reader:
             return
         self._handed.append((item, how))
         yield StoredFrame(self.speller.data_file(item.data_file), cardinality, data)
-
-    def _check(self, item: Planned, highest: int | None) -> None:
-        rows = item.data_file.physical_rows
-        if rows is not None and highest is not None and highest >= rows:
-            raise NotCanonical(
-                f"highest deleted row of {item.data_file.path}",
-                source=item.sources[0].where,
-                expected=f"below {rows} (rows of the data file)",
-                actual=highest,
-            )
 
     def _convert(self, item: Planned, how: How, location: DvLocation, in_file: int) -> None:
         record = self.speller.record(location, item.data_file, in_file)

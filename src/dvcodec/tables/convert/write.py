@@ -21,9 +21,10 @@ from dvcodec.io.target import local_path
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
-from dvcodec.tables.model import SnapshotInfo, Table
+from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Table
 
 __all__ = ["ENTRIES", "Conversion", "convert_table"]
 
@@ -139,14 +140,14 @@ def convert_table(
     in_place = to == "iceberg" if reference_in_place is None else reference_in_place
     snapshot = table.snapshot(snapshot_id)
     if not to.startswith(table.kind.value):  # within a format whatever else there is still holds
-        check_deletes(table, snapshot)
+        check_deletes(snapshot)
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
     target = absolute(folder)
     storage = table.folder.storage if storage_options is None else storage_of(storage_options)
     advance = _counter(len(snapshot.vectors), progress)
-    planned = plan(table, snapshot, advance)
+    planned = plan(snapshot, advance)
     with _folder(target, storage) as written:
-        reader = Reader(table, snapshot, speller, in_place, advance)
+        reader = Reader(snapshot, speller, in_place, advance)
         for group in _groups(planned, speller):
             _write(reader, group, target, written, storage)
         files = tuple(written)

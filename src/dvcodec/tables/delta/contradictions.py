@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.problems import Problem
+from dvcodec.tables.findings import Finding, from_check
 
 __all__ = ["contradictions"]
 
@@ -23,7 +23,7 @@ MAPPING_READER, MAPPING_WRITER = 2, 5
 ENABLED, APPEND_ONLY = "delta.enableDeletionVectors", "delta.appendOnly"
 
 
-def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Problem]:
+def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
     """Find what of protocol and properties does not fit the data.
 
     Checks:
@@ -48,21 +48,21 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     yield from _features(protocol, metadata, vectors=vectors)
     yield from _mapping(protocol, metadata)
     if vectors and _is_true(metadata, APPEND_ONLY):
-        yield _problem("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
+        yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
     if vectors and not _is_true(metadata, ENABLED):
         actual = properties.get(ENABLED) or "not set"
-        yield _problem("delta-property", metadata.source, f"{ENABLED} of a table with vectors", "true", actual)
+        yield _finding("delta-property", metadata.source, f"{ENABLED} of a table with vectors", "true", actual)
 
 
-def _versions(protocol: Protocol) -> Iterator[Problem]:
+def _versions(protocol: Protocol) -> Iterator[Finding]:
     reader, writer = protocol.reader_version, protocol.writer_version
     if reader < READER_VERSION or (writer is not None and writer < WRITER_VERSION):
         expected = f"reader version {READER_VERSION} and writer version {WRITER_VERSION}"
         actual = f"reader version {reader} and writer version {writer}"
-        yield _problem("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
+        yield _finding("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
 
 
-def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Problem]:
+def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
     if protocol.writer_version is None or protocol.writer_version < WRITER_VERSION:
         return
     if vectors or _is_true(metadata, ENABLED):
@@ -73,13 +73,13 @@ def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Itera
         if missing:
             what = "protocol of a table with vectors" if vectors else f"protocol of a table with {ENABLED}=true"
             expected = f"{VECTORS} in readerFeatures and writerFeatures"
-            yield _problem("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
+            yield _finding("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
     if _is_true(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
         what = f"protocol of a table with {APPEND_ONLY}=true"
-        yield _problem("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
+        yield _finding("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
 
 
-def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
+def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
     mode = metadata.configuration.get(MAPPING_MODE) or "none"
     if mode == "none":
         return
@@ -96,12 +96,12 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
     if missing:
         what = f"protocol of a table with {MAPPING_MODE}={mode!r:.40}"
         expected = f"{MAPPING} in readerFeatures and writerFeatures"
-        yield _problem("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
+        yield _finding("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
 
 
 def _is_true(metadata: Metadata, name: str) -> bool:
     return (metadata.configuration.get(name) or "").strip().lower() == "true"
 
 
-def _problem(check: str, source: str, what: str, expected: str, actual: str) -> Problem:
-    return Problem(Check.failed(check, source, None, what, expected, actual), source=source)
+def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:
+    return from_check(Check.failed(check, source, None, what, expected, actual), path=source)

@@ -11,8 +11,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.io import Storage, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
-from dvcodec.tables.problems import OlderThanData
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, OlderThanData
 
 __all__ = ["read_vector", "refuse_encrypted"]
 

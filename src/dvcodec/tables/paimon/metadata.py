@@ -16,14 +16,14 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.paimon.fields import Fields, bare_name, parse_json
 
-__all__ = ["PaimonSnapshot", "SchemaField", "TableSchema", "numbered", "read_schema", "read_snapshot"]
+__all__ = ["SchemaField", "SnapshotRecord", "TableSchema", "numbered", "read_schema", "read_snapshot"]
 
 SNAPSHOT_VERSION = 3
 SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PaimonSnapshot:
+class SnapshotRecord:
     """A state as its file describes it.
 
     Attributes:
@@ -102,7 +102,7 @@ def numbered(names: Iterable[str], prefix: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def read_snapshot(folder: Folder, name: str) -> PaimonSnapshot:
+def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
     """Read a snapshot, a tag or a changelog by its name below the table's folder.
 
     Raises:
@@ -122,7 +122,7 @@ def read_snapshot(folder: Folder, name: str) -> PaimonSnapshot:
         found = fields.find(field, str)
         return found if found is None else bare_name(found, field, fields.source)
 
-    return PaimonSnapshot(
+    return SnapshotRecord(
         name,
         fields.get("id", int),
         fields.get("schemaId", int),

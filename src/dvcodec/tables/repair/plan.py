@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.findings import Audit, Finding, place
-from dvcodec.tables.model import DeletionVector, Snapshot, SnapshotInfo, Table, vectors_of
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.findings import Finding, place
+from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["repair_plan"]
 
@@ -44,7 +45,6 @@ class _Planner:
     def __init__(self, table: Table, audit: Audit) -> None:
         self.actions: list[RepairAction] = []
         self.unmended: list[Finding] = []
-        self._table = table
         self._snapshot = table.snapshot(audit.info.id)
         self._lost = {vector for vector, _ in audit.scan.lost}
         self._mended: set[str] = set()
@@ -103,7 +103,7 @@ class _Planner:
 
     def _unite(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
-        rows = _union(self._table, self._snapshot, finding.vectors)
+        rows = _union(self._snapshot, finding.vectors)
         if rows is None:
             return None
         return RepairAction(
@@ -220,7 +220,7 @@ class _Older:
             for other in found:
                 if other.format == POSITION_DELETES or _place(other) == _place(vector):
                     continue
-                rows = _union(self._table, snapshot, [other])
+                rows = _union(snapshot, [other])
                 if rows is not None and (physical_rows is None or (rows.max or 0) < physical_rows):
                     return snapshot, other, rows
         return None
@@ -258,10 +258,10 @@ def _place(vector: DeletionVector) -> tuple[str, int | None, int | None]:
     return vector.path, vector.offset, vector.size
 
 
-def _union(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
+def _union(snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
     """Read vectors and unite them; None if one cannot be read."""
     try:
-        return RowSet().union(*(found.rows for vector in vectors for found in table.read(vector, snapshot)))
+        return RowSet().union(*(found.rows for vector in vectors for found in snapshot.read(vector)))
     except MissingExtra:
         raise
     except (DvcodecError, OSError):

@@ -18,9 +18,10 @@ from dvcodec.ops import convert
 from dvcodec.ops.convert import Target
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
-from dvcodec.tables.model import DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.model import DeletionVector, TableKind
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["write"]
 
@@ -111,7 +112,7 @@ class _Rows:
         if action.snapshot not in self._snapshots:
             self._snapshots[action.snapshot] = self._table.snapshot(action.snapshot)
         snapshot = self._snapshots[action.snapshot]
-        return RowSet().union(*(found.rows for vector in action.reads for found in self._table.read(vector, snapshot)))
+        return RowSet().union(*(found.rows for vector in action.reads for found in snapshot.read(vector)))
 
 
 def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, Target]:

@@ -9,20 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.model import (
-    DataFile,
-    DeletionVector,
-    Snapshot,
-    SnapshotInfo,
-    Table,
-    TableKind,
-    vectors_of,
-)
-from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.problems import Part, Problem, check_doubles, check_positions, respelled, stranger, unreadable
+from dvcodec.tables import rules
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, vectors_of
 from dvcodec.tables.reading import Progress, VectorRead, read_vectors
+from dvcodec.tables.rules import Part
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
 
@@ -91,7 +84,7 @@ class Scan:
         files: all data files, in the snapshot's order, also those without deletes.
         lost: vectors that could not be read or whose data file is gone, with the reason.
         unreadable: how many of these could not be read.
-        checks: what is wrong, a failed check each; empty if all vectors are sound.
+        findings: what is wrong, in the order it was found; empty if all vectors are valid.
     """
 
     table: str
@@ -99,7 +92,7 @@ class Scan:
     info: SnapshotInfo
     files: tuple[FileDeletes, ...]
     lost: tuple[tuple[DeletionVector, str], ...]
-    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
     unreadable: int = 0
 
 
@@ -121,7 +114,7 @@ def scan(
         progress: called with how many vectors are read, and of how many.
 
     Returns:
-        Vectors that are not sound are in its `lost` and `checks`; they are no exceptions.
+        Vectors that are not sound are in its `lost` and `findings`; they are no exceptions.
 
     Raises:
         UsageError: there is no such state.
@@ -129,39 +122,35 @@ def scan(
         OSError: the metadata cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    return scan_snapshot(table, snapshot, threads=threads, keep_rows=keep_rows, progress=progress)[0]
+    return scan_snapshot(snapshot, threads=threads, keep_rows=keep_rows, progress=progress)
 
 
 def scan_snapshot(
-    table: Table,
     snapshot: Snapshot,
     *,
     threads: int | None = None,
     keep_rows: bool = False,
     progress: Progress | None = None,
-) -> tuple[Scan, tuple[Problem, ...]]:
-    """`scan` for a snapshot at hand; with what is wrong, in full."""
-    collector = _Collector(table, snapshot, keep_rows)
-    for read in read_vectors(table, snapshot, snapshot.vectors, threads=threads, progress=progress):
+) -> Scan:
+    """`scan` of a snapshot that is open."""
+    collector = _Collector(snapshot, keep_rows)
+    for read in read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress):
         collector.add(read)
     files = tuple(map(collector.deletes_of, snapshot.data_files))
-    problems = tuple(collector.problems)
-    checks = tuple(problem.check for problem in problems)
-    lost = tuple(collector.lost)
-    return Scan(table.location, table.kind, snapshot.info, files, lost, checks, collector.unreadable), problems
+    table, found, lost = snapshot.table, tuple(collector.findings), tuple(collector.lost)
+    return Scan(table.location, table.kind, snapshot.info, files, lost, found, collector.unreadable)
 
 
 class _Collector:
     """Brings what was read together by data file; a file's rows are dropped as soon as all its vectors are there."""
 
-    def __init__(self, table: Table, snapshot: Snapshot, keep_rows: bool) -> None:
+    def __init__(self, snapshot: Snapshot, keep_rows: bool) -> None:
         self.lost: list[tuple[DeletionVector, str]] = []
         self.unreadable = 0
-        self.problems: list[Problem] = []
+        self.findings: list[Finding] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
-        self._data_files = {file.path: file for file in snapshot.data_files}
-        self._namesakes = Namesakes(table.folder, self._data_files)
+        self._paths = rules.Paths(snapshot)
         self._named = vectors_of(snapshot.vectors)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
@@ -169,7 +158,6 @@ class _Collector:
         self._errors: dict[str, list[str]] = {}
         self._unread: dict[str, list[DeletionVector]] = {}
         self._wide_errors: list[tuple[_PartitionKey, str]] = []
-        self._table, self._snapshot = table, snapshot
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -177,19 +165,20 @@ class _Collector:
         if read.error is not None:
             self.lost.append((vector, str(read.error)))
             self.unreadable += 1
-            self.problems.append(unreadable(vector, read.error))
+            self.findings.append(rules.unreadable(vector, read.error))
             if path is None:
                 self._wide_errors.append((_partition(vector), str(read.error)))
             else:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
         else:
-            for spelled, meant in self._table.respelled(vector, self._snapshot):
-                self.problems.append(respelled(vector, spelled, meant))
-            if path is None:
-                self._check_names(vector)
-        if path is not None and path not in self._data_files:
-            self._stranger(vector, path, known=read.error is None)
+            self.findings += self._paths.schemes(vector)
+            self.findings += self._paths.in_rows(vector)
+        strange = tuple(self._paths.recorded(vector))
+        if path is not None and strange:
+            self.findings += strange
+            if read.error is None:
+                self.lost += [(vector, f"{finding.what}: {path}") for finding in strange]
             return
         total = sum(found.rows.cardinality for found in read.found)
         for found in read.found:
@@ -213,32 +202,19 @@ class _Collector:
         wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
         return replace(found, errors=(*found.errors, *wide)) if wide else found
 
-    def _check_names(self, vector: DeletionVector) -> None:
-        """Find data files that position deletes of a partition name by other paths; those that are gone are usual."""
-        for path in self._table.unknown_files(vector, self._snapshot):
-            meant = self._namesakes.find(path)
-            if meant is not None:
-                self.problems.append(stranger(vector, path, meant))
-
-    def _stranger(self, vector: DeletionVector, path: str, *, known: bool) -> None:
-        problem = stranger(vector, path, self._namesakes.find(path))
-        self.problems.append(problem)
-        if known:
-            self.lost.append((vector, f"{problem.check.message}: {path}"))
-
     def _finish(self, path: str) -> None:
-        file = self._data_files.get(path)
+        file = self._paths.files.get(path)
         if file is None:
             self._errors.pop(path, None)
             return
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
         unread = self._unread.pop(path, [])
-        doubts = list(check_positions(file, parts))
+        doubts = [one for part in parts for one in rules.positions(file, part.vector, part.found.rows.max)]
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
-        doubts += check_doubles(file, vectors, parts)
-        self.problems += doubts
-        errors += [_told(problem.check) for problem in doubts if problem.check.name != "equal-vectors"]
+        doubts += rules.doubles(file, vectors, parts)
+        self.findings += doubts
+        errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))
         mix = ContainerMix()
         for part in parts:
@@ -265,10 +241,6 @@ def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
     """Return what is equal for files of one partition; None where the metadata does not say."""
     found = one.record.get("partition")
     return None if found is None else (one.record.get("spec_id"), found)
-
-
-def _told(check: Check) -> str:
-    return f"{check.subject}: {check.message}: expected {check.expected}, found {check.actual}"
 
 
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:

@@ -37,22 +37,85 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from dvcodec.core.errors import DecodeError, DvcodecError, MissingExtra
 from dvcodec.core.report import Check, Status
 from dvcodec.iceberg.lint import ONE_VECTOR
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
+from dvcodec.tables import rules
+from dvcodec.tables.findings import Finding, Severity, from_check, severity_of
 from dvcodec.tables.folder import StoredFile
-from dvcodec.tables.model import DeletionVector, Snapshot, Table
-from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.problems import Problem
+from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.reading import Progress, by_container
-from dvcodec.tables.scan import scan_snapshot
+from dvcodec.tables.scanning import Scan, scan_snapshot
 from dvcodec.tables.storage import check_data_files, count_data_files, find_orphans, list_files
+from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["audit"]
+__all__ = ["Audit", "AuditCounts", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """How much was looked at.
+
+    Attributes:
+        data_files: of the snapshot.
+        vectors: of the snapshot; all were read, or tried to.
+        containers: files that hold them.
+        stored_files: files below the table's folder; None if it was not listed.
+        unreadable: vectors that could not be read: nothing is known of their rows.
+        counted_files: data files whose own row count was held against the metadata; None without ``deep``.
+    """
+
+    data_files: int
+    vectors: int
+    containers: int
+    stored_files: int | None
+    unreadable: int = 0
+    counted_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What came of an audit.
+
+    Attributes:
+        table: location of the table's folder.
+        kind: of the table.
+        info: which snapshot.
+        findings: in the order they were made; none if the table is sound.
+        counts: how much was looked at.
+        scan: what the vectors delete; rows are not kept.
+        notes: what no check could find here, and why; a table without findings may have some.
+    """
+
+    table: str
+    kind: TableKind
+    info: SnapshotInfo
+    findings: tuple[Finding, ...]
+    counts: AuditCounts
+    scan: Scan
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error: every engine can read the right rows. Warnings may be there."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; the scan aside."""
+        severities = Counter(finding.severity for finding in self.findings)
+        return {
+            "table": self.table,
+            "kind": self.kind.value,
+            "snapshot": asdict(self.info),
+            "ok": self.ok,
+            "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
+            "findings": [finding.to_dict() for finding in self.findings],
+            "notes": [note.to_dict() for note in self.notes],
+        }
 
 
 def audit(
@@ -90,33 +153,32 @@ def audit(
         if progress is not None:
             progress(done, total)
 
-    scan, problems = scan_snapshot(table, snapshot, threads=threads, progress=lambda done, _: told(done))
-    findings = [_from_problem(problem, snapshot) for problem in problems]
-    findings += _of_metadata(table, snapshot)
+    scan = scan_snapshot(snapshot, threads=threads, progress=lambda done, _: told(done))
+    findings = [*scan.findings, *snapshot.check_metadata()]
     findings += _moved(table)
     for group in containers.values():
-        findings += _overlaps(group, snapshot)
-    namesakes = Namesakes(table.folder, [file.path for file in snapshot.data_files])
-    lost = {vector.location for vector, _ in scan.lost}
+        findings += rules.overlaps(group)
+    paths = rules.Paths(snapshot)
+    unopened = {finding.path for finding in scan.findings if finding.check in _FILE_CHECKS}
 
     def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
-        return list(_container(table, *item, snapshot, namesakes))
+        return list(_container(snapshot, *item, paths))
 
     for done, (location, found) in enumerate(
         zip(containers, run_bounded(check, containers.items(), threads), strict=True), 1
     ):
         # Where a file cannot be opened at all, its vectors have said so.
-        findings += [finding for finding in found if finding.check not in _FILE_CHECKS or location not in lost]
+        findings += [finding for finding in found if finding.check not in _FILE_CHECKS or location not in unopened]
         told(len(snapshot.vectors) + done)
     findings += unlisted
     if stored is not None:
-        findings += check_data_files(table, snapshot, stored, threads)
+        findings += check_data_files(snapshot, stored, threads)
         findings += _orphans(table, stored)
-    notes = [_note(check, message, snapshot) for check, message in table.blind_spots(snapshot)]
+    notes = [_note(check, message, snapshot) for check, message in snapshot.blind_spots()]
     counted = None
     if deep:
         done = len(snapshot.vectors) + len(containers)
-        rows = count_data_files(table, snapshot, threads, lambda files: told(done + files))
+        rows = count_data_files(snapshot, threads, lambda files: told(done + files))
         known = {finding.data_file for finding in findings if finding.check in _UNREAD_DATA}
         findings += [finding for finding in rows.findings if finding.data_file not in known]
         counted = rows.counted
@@ -134,7 +196,8 @@ def audit(
         scan.unreadable,
         counted,
     )
-    return Audit(table.location, table.kind, snapshot.info, tuple(findings), counts, scan, tuple(notes))
+    of_state = tuple(_of(snapshot, finding) for finding in findings)
+    return Audit(table.location, table.kind, snapshot.info, of_state, counts, scan, tuple(notes))
 
 
 def _listed(table: Table) -> tuple[dict[str, StoredFile] | None, list[Finding]]:
@@ -157,62 +220,20 @@ _FILE_CHECKS = ("missing-file", "unreadable-file")
 _UNREAD_DATA = ("missing-data-file", "unreadable-data-file")
 _OWN_CHECKS = ("file-size", "overlap")
 """What is looked at here for all kinds of tables, whether a container's checks have it or not."""
-_WARNINGS = (
-    "delta-append-only",
-    "gone-data-file",
-    "listing",
-    "metadata-name",
-    "moved",
-    "references",
-    "stale-blob-path",
-)
-_INFOS = ("delta-property",)
+_WHOLE_TABLE = ("listing", "moved", "orphan-data-file", "orphan-vector-file", "references")
 
 
-def _severity(check: str) -> Severity:
-    if check in _INFOS:
-        return Severity.INFO
-    return Severity.WARNING if check in _WARNINGS else Severity.ERROR
+def _of(snapshot: Snapshot, finding: Finding) -> Finding:
+    """Record which snapshot a finding is of."""
+    return finding if finding.check in _WHOLE_TABLE else replace(finding, snapshot=snapshot.info.id)
 
 
 def _note(check: str, message: str, snapshot: Snapshot) -> Finding:
     return Finding(check, Severity.INFO, message, snapshot.info.id)
 
 
-def _of_metadata(table: Table, snapshot: Snapshot) -> Iterator[Finding]:
-    """Find what the metadata of the whole table, or of a vector, contradicts."""
-    for problem in table.check_metadata(snapshot):
-        yield _from_problem(problem, snapshot)
-
-
-def _from_check(
-    check: Check, snapshot: Snapshot, vectors: tuple[DeletionVector, ...], data_file: str | None, path: str | None
-) -> Finding:
-    where = vectors[0].where if len(vectors) == 1 and data_file is not None else path or check.subject
-    place = f"{where}, for {data_file}" if data_file is not None and data_file not in where else where
-    parts = [f"{name} {value}" for name, value in (("expected", check.expected), ("found", check.actual)) if value]
-    message = f"{place}: {check.message or check.name}{': ' if parts else ''}{', '.join(parts)}"
-    return Finding(
-        check.name,
-        _severity(check.name),
-        message.replace("\n", " "),
-        snapshot.info.id,
-        data_file,
-        vectors,
-        path,
-        check.offset,
-        check.expected,
-        check.actual,
-    )
-
-
-def _from_problem(problem: Problem, snapshot: Snapshot) -> Finding:
-    path = problem.source or (problem.vectors[0].location if problem.vectors else None)
-    return _from_check(problem.check, snapshot, problem.vectors, problem.data_file, path)
-
-
 def _whole_table(check: str, what: str, error: Exception) -> Finding:
-    return Finding(check, _severity(check), f"{what}: {error}", actual=str(error))
+    return Finding(check, severity_of(check), f"{what}: {error}", actual=str(error))
 
 
 def _moved(table: Table) -> Iterator[Finding]:
@@ -220,7 +241,7 @@ def _moved(table: Table) -> Iterator[Finding]:
         recorded, actual = table.folder.recorded, table.location
         yield Finding(
             "moved",
-            _severity("moved"),
+            severity_of("moved"),
             f"{actual}: the metadata says that the table is at {recorded}; its files were looked for here",
             path=actual,
             expected=recorded,
@@ -228,46 +249,24 @@ def _moved(table: Table) -> Iterator[Finding]:
         )
 
 
-def _overlaps(group: Sequence[DeletionVector], snapshot: Snapshot) -> Iterator[Finding]:
-    """Find vectors of one file, in file order, that share bytes. One vector twice for one data file is no overlap."""
-    reach = 0
-    owner: DeletionVector | None = None
-    for vector in group:
-        start, size = vector.offset, vector.size
-        if start is None or size is None:
-            continue
-        if owner is not None and start < reach and (vector.data_file, start) != (owner.data_file, owner.offset):
-            check = Check.failed(
-                "overlap",
-                vector.where,
-                start,
-                f"bytes shared with the vector for {owner.data_file}",
-                f"an offset of at least {reach}",
-                start,
-            )
-            yield _from_check(check, snapshot, (vector, owner), vector.data_file, vector.location)
-        if start + size > reach:
-            reach, owner = start + size, vector
-
-
 def _container(
-    table: Table, location: str, group: Sequence[DeletionVector], snapshot: Snapshot, namesakes: Namesakes
+    snapshot: Snapshot, location: str, group: Sequence[DeletionVector], paths: rules.Paths
 ) -> Iterator[Finding]:
     """Check one file of vectors: its size, and what it says of itself."""
     try:
-        with table.folder.storage.open(location) as source:
+        with snapshot.table.folder.storage.open(location) as source:
             size = source.size
-        yield from _sizes(location, group, size, snapshot)
-        checks = list(table.check_container(location, group))
+        yield from rules.file_sizes(location, group, size)
+        checks = list(snapshot.table.check_container(location, group))
     except MissingExtra:
         raise
     except DecodeError as error:
         check = Check.from_error("container", location, error)
-        yield _from_check(check, snapshot, tuple(group), None, location)
+        yield from_check(check, tuple(group), None, location)
     except (DvcodecError, OSError) as error:
         name = "missing-file" if isinstance(error, FileNotFoundError) else "unreadable-file"
         check = Check.failed(name, location, None, "file of vectors", "a file", error)
-        yield _from_check(check, snapshot, tuple(group), None, location)
+        yield from_check(check, tuple(group), None, location)
     else:
         at = {vector.offset: vector for vector in group}
         often = Counter(vector.data_file for vector in group)
@@ -276,26 +275,4 @@ def _container(
                 continue
             if check.name == ONE_VECTOR and check.offset in at and often[at[check.offset].data_file] > 1:
                 continue  # equal-vectors or different-vectors say so
-            yield from _of_container(check, location, at.get(check.offset), snapshot, namesakes)
-
-
-def _sizes(location: str, group: Sequence[DeletionVector], size: int, snapshot: Snapshot) -> Iterator[Finding]:
-    recorded = {vector.file_size for vector in group if vector.file_size is not None}
-    for wrong in sorted(recorded - {size}):
-        check = Check.failed("file-size", location, None, "bytes of the file", f"{wrong} (metadata)", size)
-        told = tuple(vector for vector in group if vector.file_size == wrong)
-        yield _from_check(check, snapshot, told, None, location)
-
-
-def _of_container(
-    check: Check, location: str, vector: DeletionVector | None, snapshot: Snapshot, namesakes: Namesakes
-) -> Iterator[Finding]:
-    """Tell a blob that names its data file as it was called before the table moved from one of another data file."""
-    data_file = None if vector is None else vector.data_file
-    if data_file is not None and check.actual is not None:
-        meant = namesakes.find(data_file)
-        if meant is not None and meant == namesakes.find(check.actual):
-            if data_file != meant:  # it is the metadata that is stale, which was said of the vector
-                return
-            check = replace(check, name="stale-blob-path")
-    yield _from_check(check, snapshot, () if vector is None else (vector,), data_file, location)
+            yield from paths.blob(check, location, at.get(check.offset))

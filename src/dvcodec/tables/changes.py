@@ -13,8 +13,9 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.target import local_path
 from dvcodec.ops.algebra import diff
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo, Table, TableKind
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.reading import read_vectors
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["FileChange", "SnapshotChange", "history"]
 
@@ -145,7 +146,7 @@ def history(
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
     pairs = _pairs(table, infos, places, range(first, last + 1))
     for old, new in _prefetched(table, pairs):
-        yield _change(table, old, new, keep_rows=keep_rows, threads=threads)
+        yield _change(old, new, keep_rows=keep_rows, threads=threads)
 
 
 def _pairs(
@@ -193,20 +194,18 @@ def _prefetched(
         yield from waiting
 
 
-def _change(
-    table: Table, old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None
-) -> SnapshotChange:
+def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None) -> SnapshotChange:
     before = {file.path: file for file in old.data_files} if old is not None else {}
     after = {file.path: file for file in new.data_files}
-    then = _identified(table, old) if old is not None else {}
-    now = _identified(table, new)
+    then = _identified(old) if old is not None else {}
+    now = _identified(new)
     changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
     # Position deletes of a partition name no data file: where they change, any data file may.
     touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
 
     def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> _Rows:
         wanted = [vector for vector in vectors.values() if vector.data_file is None or vector.data_file in touched]
-        return _rows(table, snapshot, wanted if touched else [], threads)
+        return _rows(snapshot, wanted if touched else [], threads)
 
     old_rows = rows_of(old, then) if old is not None else _Rows()
     new_rows = rows_of(new, now)
@@ -233,13 +232,13 @@ def _change(
     )
 
 
-def _identified(table: Table, snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
+def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
     """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
     keys: dict[Hashable, DeletionVector] = {}
     for index, vector in enumerate(snapshot.vectors):
         key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
         # Inline vectors have no place, and the pages of an index's root file are written again.
-        lasting = vector.path and table.kind is not TableKind.SCORCH
+        lasting = vector.path and snapshot.table.kind is not TableKind.SCORCH
         keys[key if lasting else (*key, snapshot.info.id, index)] = vector
     return keys
 
@@ -271,9 +270,9 @@ class _Rows:
         return max([read, *counts]), read + sum(counts)
 
 
-def _rows(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None) -> _Rows:
+def _rows(snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None) -> _Rows:
     found = _Rows()
-    for read in read_vectors(table, snapshot, vectors, threads=threads):
+    for read in read_vectors(snapshot, vectors, threads=threads):
         if read.error is not None:
             found.unreadable.append((read.vector, str(read.error)))
             found.recorded.setdefault(read.vector.data_file, []).append(read.vector.cardinality)

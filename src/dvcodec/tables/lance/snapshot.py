@@ -1,0 +1,95 @@
+"""A version of a Lance dataset: reads its deletion files and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dvcodec.lance import read_deletion_file
+from dvcodec.lance.data_file import read_row_count
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.stats import measure
+from dvcodec.tables.lance.rows import open_version, physical_rows, select
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LanceSnapshot"]
+
+
+@dataclass(frozen=True)
+class LanceSnapshot(Snapshot):
+    """A version of a Lance dataset; see `Snapshot`."""
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a deletion file and hold it against the manifest: deleted rows, and rows of the fragment.
+
+        Raises:
+            DecodeError: it is corrupt, or not as the manifest says.
+            MissingExtra: a file of the Arrow kind, without pyarrow.
+            OSError: it cannot be read.
+        """
+        physical_rows = vector.record["physical_rows"]
+        with self.table.folder.storage.open(vector.location) as source:
+            found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
+            kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
+            stats = measure(
+                read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
+            )
+        return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.
+
+        All of them have the rows of the fragment; of several counts, the first is returned that the manifest does not
+        say. Overlays hold values of some rows, and are not counted.
+        """
+        found = data_file.physical_rows
+        overlays = data_file.record["overlays"]
+        for path in data_file.record["files"]:
+            if path not in overlays:
+                with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
+                    rows = read_row_count(source)
+                if rows is None or rows != found:
+                    return rows
+        return found
+
+    def blind_spots(self) -> Iterator[tuple[str, str]]:
+        """Say that deletion files have no checksum."""
+        count = len(self.vectors)
+        if count:
+            files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
+            told = "a flipped bit that leaves a valid file with as many rows is not found"
+            yield "no-checksum", f"Lance stores no checksum of {files}: {told}"
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a version, as Lance's library has them.
+
+        Raises:
+            MissingExtra: it is not installed.
+            UsageError: no such column.
+            NotCanonical: it cannot open the version.
+        """
+        return select(open_version(self.table.location, self.info.id, self.table.folder.storage.options), columns)
+
+    def rows(
+        self,
+        data_file: DataFile,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+    ) -> Iterator[PhysicalRows]:
+        """Read a fragment, deleted rows included; see `Snapshot.rows`. Of blob columns the bytes are read.
+
+        That rows come in physical order is held against the row addresses that Lance gives with the live ones.
+
+        Raises:
+            MissingExtra: Lance's library is not installed.
+            NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
+        """
+        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
+        yield from physical_rows(dataset, data_file, columns, batch_rows)
