@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> Path:
     """A Paimon table of one index file; returns the index manifest."""
     (tmp_path / "index").mkdir()
     (tmp_path / "manifest").mkdir()
-    (file,) = paimon.write_index_files(str(tmp_path / "index"), ROWS, bits=64)
+    (file,) = paimon.write_index_files(str(tmp_path / "index"), ROWS, layout="bitmap64")
     hashes = paimon.IndexManifestEntry(paimon.HASH, "hashes", 8, 2, bucket=3)
     (tmp_path / "index" / "hashes").write_bytes(paimon.encode_hash_index([1, -1]))
     path = tmp_path / "manifest" / "index-manifest-1"

@@ -113,7 +113,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(location, meta, storage_options=storage())
+                paimon.load(meta, location, storage_options=storage())
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
@@ -185,8 +185,8 @@ def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
                 "count": count,
                 "first": sequence.get(0),
                 "last": sequence.get(count - 1),
-                "segments": [type(segment).__name__ for segment in sequence.segments],
-                "size": len(sequence.encode()),
+                "segments": [type(segment).__name__.removesuffix("Segment") for segment in sequence.segments],
+                "size": len(lance.encode_row_ids(sequence)),
             }
     return {
         "id": fragment.id,

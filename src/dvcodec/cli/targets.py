@@ -14,10 +14,9 @@ from pathlib import Path
 from dvcodec.cli.storage import storage
 from dvcodec.core import frame
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern
 from dvcodec.io.target import local_path
@@ -205,7 +204,7 @@ def _part(source: Source, target: Target) -> Part:
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
         claimed = frame.peek_size(head)
-        if claimed <= left and (size is None or size + SIZE_DIFFERENCE == claimed):
+        if claimed <= left and (size is None or size + UNCOUNTED == claimed):
             size = claimed
     return Part(source, base, left if size is None else size)
 

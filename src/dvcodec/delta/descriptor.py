@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import z85
 from dvcodec.io.reach import check_step
@@ -32,8 +32,6 @@ STORAGE_TYPES = {
 }
 UUID_CHARS = 20
 """Characters of a UUID in Z85: the last ones of `pathOrInlineDv`; what stands before is the prefix."""
-SIZE_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A frame is this many bytes longer than `sizeInBytes`, which counts magic and bitmap alone."""
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
@@ -148,7 +146,7 @@ class Descriptor:
     @property
     def frame_size(self) -> int:
         """Bytes of the whole frame in the file."""
-        return self.size_in_bytes + SIZE_DIFFERENCE
+        return self.size_in_bytes + UNCOUNTED
 
     @property
     def file_uuid(self) -> uuid.UUID:
@@ -162,23 +160,23 @@ class Descriptor:
             raise UsageError(f"storage type {self.storage_type!r} holds no UUID")
         return uuid.UUID(bytes=z85.decode(self.path_or_inline_dv[-UUID_CHARS:], 16, source="pathOrInlineDv"))
 
-    def path(self, table_root: str | None = None) -> str:
+    def path(self, folder: str | None = None) -> str:
         """Return the path or URL of the file that holds the vector.
 
         Args:
-            table_root: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
+            folder: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
                 spaces and all. Not needed for ``p``, whose percent-encoding is undone (a ``file:`` URL becomes
                 a local path).
 
         Raises:
-            UsageError: an inline vector has no file; or no `table_root`.
+            UsageError: an inline vector has no file; or no `folder`.
             NotCanonical: the path would leave the table's folder, or ``p`` holds no URL.
         """
         if self.is_inline:
             raise UsageError("an inline vector stands in the log, not in a file")
         if self.storage_type == ABSOLUTE:
             return self._absolute_path()
-        if not table_root:
+        if not folder:
             raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
         if self.storage_type == RELATIVE:
             relative = self.path_or_inline_dv
@@ -187,8 +185,8 @@ class Descriptor:
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
         if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
             raise _refuse(None, "a path inside the table", repr(relative))
-        check_step(relative, table_root)
-        return _printable(f"{table_root.rstrip('/')}/{relative}")
+        check_step(relative, folder)
+        return _printable(f"{folder.rstrip('/')}/{relative}")
 
     def _absolute_path(self) -> str:
         url = self.path_or_inline_dv
@@ -205,21 +203,21 @@ class Descriptor:
         return _printable(unquote(parts.path))
 
     @classmethod
-    def from_location(cls, location: DvLocation, table_root: str | None = None) -> Descriptor:
+    def from_location(cls, location: DvLocation, folder: str | None = None) -> Descriptor:
         """Describe a vector that was written.
 
-        Storage type ``u`` if the file lies in `table_root` under a Delta name (see `new_file`), else ``p``.
+        Storage type ``u`` if the file lies in `folder` under a Delta name (see `new_file`), else ``p``.
 
         Args:
             location: where it is, as `write_deletion_vectors` returned it.
-            table_root: the table's folder (path or URL); None: storage type ``p``.
+            folder: the table's folder (path or URL); None: storage type ``p``.
 
         Raises:
             UsageError: neither is possible: the path is no absolute path or URL.
         """
-        size, offset = location.size - SIZE_DIFFERENCE, location.offset
-        if table_root is not None and location.path.startswith(table_root.rstrip("/") + "/"):
-            prefix, _, name = location.path[len(table_root.rstrip("/")) + 1 :].rpartition("/")
+        size, offset = location.size - UNCOUNTED, location.offset
+        if folder is not None and location.path.startswith(folder.rstrip("/") + "/"):
+            prefix, _, name = location.path[len(folder.rstrip("/")) + 1 :].rpartition("/")
             match = _FILE_NAME.fullmatch(name)
             if match and "/" not in prefix:
                 encoded = z85.encode(uuid.UUID(match[1]).bytes)
@@ -246,17 +244,17 @@ def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:
     return NotCanonical("deletion vector descriptor", source=source, expected=expected, actual=actual)
 
 
-def new_file(table_root: str, prefix: str = "") -> str:
+def new_file(folder: str, prefix: str = "") -> str:
     """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``.
 
     Nothing is created. Not checked: the prefix, which Delta makes of random letters and digits.
 
     Args:
-        table_root: the table's folder (path or URL).
+        folder: the table's folder (path or URL).
         prefix: folder below it; empty for none.
     """
-    folder = f"{prefix}/" if prefix else ""
-    return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"
+    below = f"{prefix}/" if prefix else ""
+    return f"{folder.rstrip('/')}/{below}deletion_vector_{uuid.uuid4()}.bin"
 
 
 EMPTY = Descriptor(INLINE, "", 0, 0)

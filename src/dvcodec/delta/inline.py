@@ -34,7 +34,7 @@ def decode_inline(
         text: `pathOrInlineDv`, with either Z85 padding.
         size_in_bytes: `sizeInBytes`. Without it the zero bytes of Java's padding would be bytes after the vector.
         cardinality: the descriptor's; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        limits: bounds on what the bytes may claim.
         source: name of the log, for errors.
 
     Raises:

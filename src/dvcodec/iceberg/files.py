@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from dvcodec._version import __version__
 from dvcodec.core import batch, vector
@@ -19,10 +19,12 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
-from dvcodec.iceberg.manifest import java_blob_order
-from dvcodec.iceberg.vectors import MAGICS, encode
-from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, read_window, target_name
+from dvcodec.iceberg.manifest import java_blob_order, location_of
+from dvcodec.iceberg.vectors import MAGICS, decode, encode
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
 from dvcodec.io.file_key import file_key, file_keys, log_united
+from dvcodec.io.frames import read_frame
+from dvcodec.io.reach import check_reach, protocols
 from dvcodec.io.stretches import stretches
 from dvcodec.puffin import (
     CREATED_BY,
@@ -36,7 +38,7 @@ from dvcodec.puffin import (
 from dvcodec.puffin.alike import BlobsAlike
 from dvcodec.puffin.payload import encodable
 
-__all__ = ["DEFAULT_CREATED_BY", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
+__all__ = ["DEFAULT_CREATED_BY", "load", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
 
 DEFAULT_CREATED_BY = f"dvcodec {__version__}"
 
@@ -58,6 +60,47 @@ def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool
     )
 
 
+def load(
+    location: DvLocation | Mapping[str, Any],
+    source: SourceTarget | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    allow: Iterable[str] = (),
+    storage_options: StorageOptions = None,
+) -> RowSet:
+    """Read one vector by its byte range and check it against its location. The footer is not read.
+
+    Args:
+        location: a manifest's ``data_file`` struct (see `manifest_entry`), or what `write_deletion_vectors` returned.
+        source: the Puffin file; None opens the path in `location`.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRC.
+        allow: protocols allowed in a manifest's path, besides local files and object stores: ``http``.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        DecodeError: the vector is corrupt, or its size or cardinality differs from the manifest's.
+        Unsupported: a path in a manifest that `allow` does not cover.
+        UsageError: a member of the manifest entry is missing, or `allow` is not a collection of protocols.
+        OSError: the file cannot be opened or read.
+    """
+    if not isinstance(location, DvLocation):
+        location = location_of(location)
+        if source is None:
+            check_reach(location.path, None, protocols(allow))
+    with open_source(location.path if source is None else source, storage_options=storage_options) as opened:
+        cursor = read_frame(opened, location.offset, location.size, limits)
+        return decode(
+            cursor.view,
+            cardinality=location.cardinality,
+            limits=limits,
+            verify_checksum=verify_checksum,
+            source=opened.name,
+            base=cursor.base,
+        )
+
+
 def read_deletion_vectors(
     source: SourceTarget,
     *,
@@ -73,9 +116,9 @@ def read_deletion_vectors(
         duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
             one cumulative vector per snapshot (``last``); ``union`` mends a table that has both. Two spellings of
             one file are one data file; the first is kept.
-        limits: what the bytes may ask for.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRCs.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
@@ -138,7 +181,7 @@ def _blob_error(reader: PuffinReader, blob: BlobMetadata, what: str, expected: s
 
 
 def write_deletion_vectors(
-    sink: SinkTarget,
+    target: SinkTarget,
     vectors: Mapping[str, RowSet],
     *,
     created_by: str = DEFAULT_CREATED_BY,
@@ -153,14 +196,14 @@ def write_deletion_vectors(
     ``BaseDVFileWriter``. No vectors: no file, like there.
 
     Args:
-        sink: path, URL or writable file.
+        target: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
         order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
             the mapping.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         Where each vector is, in file order; `manifest_entry` makes manifest values of it.
@@ -175,11 +218,11 @@ def write_deletion_vectors(
         StoredFrame(path, counts[path], encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys))
         for path in paths
     )
-    return write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
+    return write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
 
 
 def write_stored_vectors(
-    sink: SinkTarget,
+    target: SinkTarget,
     vectors: Iterable[StoredFrame],
     *,
     created_by: str = DEFAULT_CREATED_BY,
@@ -188,10 +231,10 @@ def write_stored_vectors(
     """Write frames as they are, in file order: conversion without re-encoding.
 
     Args:
-        sink: path, URL or writable file.
+        target: path, URL or writable file.
         vectors: the frames; what is in them is not looked at. None of them: no file.
         created_by: file property ``created-by``.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
@@ -204,7 +247,7 @@ def write_stored_vectors(
     if first is None:
         return []
     blobs = []
-    with PuffinWriter(sink, {CREATED_BY: created_by}, storage_options=storage_options) as writer:
+    with PuffinWriter(target, {CREATED_BY: created_by}, storage_options=storage_options) as writer:
         for path, cardinality, blob in chain([first], items):
             if path is None:
                 raise UsageError("a Puffin file names the data file of every vector")
@@ -216,7 +259,7 @@ def write_stored_vectors(
             properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
             metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
             blobs.append((path, cardinality, writer.add_stored(metadata, blob)))
-    name = target_name(sink)
+    name = target_name(target)
     return [
         DvLocation("iceberg", name, blob.offset, blob.length, cardinality, path, writer.file_size)
         for path, cardinality, blob in blobs

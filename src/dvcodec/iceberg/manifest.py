@@ -10,7 +10,7 @@ import numpy as np
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 
-__all__ = ["java_blob_order", "manifest_entry"]
+__all__ = ["java_blob_order", "location_of", "manifest_entry"]
 
 _JAVA_TABLE = 16
 """Buckets of a new HashMap."""
@@ -40,6 +40,21 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
         "content_offset": location.offset,
         "content_size_in_bytes": location.size,
     }
+
+
+def location_of(entry: Mapping[str, Any]) -> DvLocation:
+    """Return the location in a v3 delete manifest's ``data_file`` struct: the inverse of `manifest_entry`.
+
+    Raises:
+        UsageError: a member is missing or has the wrong type.
+    """
+    members = {"file_path": str, "content_offset": int, "content_size_in_bytes": int, "record_count": int}
+    for name, kind in members.items():
+        if not isinstance(entry.get(name), kind):
+            raise UsageError(f"manifest entry: {name} must be of type {kind.__name__}, found {entry.get(name)!r:.60}")
+    path, offset, size, cardinality = (entry[name] for name in members)
+    file_size = entry.get("file_size_in_bytes")
+    return DvLocation("iceberg", path, offset, size, cardinality, entry.get("referenced_data_file"), file_size)
 
 
 def java_blob_order(deletes: Mapping[str, int]) -> list[str]:

@@ -41,7 +41,7 @@ def read_position_deletes(
     Args:
         source: bytes, path, URL or open file of Parquet.
         batch_rows: rows read at a time.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         MissingExtra: pyarrow is not installed.

@@ -20,9 +20,9 @@ from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.sink import Sink
-from dvcodec.io.source import Source, read_window
+from dvcodec.io.source import Source, SourceTarget, StorageOptions, open_source, read_window
 
-__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frames", "write_frames"]
+__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frame", "read_frames", "write_frames"]
 
 VERSION = 1
 """The byte such a file begins with."""
@@ -47,12 +47,15 @@ def check_version(source: Source) -> Cursor:
     return head
 
 
-def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Cursor]:
-    """Yield a cursor on each frame of a file, read in large pieces. What is in the frames is not looked at.
+def read_frames(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Iterator[Cursor]:
+    """Yield a cursor over each frame of a file, read in large pieces. The contents of the frames are not checked.
 
     Args:
-        source: the file, open.
-        limits: what the bytes may ask for.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         BadMagic: the file does not begin with the version.
@@ -61,9 +64,24 @@ def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[
         LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
         OSError: the file cannot be read.
     """
-    for piece, starts, sizes in _pieces(source, limits):
-        for start, size in zip(starts, sizes, strict=True):
-            yield Cursor(piece.view[start : start + size], source=source.name, base=piece.base + start)
+    with open_source(source, storage_options=storage_options) as opened:
+        for piece, starts, sizes in _pieces(opened, limits):
+            for start, size in zip(starts, sizes, strict=True):
+                yield Cursor(piece.view[start : start + size], source=opened.name, base=piece.base + start)
+
+
+def read_frame(source: Source, offset: int, size: int, limits: Limits) -> Cursor:
+    """Read the byte range of one frame.
+
+    Raises:
+        LimitExceeded: the frame is larger than `Limits.max_vector_bytes`.
+        Truncated: the range reaches beyond the end of the file.
+        OSError: the file cannot be read.
+    """
+    if size > limits.max_vector_bytes:  # the size of a remote file costs a request: ask for it only here
+        here = Cursor(b"", source=source.name, base=offset)
+        limits.check("max_vector_bytes", min(size, max(source.size - offset, 0)), here)
+    return read_window(source, offset, size)
 
 
 def load_frames(

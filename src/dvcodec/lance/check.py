@@ -17,7 +17,7 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
 from dvcodec.lance.arrays import Values
 from dvcodec.lance.row_ids import RowIdSequence
-from dvcodec.lance.segments import Range, RangeWithHoles
+from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 
 __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
@@ -51,7 +51,7 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
     for segment in filter(lambda segment: segment.count, sequence.segments):
-        if isinstance(segment, (Range, RangeWithHoles)):
+        if isinstance(segment, (RangeSegment, RangeWithHoles)):
             whole = RowSet.from_ranges([(segment.start, segment.end)])
             parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
         else:

@@ -122,27 +122,27 @@ def manifest_version(name: str) -> int | None:
     return _TOP - int(match[1]) if len(match[1]) == _V2_DIGITS else int(match[1])
 
 
-def find_manifest(dataset: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
+def find_manifest(folder: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
     """Return the path or URL of a version's manifest, under either naming scheme; of the latest by default.
 
     Args:
-        dataset: the dataset's folder, path or URL.
+        folder: the dataset's folder, path or URL.
         version: from 1; None for the latest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: no such version.
         OSError: the folder ``_versions`` cannot be listed.
     """
-    folder = f"{str(dataset).rstrip('/')}/_versions"
-    found = {manifest_version(name): name for name in list_names(folder, storage_options=storage_options)}
+    versions_folder = f"{str(folder).rstrip('/')}/_versions"
+    found = {manifest_version(name): name for name in list_names(versions_folder, storage_options=storage_options)}
     found.pop(None, None)
     versions = [known for known in found if known is not None]
     wanted = max(versions, default=None) if version is None else version
     if wanted is None or wanted not in found:
         which = "no version" if wanted is None else f"no version {wanted}"
-        raise UsageError(f"{dataset}: {which} of a Lance dataset in {folder}")
-    return f"{folder}/{found[wanted]}"
+        raise UsageError(f"{folder}: {which} of a Lance dataset in {versions_folder}")
+    return f"{versions_folder}/{found[wanted]}"
 
 
 def read_manifest(
@@ -153,7 +153,7 @@ def read_manifest(
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: `Limits.max_manifest_bytes` bounds the manifest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file is damaged, or no manifest.

@@ -24,9 +24,9 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import Values, expanding
 from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import Array, Range, Segment
+from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
 
-__all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
+__all__ = ["RowIdSequence", "decode_row_ids", "encode_row_ids", "rechunk"]
 
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
@@ -58,14 +58,14 @@ class RowIdSequence:
             UsageError: an id is repeated, negative or too large.
         """
         if isinstance(values, range) and values.step == 1 and values.start >= 0 and values.stop <= _TOP:
-            return cls((Range(values.start, values.stop),) if values else ())
+            return cls((RangeSegment(values.start, values.stop),) if values else ())
         if isinstance(values, range) and (values.stop - values.start) // values.step > DEFAULT_MAX_ROWS:
             raise UsageError(f"{values} is too long to be anything but one range below 2**64 - 1")
         ids = as_positions(values)
         if not len(ids):
             return cls()
         chosen = segments.from_values(ids)
-        if isinstance(chosen, Array) and (repeated := _repeated(ids)) is not None:
+        if isinstance(chosen, ArraySegment) and (repeated := _repeated(ids)) is not None:
             raise UsageError(f"row id {repeated} is repeated: the ids of a fragment are distinct")
         return cls((chosen,))
 
@@ -143,7 +143,7 @@ class RowIdSequence:
     def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
         """Drop the rows at physical row offsets, such as those of a deletion file.
 
-        A segment that loses rows is encoded anew (an `Array` stays one); one that loses all is dropped.
+        A segment that loses rows is encoded anew (an `ArraySegment` stays one); one that loses all is dropped.
 
         Raises:
             UsageError: an offset is negative or beyond the end.
@@ -154,13 +154,6 @@ class RowIdSequence:
             raise UsageError(f"row offset {rows.max} of a sequence of {self.count}")
         with enough_memory("the rows to drop", None):
             return RowIdSequence(tuple(_masked(self.segments, rows)))
-
-    def encode(self) -> bytes:
-        """Encode the sequence; one that was decoded gives the bytes it came from.
-
-        Not checked: segments that were put together by hand, such as a `Range` whose end is before its start.
-        """
-        return self._stored if self._stored is not None else _encode(self.segments)
 
 
 def _repeated(ids: Values) -> int | None:
@@ -217,18 +210,14 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
     """Join ranges that touch."""
     last: Segment | None = None
     for piece in pieces:
-        if isinstance(last, Range) and isinstance(piece, Range) and last.end == piece.start:
-            last = Range(last.start, piece.end)
+        if isinstance(last, RangeSegment) and isinstance(piece, RangeSegment) and last.end == piece.start:
+            last = RangeSegment(last.start, piece.end)
         else:
             if last is not None:
                 yield last
             last = piece
     if last is not None:
         yield last
-
-
-def _encode(parts: Iterable[Segment]) -> bytes:
-    return b"".join(piece for segment in parts for piece in wire.nested(1, segment.pieces()))
 
 
 def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
@@ -240,6 +229,16 @@ def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
                 return False
             at += len(piece)
     return at == len(stored)
+
+
+def encode_row_ids(sequence: RowIdSequence) -> bytes:
+    """Encode a row-id sequence; one that was decoded gives the bytes it came from.
+
+    Not checked: segments built by hand, such as a `RangeSegment` that ends before its start.
+    """
+    if sequence._stored is not None:
+        return sequence._stored
+    return b"".join(piece for segment in sequence.segments for piece in wire.nested(1, segment.pieces()))
 
 
 def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) -> RowIdSequence:

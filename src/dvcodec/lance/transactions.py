@@ -33,8 +33,8 @@ def read_operation(
     Args:
         source: a transaction's own file, or a manifest.
         offset: `Manifest.transaction_offset` if it is a manifest.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The name, or None for an operation that is not known.

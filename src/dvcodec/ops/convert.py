@@ -27,17 +27,17 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import SoundFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["TARGETS", "Target", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
+__all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
 
-Target: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
-TARGETS: tuple[str, ...] = get_args(Target)
+ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
+TARGETS: tuple[str, ...] = get_args(ConvertTarget)
 _MAX_GAP_KEYS = 1 << 16
 
 
 def convert(
     source: SourceTarget,
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     *,
     data_files: Sequence[str] | Mapping[int, str] | None = None,
     created_by: str = DEFAULT_CREATED_BY,
@@ -52,12 +52,12 @@ def convert(
         source: any container that `sniff` knows, apart from search segments.
         to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
-        sink: path, URL or writable file; written whole or not at all.
+        target: path, URL or writable file; written whole or not at all.
         data_files: the data file of each vector, in file order or by offset; needed for ``puffin`` where the
             source does not name them, and replaces the names where it does.
         created_by: ``created-by`` of a Puffin file.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
@@ -80,12 +80,12 @@ def convert(
                 )
         if to == "blob" and len(refs) != 1:
             raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
-        return _write_frames(to, sink, _frames(opened, refs, to, limits), created_by, storage_options)
+        return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
 def write(
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     vectors: Mapping[str, RowSet] | Mapping[str | None, RowSet],
     *,
     created_by: str = DEFAULT_CREATED_BY,
@@ -107,7 +107,7 @@ def write(
             raise UsageError("a Puffin file needs the data file of every vector")
         named = {path: rows for path, rows in vectors.items() if path is not None}
         return iceberg.write_deletion_vectors(
-            sink,
+            target,
             named,
             created_by=created_by,
             gap_keys=all(map(_dense, named.values())),
@@ -116,10 +116,10 @@ def write(
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
-    return _write_frames(to, sink, frames, created_by, storage_options)
+    return _write_frames(to, target, frames, created_by, storage_options)
 
 
-def encode_frame(rows: RowSet, to: Target, name: object) -> bytes:
+def encode_frame(rows: RowSet, to: ConvertTarget, name: object) -> bytes:
     """Encode the frame that a target holds.
 
     Raises:
@@ -128,7 +128,7 @@ def encode_frame(rows: RowSet, to: Target, name: object) -> bytes:
     if to != "paimon32":
         return iceberg.encode(rows, gap_keys=_dense(rows))
     try:
-        return paimon.encode(rows, bits=32)
+        return paimon.encode(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
 
@@ -139,19 +139,19 @@ def _dense(rows: RowSet) -> bool:
 
 
 def _write_frames(
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     frames: Iterator[StoredFrame],
     created_by: str,
     storage_options: StorageOptions,
 ) -> list[DvLocation]:
     if to == "puffin":
-        return iceberg.write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
+        return iceberg.write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
     if to == "blob":
-        return [_write_blob(sink, next(frames), storage_options)]
+        return [_write_blob(target, next(frames), storage_options)]
     if to == "delta":
-        return delta.write_stored_vectors(sink, frames, storage_options=storage_options)
-    return paimon.write_stored_vectors(sink, frames, storage_options=storage_options)
+        return delta.write_stored_vectors(target, frames, storage_options=storage_options)
+    return paimon.write_stored_vectors(target, frames, storage_options=storage_options)
 
 
 def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:
@@ -168,7 +168,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
 
 
-def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
+def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
     """Yield the target's frames: those that it shares are taken as they were checked, others are read one by one."""
     source = ahead(source, refs)
     for ref, sound in survey_vectors(source, refs, limits=limits):
@@ -182,14 +182,14 @@ def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -
         yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
 
 
-def _is_shared(sound: SoundFrame, to: Target) -> bool:
+def _is_shared(sound: SoundFrame, to: ConvertTarget) -> bool:
     """Whether a target holds this very frame."""
     if to == "paimon32":
         return sound.magic is Magic.PAIMON32 and (sound.max or 0) < 2**31
     return sound.magic is Magic.PORTABLE64
 
 
-def frame_for(found: Vector, to: Target, name: object) -> BytesLike:
+def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
     """Return a vector as the frame that a target holds: its own bytes, checked, where it has them.
 
     Raises:
@@ -221,8 +221,8 @@ def portable_frame(found: Vector) -> BytesLike:
     return iceberg.encode(found.load())
 
 
-def _write_blob(sink: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
-    with open_sink(sink, storage_options=storage_options) as out:
+def _write_blob(target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
+    with open_sink(target, storage_options=storage_options) as out:
         out.write(stored.data)
         size = out.position
-    return DvLocation("iceberg", target_name(sink), 0, size, stored.cardinality, stored.data_file, size)
+    return DvLocation("iceberg", target_name(target), 0, size, stored.cardinality, stored.data_file, size)

@@ -11,7 +11,7 @@ import numpy as np
 from dvcodec.core import batch, frame, roaring, roaring64, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
@@ -141,7 +141,7 @@ def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
 
 
 def decode_at(
-    target: SourceTarget,
+    source: SourceTarget,
     offset: int = 0,
     size: int | None = None,
     *,
@@ -153,28 +153,28 @@ def decode_at(
     """Decode the framed vector at a byte offset, whatever file it lies in.
 
     Args:
-        target: bytes, path, URL or open file.
+        source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
         size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
             bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
         cardinality: rows that the metadata promises.
-        limits: what the bytes may ask for.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: no sound vector there.
         OSError: the file cannot be read.
     """
-    with open_source(target, storage_options=storage_options) as source:
+    with open_source(source, storage_options=storage_options) as opened:
         # What metadata says is read at once, and the 8 bytes that Delta leaves out.
-        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + FRAME_OVERHEAD - 4
-        window = read_up_to(source, offset, ahead)
+        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED
+        window = read_up_to(opened, offset, ahead)
         claimed = frame.peek_size(window)
-        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
-            size = min(claimed, max(source.size - offset, 0)) if claimed > len(window.view) else claimed
+        if size is None or size + UNCOUNTED == claimed:
+            size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
-            window = read_window(source, offset, size)
+            window = read_window(opened, offset, size)
         found = vector.read(
             Cursor(window.view[:size], source=window.source, base=offset),
             exact=True,

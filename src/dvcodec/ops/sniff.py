@@ -11,7 +11,7 @@ from enum import Enum
 from dvcodec.core import roaring64
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
@@ -93,14 +93,14 @@ class Container:
 
 
 def sniff(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Container:
-    """Tell what container `target` is and where its vectors are. CRCs are not checked here.
+    """Tell what container `source` is and where its vectors are. CRCs are not checked here.
 
     Args:
-        target: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container is damaged.
@@ -111,8 +111,8 @@ def sniff(
     >>> sniff(iceberg.encode(RowSet([1, 2]))).kind.value
     'blob'
     """
-    with open_source(target, storage_options=storage_options) as source:
-        return sniff_source(source, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        return sniff_source(opened, limits=limits)
 
 
 def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Container:
@@ -153,7 +153,7 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
 
 def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
     """Whether a length field at `at` fits: so a frame whose magic is damaged is still known for one."""
-    claimed = int.from_bytes(head[at : at + 4], "big") + FRAME_OVERHEAD - 4
+    claimed = int.from_bytes(head[at : at + 4], "big") + UNCOUNTED
     return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
 
 

@@ -31,7 +31,7 @@ _BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_A
 
 
 def verify(
-    target: SourceTarget,
+    source: SourceTarget,
     *,
     cardinality: int | None = None,
     row_count: int | None = None,
@@ -42,12 +42,12 @@ def verify(
     """Verify a file and all vectors in it.
 
     Args:
-        target: bytes, path, URL or open file.
+        source: bytes, path, URL or open file.
         cardinality: rows that the manifest or log promises (for a file of one vector, or with `data_file`).
         row_count: physical rows of the data file: no position may be at or above it.
         data_file: look at the vectors of this data file only, however it is spelled.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         A report; damaged bytes are findings, not exceptions.
@@ -61,8 +61,8 @@ def verify(
     >>> [check.name for check in verify(blob).findings]
     ['crc']
     """
-    with open_source(target, storage_options=storage_options) as source:
-        return verify_source(source, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        return verify_source(opened, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
 
 
 def verify_source(

@@ -150,7 +150,7 @@ class IndexManifestEntry:
         name = file.path.rpartition("/")[2]
         return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
 
-    def path(self, table_root: str) -> str:
+    def path(self, folder: str) -> str:
         """Return the path or URL of the index file.
 
         Not known to the manifest: the table option ``index-file-in-data-file-dir``, which puts it elsewhere.
@@ -162,7 +162,7 @@ class IndexManifestEntry:
             return self.external_path
         if not self.file_name or "/" in self.file_name or "\0" in self.file_name or self.file_name in (".", ".."):
             raise NotCanonical("_FILE_NAME", expected="a bare file name", actual=repr(self.file_name)[:80])
-        return f"{table_root.rstrip('/')}/index/{self.file_name}"
+        return f"{folder.rstrip('/')}/index/{self.file_name}"
 
 
 def read_index_manifest(
@@ -172,8 +172,8 @@ def read_index_manifest(
 
     Args:
         source: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
@@ -188,7 +188,7 @@ def read_index_manifest(
 
 
 def write_index_manifest(
-    sink: SinkTarget,
+    target: SinkTarget,
     entries: Iterable[IndexManifestEntry],
     *,
     codec: str = "zstandard",
@@ -197,10 +197,10 @@ def write_index_manifest(
     """Write an index manifest of the current generation (extra ``tables``).
 
     Args:
-        sink: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
+        target: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
         entries: all index files of the snapshot, in the order in which they are written.
         codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
@@ -208,7 +208,7 @@ def write_index_manifest(
         OSError: the file cannot be written (an old one stays then).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
-    with open_sink(sink, storage_options=storage_options) as out:
+    with open_sink(target, storage_options=storage_options) as out:
         out.write(data)
 
 

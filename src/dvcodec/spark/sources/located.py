@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
 from dvcodec.core.scattered import u32
 from dvcodec.io import Source, Storage
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
@@ -24,8 +24,6 @@ from dvcodec.spark.sources.windows import Outcome, Window
 __all__ = ["Located", "containers_of", "located_windows"]
 
 Index = NDArray[np.int64]
-LENGTH_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A whole frame has this many bytes more than what Delta's log and Paimon's 32-bit metadata call its size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,15 +142,15 @@ def _read(source: Source, places: Located) -> Iterator[Window]:
         part = places.take(np.arange(first, last))
         try:
             # The frame may be 8 bytes longer than the size that is stated.
-            data = np.frombuffer(source.read(start, min(stop + LENGTH_DIFFERENCE, source.size) - start), np.uint8)
+            data = np.frombuffer(source.read(start, min(stop + UNCOUNTED, source.size) - start), np.uint8)
         except DecodeError as err:
             yield part.failed(str(err))
             continue
         starts, lengths = part.offsets - start, sizes[first:last].copy()
         whole = np.flatnonzero(lengths >= 4)
         claimed = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
-        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + LENGTH_DIFFERENCE <= len(data))]
-        lengths[short] += LENGTH_DIFFERENCE
+        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + UNCOUNTED <= len(data))]
+        lengths[short] += UNCOUNTED
         yield part.window(data=data, starts=starts, sizes=lengths, base=start, name=source.name)
 
 
@@ -162,7 +160,7 @@ def _claimed(source: Source, places: Located) -> Index:
     for i in np.flatnonzero(places.sizes < 0).tolist():
         offset = int(places.offsets[i])
         length = int.from_bytes(source.read(offset, 4), "big")
-        out[i] = min(length + LENGTH_DIFFERENCE, source.size - offset)
+        out[i] = min(length + UNCOUNTED, source.size - offset)
     return out
 
 

@@ -106,7 +106,7 @@ class PaimonTable(Table):
         return self._view(Snapshot(state.info, tuple(files.values()), tuple(vectors), shown)).snapshot
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002, D102
-        found = load_vector(vector.location, meta_of(vector), storage_options=self.folder.storage)
+        found = load_vector(meta_of(vector), vector.location, storage_options=self.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def other_deletes(self, data_file: DataFile, snapshot: Snapshot) -> str | None:  # noqa: D102
