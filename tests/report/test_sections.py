@@ -65,7 +65,7 @@ def test_summary() -> None:
 
 def test_summary_of_files_whose_rows_are_unknown() -> None:
     audit = audit_of(file_of("a", RowSet([1]), None))
-    assert "not told of 1 file" in summary(audit, totals(audit.scan))
+    assert "not known of 1 file" in summary(audit, totals(audit.scan))
 
 
 @pytest.mark.parametrize(

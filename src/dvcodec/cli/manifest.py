@@ -35,7 +35,7 @@ def manifest(
 ) -> None:
     """Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.
 
-    With --check, exit code 1 if something that it names is not sound.
+    With --check, exit code 1 if a referenced file is corrupt.
     """
     path = (
         lance.find_manifest(target, version, storage_options=storage())
@@ -56,7 +56,7 @@ def _is_dataset(target: str) -> bool:
 
 
 def _is_avro(path: str) -> bool:
-    """Tell the two kinds apart: Avro files have their magic at the beginning, Lance's manifests at the end."""
+    """Distinguish the two kinds: Avro files have their magic at the beginning, Lance's manifests at the end."""
     with open_source(path, storage_options=storage()) as source:
         head = bytes(source.read(0, min(source.size, 4)))
         tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
@@ -67,7 +67,7 @@ def _is_avro(path: str) -> bool:
 
 
 def _root(path: str, folder: str) -> str:
-    """Return the table's folder, which the manifest lies two levels below."""
+    """Return the table's folder, two levels above the manifest."""
     parts = str(path).replace("\\", "/").rsplit("/", 2) if is_url(path) else Path(path).absolute().parts
     if len(parts) < 3 or parts[-2] != folder:
         raise UsageError(f"{path} does not lie in a folder {folder!r}: what it names cannot be found")
@@ -226,7 +226,7 @@ def _show_findings(findings: list[Check], check: bool, what: str) -> None:
         place = "" if found.offset is None else f" at byte {found.offset}"
         say(("FAIL  ", "bold red"), f"{found.name}: {found.subject}{place}: {error}")
     if check and not findings:
-        say(("ok    ", "green"), f"{what}, all sound")
+        say(("ok    ", "green"), f"{what}, all valid")
 
 
 def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Delta Lake deletion vectors: descriptors, vector files, inline vectors.
 
-`descriptor` is what the log says, `vectors` the files, `inline` the vectors in the log, `layout` their two forms, and
-`z85` the text form of UUIDs and inline vectors.
+`descriptor` is the log entry, `vectors` the files, `inline` the vectors in the log, `layout` the two layouts, and `z85`
+the text encoding of UUIDs and inline vectors.
 """
 
 from dvcodec.delta.descriptor import EMPTY, Descriptor, new_file

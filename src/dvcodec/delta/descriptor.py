@@ -31,7 +31,7 @@ STORAGE_TYPES = {
     RELATIVE: "a path relative to the table (feature adaptiveMetadata)",
 }
 UUID_CHARS = 20
-"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`; what stands before is the prefix."""
+"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`, after the prefix."""
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
@@ -91,7 +91,7 @@ class Descriptor:
     def from_json(cls, text: str | bytes | Mapping[str, Any], *, source: str | None = None) -> Descriptor:
         """Read a descriptor from a log: JSON text, or the object already parsed (a checkpoint's struct too).
 
-        `offset` may be absent or null; members that the protocol does not define are ignored.
+        `offset` may be absent or null; members unknown to the protocol are ignored.
 
         Args:
             text: the JSON text, or the object.
@@ -154,7 +154,7 @@ class Descriptor:
 
         Raises:
             UsageError: another storage type.
-            NotCanonical: the last 20 characters are no Z85.
+            NotCanonical: the last 20 characters are not Z85.
         """
         if self.storage_type != UUID_RELATIVE:
             raise UsageError(f"storage type {self.storage_type!r} holds no UUID")
@@ -204,16 +204,16 @@ class Descriptor:
 
     @classmethod
     def from_location(cls, location: DvLocation, folder: str | None = None) -> Descriptor:
-        """Describe a vector that was written.
+        """Return the descriptor of a vector that was written.
 
-        Storage type ``u`` if the file lies in `folder` under a Delta name (see `new_file`), else ``p``.
+        Storage type ``u`` if the file is below `folder` and has a Delta name (see `new_file`), else ``p``.
 
         Args:
             location: where it is, as `write_deletion_vectors` returned it.
             folder: the table's folder (path or URL); None: storage type ``p``.
 
         Raises:
-            UsageError: neither is possible: the path is no absolute path or URL.
+            UsageError: neither is possible: the path is neither absolute nor a URL.
         """
         size, offset = location.size - UNCOUNTED, location.offset
         if folder is not None and location.path.startswith(folder.rstrip("/") + "/"):
@@ -226,7 +226,7 @@ class Descriptor:
 
 
 def _printable(path: str) -> str:
-    """Refuse what no file can be called."""
+    """Reject what cannot be a file name."""
     if "\0" in path or _SURROGATES.search(path):
         raise _refuse(None, "a path without NUL and lone surrogates", repr(path))
     return path

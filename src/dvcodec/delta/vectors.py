@@ -239,7 +239,7 @@ def write_deletion_vectors(
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     return write_stored_vectors(
         target,
@@ -254,7 +254,7 @@ def write_deletion_vectors(
 def write_stored_vectors(
     target: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
 ) -> list[DvLocation]:
-    """Write frames as they are: conversion without re-encoding. What is in them is not looked at.
+    """Write frames as they are: conversion without re-encoding. Their contents are not checked.
 
     Args:
         target: path, URL or writable file; `new_file` gives a Delta name.
@@ -263,7 +263,7 @@ def write_stored_vectors(
 
     Raises:
         UsageError: a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     items = iter(vectors)
     first = next(items, None)

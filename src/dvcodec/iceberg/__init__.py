@@ -1,7 +1,7 @@
 """Iceberg deletion vectors: the blob, Puffin files of blobs, their rules, and the position deletes they replace.
 
-`vectors` holds the bytes of one, `blobs` what a footer says of it, `files` the Puffin files of many, `manifest` what a
-commit needs of them, `lint` the rules for blob metadata, and `position_deletes` the v2 files of (file_path, pos).
+`vectors` is the blob, `blobs` its footer entry, `files` the Puffin files, `manifest` the values for a commit, `lint`
+the rules for blob metadata, and `position_deletes` the v2 files of (file_path, pos).
 """
 
 from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD

@@ -1,6 +1,6 @@
-"""Puffin files of deletion vectors: one for each data file, the footer saying which is whose.
+"""Puffin files of deletion vectors: one per data file, which the footer names.
 
-Specification: Apache Iceberg, "Puffin file format"; the bytes that are written are those of Iceberg Java's
+Specification: Apache Iceberg, "Puffin file format"; files are written with the bytes of Iceberg Java's
 ``BaseDVFileWriter``.
 """
 
@@ -44,10 +44,10 @@ DEFAULT_CREATED_BY = f"dvcodec {__version__}"
 
 
 def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
-    """Read and walk one vector of a Puffin file, held against its `cardinality` property.
+    """Read and walk one vector of a Puffin file, and check its `cardinality` property.
 
     Raises:
-        DecodeError: the blob's metadata or its bytes are not sound.
+        DecodeError: the blob or its metadata is corrupt.
         OSError: the file cannot be read.
     """
     return vector.read(
@@ -109,19 +109,19 @@ def read_deletion_vectors(
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> dict[str, RowSet]:
-    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are left alone.
+    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are ignored.
 
     Args:
         source: bytes, path, URL or open file.
         duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
-            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both. Two spellings of
+            one cumulative vector per snapshot (``last``); ``union`` repairs a table that has both. Two spellings of
             one file are one data file; the first is kept.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRCs.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
+        DecodeError: the file or a vector is corrupt, or a `referenced-data-file` is missing or named twice.
         OSError: the file cannot be opened or read.
     """
     rows: dict[str, RowSet] = {}
@@ -148,9 +148,9 @@ def read_deletion_vectors(
 
 
 def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet] | None:
-    """Read the vectors of a file that holds thousands, described alike by the footer and soundly; None for others.
+    """Read the vectors of a file with a uniform footer, thousands at a time; None for other files.
 
-    They are read in a few passes over all of them, where one at a time costs a hundred microseconds each.
+    A few passes over all of them replace about 100 microseconds each for one at a time.
     """
     blobs = reader.footer.blobs
     if not isinstance(blobs, BlobsAlike) or blobs.first.type != BLOB_TYPE:
@@ -193,7 +193,7 @@ def write_deletion_vectors(
     """Write one Puffin file with a vector for each data file.
 
     For the same vectors, `created_by` and order of first delete, the file equals that of Iceberg Java's
-    ``BaseDVFileWriter``. No vectors: no file, like there.
+    ``BaseDVFileWriter``. No vectors: no file, as in Java.
 
     Args:
         target: path, URL or writable file.
@@ -210,7 +210,7 @@ def write_deletion_vectors(
 
     Raises:
         UsageError: a row set that does not fit (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     counts = {path: rows.cardinality for path, rows in vectors.items()}
     paths = java_blob_order(counts) if order == "java" else list(vectors)
@@ -232,14 +232,14 @@ def write_stored_vectors(
 
     Args:
         target: path, URL or writable file.
-        vectors: the frames; what is in them is not looked at. None of them: no file.
+        vectors: the frames; their contents are not checked. No frames: no file.
         created_by: file property ``created-by``.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
             then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     items = iter(vectors)
     seen: dict[str, str] = {}

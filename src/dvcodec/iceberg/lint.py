@@ -1,6 +1,6 @@
 """The rules for the metadata of ``deletion-vector-v1`` blobs, each a named check.
 
-Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go refuse files that break the first
+Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go reject files that break the first
 four. Fields are not checked: writers differ (Java names the row position column, Trino and DuckDB none).
 """
 
@@ -62,8 +62,8 @@ def _range(blob: BlobMetadata, footer: Footer) -> Check:
 def _vector(blob: BlobMetadata) -> Iterator[Check]:
     subject = subject_of(blob)
 
-    def check(name: str, sound: bool, what: str, expected: object, actual: object) -> Check:
-        if sound:
+    def check(name: str, valid: bool, what: str, expected: object, actual: object) -> Check:
+        if valid:
             return Check.passed(name, subject, blob.offset)
         return Check.failed(name, subject, blob.offset, what, expected, actual)
 

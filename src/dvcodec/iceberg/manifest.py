@@ -1,4 +1,4 @@
-"""What a commit needs besides the bytes: manifest values, and the order in which Java writes."""
+"""Manifest values of a vector, and the order of Java's writer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INVERSE_31 = pow(31, -1, 2**32)
 
 
 def manifest_entry(location: DvLocation) -> dict[str, Any]:
-    """Return what a v3 delete manifest's ``data_file`` struct says of a vector (partition and sequence aside).
+    """Return a vector's ``data_file`` struct for a v3 delete manifest (without partition and sequence numbers).
 
-    Sizes and offsets are in bytes; nothing is held against the file.
+    Sizes and offsets are in bytes; nothing is checked against the file.
 
     Raises:
-        UsageError: the data file is unknown, without which Iceberg cannot refer to the vector.
+        UsageError: the data file is unknown.
     """
     if location.data_file is None:
         raise UsageError(f"{location.path} at byte {location.offset}: an Iceberg vector needs its data file")

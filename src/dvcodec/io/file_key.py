@@ -104,9 +104,9 @@ def file_keys(paths: list[str]) -> list[str]:
 
 
 def decoded_key(path: str) -> str | None:
-    """Return the `file_key` of a name taken for a percent-encoded URI; None if that is no other name.
+    """Return the `file_key` of a name taken for a percent-encoded URI; None if that is the same name.
 
-    A ``+`` is a plus. A name with a ``%`` that encodes nothing, or nothing in UTF-8, is no URI.
+    A ``+`` is a plus. A name with a ``%`` that encodes nothing, or nothing in UTF-8, is not a URI.
 
     >>> decoded_key("file:/t/a%20b"), decoded_key("/t/a b"), decoded_key("/t/50%")
     ('/t/a b', None, None)

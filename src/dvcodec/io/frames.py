@@ -1,4 +1,4 @@
-"""Files of frames: a version byte, and frames back to back. Delta's vector files and Paimon's index files are such.
+"""Files of frames: a version byte and frames back to back, as in Delta's vector files and Paimon's index files.
 
 ::
 
@@ -25,7 +25,7 @@ from dvcodec.io.source import Source, SourceTarget, StorageOptions, open_source,
 __all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frame", "read_frames", "write_frames"]
 
 VERSION = 1
-"""The byte such a file begins with."""
+"""The first byte of the file."""
 MAX_FILE_BYTES = 2**31 - 1
 """Offsets are signed 32-bit values."""
 _PIECE = 1 << 20
@@ -33,7 +33,7 @@ _REMOTE_PIECE = 1 << 24
 
 
 def check_version(source: Source) -> Cursor:
-    """Check the version byte, and return a cursor behind it.
+    """Check the version byte; return a cursor after it.
 
     Raises:
         Truncated: the file is empty.
@@ -94,7 +94,7 @@ def load_frames(
     """Read the vectors in all frames of a file: offset of the frame -> deleted rows.
 
     Raises:
-        DecodeError: the first that is wrong, the file (see `read_frames`) or a vector (see `core.vector.read`).
+        DecodeError: the first error in the file (see `read_frames`) or in a vector (see `core.vector.read`).
         OSError: the file cannot be read.
     """
     found: dict[int, RowSet] = {}
@@ -114,7 +114,7 @@ def load_frames(
 def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int], list[int]]]:
     """Yield pieces of a file, and where in each its frames begin and how large they are: whole ones, at least one.
 
-    What is wrong with a frame is raised when all that come before it were taken.
+    An error in a frame is raised after all frames before it were yielded.
     """
     check_version(source)
     size_of_piece = _REMOTE_PIECE if getattr(source, "remote", False) else _PIECE
@@ -171,7 +171,7 @@ def write_frames(
 
     Raises:
         UsageError: the file would have more than 2**31 - 1 bytes.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     out.write(bytes([VERSION]))
     written = []

@@ -1,4 +1,4 @@
-"""Damage in files that pyarrow reads, told in this library's errors."""
+"""pyarrow's errors on damaged files as errors of this library."""
 
 from __future__ import annotations
 

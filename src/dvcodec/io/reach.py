@@ -1,9 +1,9 @@
-"""How far metadata reaches: which of the locations that it names are opened.
+"""Which locations metadata may reference.
 
 Whoever writes a table's metadata chooses what a reader of the table opens, with the reader's network and credentials.
-So a path that metadata spells whole is opened only where tables lie: in the table's own storage or in an object store,
+So an absolute path in metadata is opened only in the table's own storage or in an object store,
 whose host the reader's configuration names and not the URL. Web addresses, other hosts, chains of file systems
-(``zip://a::http://b``), and local files that a remote table names take the caller's word.
+(``zip://a::http://b``), and local files that a remote table names need the caller's consent.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def protocols(names: Iterable[str]) -> frozenset[str]:
     found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
     for name in found:
         if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
-            raise UsageError(f"allow: {name!r} is no collection of protocols such as 'http' or 'file'")
+            raise UsageError(f"allow: {name!r} is not a collection of protocols such as 'http' or 'file'")
     return found
 
 
 def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()) -> None:
-    """Make sure that a path which metadata spells whole may be opened.
+    """Check that an absolute path in metadata may be opened.
 
     Args:
         path: as it will be opened.
-        home: where the metadata was found, path or URL; None where that is not known, and taken for local.
+        home: where the metadata was found, path or URL; None if unknown: taken for local.
         allow: what else may be named, of `protocols`: ``http``, ``sftp``; ``file`` for local files that a remote table
             names; of a chain every protocol in it.
 
     Raises:
-        Unsupported: it lies where metadata does not reach.
-        NotCanonical: it is no location: a ``file:`` URL of another host.
+        Unsupported: metadata may not reference this location.
+        NotCanonical: not a location: a ``file:`` URL of another host.
     """
     try:
         local = local_path(path) is not None

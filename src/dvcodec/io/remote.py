@@ -120,7 +120,7 @@ class StoreSource:
                 return memoryview(b"")
             end = min(stop, self._size)
             if end <= offset:
-                self._trusted = True  # that there is nothing is told
+                self._trusted = True  # an empty answer is reported
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):

@@ -47,7 +47,7 @@ class Sink:
         """Append `data`; return the byte offset it begins at.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written; the error names the target.
         """
         start = self.position
@@ -76,7 +76,7 @@ class SinkFile(RawIOBase):
         """Append bytes; return how many.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written.
         """
         view = as_view(data)
@@ -210,7 +210,7 @@ def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
 
 
 def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
-    """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
+    """Remove a file that was just written, if possible: an error here must not hide the one before."""
     with suppress(OSError, DvcodecError):
         local = local_path(target)
         if local is not None:

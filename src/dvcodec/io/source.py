@@ -62,7 +62,7 @@ class Source(Protocol):
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range does not lie in the source.
+            Truncated: the range reaches beyond the end of the source.
             OSError: it cannot be read.
         """
 
@@ -101,7 +101,7 @@ class _RangeSource:
 def open_source(
     target: SourceTarget, *, name: str | None = None, storage_options: StorageOptions = None
 ) -> Iterator[Source]:
-    """Open anything that has bytes.
+    """Open bytes, a file or a URL for reading by ranges.
 
     Args:
         target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
@@ -155,9 +155,9 @@ def hold_source(location: str, source: Source) -> Iterator[None]:
 
 
 def _is_source(target: object) -> TypeGuard[Source]:
-    """Whether something is a `Source`, without a look at its size: a remote one would have to be asked for it.
+    """Whether something is a `Source`, without reading `size`, which costs a request for remote sources.
 
-    Files of fsspec have name and size too, but can be moved in.
+    Files of fsspec have name and size too, but also `seek`.
     """
     own = getattr(target, "__dict__", {})
     return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
@@ -170,7 +170,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     Raises:
         OSError: it is not one, or cannot be opened.
     """
-    # A pipe that no one writes to would wait when it is opened, so it is asked before.
+    # Opening a pipe without a writer would block: check the mode first.
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
     with path.open("rb") as file:
@@ -178,7 +178,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
 
 
 class ReadAhead:
-    """A source in front of another, one range of which was read at once.
+    """A source with one range of it read ahead.
 
     Args:
         source: the other.
@@ -245,24 +245,24 @@ class RandomAccess:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move; return where to."""
+        """Move; return the new position."""
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return where it stands."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be read in any order."""
+        """Return True: reads may come in any order."""
         return True
 
     def writable(self) -> bool:
-        """Tell that it cannot be written."""
+        """Return False."""
         return False
 
     def flush(self) -> None:
@@ -274,10 +274,10 @@ class RandomAccess:
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
-    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from.
+    """Read a byte range (default: to the end) and return a cursor whose errors carry file offsets.
 
     Raises:
-        Truncated: the range does not lie in the source.
+        Truncated: the range reaches beyond the end of the source.
         OSError: it cannot be read.
     """
     if size is None:
@@ -298,10 +298,10 @@ def read_up_to(source: Source, offset: int, size: int) -> Cursor:
 
 
 def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names of what is in a folder (path or URL), in no order.
+    """Return the bare names in a folder (path or URL), unordered.
 
     Raises:
-        OSError: there is no such folder, or it cannot be read.
+        OSError: the folder does not exist or cannot be read.
         UsageError: a ``file:`` URL that names a host, or an unknown protocol.
         MissingExtra: a URL, and what serves its protocol is not installed.
     """

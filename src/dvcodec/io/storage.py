@@ -1,7 +1,7 @@
 """What one reader knows of its storage: the options to reach it, and what lists and answers have said.
 
 A table, or a command, opens many files. It has one `Storage`, which is asked for every one of them, so that nothing is
-asked for twice: a small object is kept once it was read, the sizes that a list tells are not asked for again. A new
+asked for twice: small objects are kept, and sizes known from a listing are not requested again. A new
 `Storage` knows nothing: who opens a table anew sees what is there now.
 """
 

@@ -2,8 +2,8 @@
 
 `row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, which
 `segment_reader` reads from the protobuf form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and
-its `fragments` cut all of them out of a dataset, `transactions` tells what made a version, and `check` holds the ids
-of the fragments against each other.
+its `fragments` cut all of them out of a dataset, `transactions` names the operation that made a version, and `check`
+compares the ids of the fragments.
 """
 
 from dvcodec.lance.addresses import (

@@ -49,7 +49,7 @@ class FragmentFile:
     Attributes:
         path: as recorded: below the folder ``data`` of the dataset, or of a base path.
         size: bytes; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+        base_id: which of the dataset's base paths it is stored under; None for the dataset's own folder.
     """
 
     path: str
@@ -89,7 +89,7 @@ class Fragment:
         Raises:
             UsageError: the dataset has no stable row ids.
             Unsupported: they are not in the manifest; the message says where they are.
-            DecodeError: the sequence is not sound, or not of `physical_rows` ids.
+            DecodeError: the sequence is corrupt, or does not have `physical_rows` ids.
         """
         data, offset = self._bytes(self.row_ids, "row ids")
         sequence = decode_row_ids(data, source=self.source, base=offset)
@@ -115,8 +115,8 @@ class Fragment:
             storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
-            Unsupported: it lies under another base path.
-            DecodeError: it is not sound.
+            Unsupported: it is stored under another base path.
+            DecodeError: it is corrupt.
         """
         if self.deletion_file is None:
             return RowSet()
@@ -170,7 +170,7 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     """Read the message ``DataFragment`` that fills the window; sequences in it are cut out.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
     """
     numbers = {1: 0, 4: 0}
     sequences: dict[str, Stored] = {}

@@ -45,11 +45,11 @@ _TRANSACTION_SECTION = (21, 23)
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """A folder outside of the dataset's own in which files of it lie: what a shallow clone, or a branch, stands on.
+    """A folder outside of the dataset's own that stores some of its files: the base of a shallow clone or branch.
 
     Attributes:
         path: absolute path or URL.
-        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files lie
+        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files are
             directly in it.
     """
 
@@ -156,7 +156,7 @@ def read_manifest(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, or no manifest.
+        DecodeError: the file is damaged, or not a manifest.
     """
     with open_source(source, storage_options=storage_options) as opened:
         size = opened.size
@@ -178,7 +178,7 @@ def read_manifest(
 
 
 def _manifest(cursor: Cursor) -> Manifest:
-    """Read the message ``Manifest``; fields that say nothing of rows are passed over."""
+    """Read the message ``Manifest``; fields unrelated to rows are skipped."""
     numbers = {3: 0, 9: 0, 10: 0, 14: 0}
     fragments: list[Fragment] = []
     writer: list[str] = []

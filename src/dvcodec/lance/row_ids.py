@@ -1,7 +1,7 @@
 """Lance row-id sequences: the stable ids of a fragment's rows, by physical row offset, deleted rows included.
 
 Specification: Lance's ``rowids.proto``, message ``RowIdSequence``; Rust module ``rowids/serde.rs``. As strict as the
-reader of pylance 14; what it accepts is kept as it is, so that decoding and encoding give the same bytes::
+reader of pylance 14; what it accepts is kept, so that decoding and encoding round-trip::
 
     1 U64Segment | 1 U64Segment | ...                    (see `segments`)
 """
@@ -49,7 +49,7 @@ class RowIdSequence:
 
     @classmethod
     def from_values(cls, values: ArrayLike | Iterable[int]) -> RowIdSequence:
-        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids are no segment.
+        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids need no segment.
 
         Args:
             values: integers from 0 to 2**64 - 1, none of them twice. A ``range`` is not expanded.
@@ -71,7 +71,7 @@ class RowIdSequence:
 
     @property
     def count(self) -> int:
-        """Number of row ids (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        """Number of row ids (``len`` stops at 2**63 - 1, as in all of Python)."""
         return sum(segment.count for segment in self.segments)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class RowIdSequence:
             return ids
 
     def position(self, row_id: int) -> int | None:
-        """Return the physical row offset of `row_id` (the first, should it be repeated), None if it is not there."""
+        """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing."""
         start = 0
         for segment in self.segments:
             found = segment.position(row_id)
@@ -122,10 +122,10 @@ class RowIdSequence:
     def slice(self, offset: int, length: int) -> RowIdSequence:
         """Return the ids of `length` rows from `offset` on, as compaction cuts them.
 
-        Each piece of a segment is encoded anew, ranges that touch are joined, and empty pieces are dropped.
+        Each piece of a segment is re-encoded, ranges that touch are joined, and empty pieces are dropped.
 
         Raises:
-            UsageError: the rows are not all there.
+            UsageError: rows beyond the end.
         """
         count = self.count
         if offset < 0 or length < 0 or offset + length > count:
@@ -143,7 +143,7 @@ class RowIdSequence:
     def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
         """Drop the rows at physical row offsets, such as those of a deletion file.
 
-        A segment that loses rows is encoded anew (an `ArraySegment` stays one); one that loses all is dropped.
+        A segment that loses rows is re-encoded (an `ArraySegment` stays one); one that loses all is dropped.
 
         Raises:
             UsageError: an offset is negative or beyond the end.
@@ -157,10 +157,10 @@ class RowIdSequence:
 
 
 def _repeated(ids: Values) -> int | None:
-    """Return the lowest id that stands there twice, None if none does.
+    """Return the lowest repeated id, None if all are distinct.
 
-    Each id is put into the slot of its low bits. Where all find their own there, none is repeated; only those that
-    share a slot, which are few unless somebody chose them so, have to be sorted.
+    Ids are hashed by their low bits; without a collision there is no duplicate. Only ids that share a slot, usually
+    few, are sorted.
     """
     slots = 1 << (_SLOTS_PER_ID * len(ids)).bit_length()
     slot = (ids & np.uint64(slots - 1)).view(np.int64)
@@ -221,7 +221,7 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
-    """Whether segments are encoded as these bytes, without a copy of what may be large."""
+    """Whether segments encode to these bytes, without a copy of the whole."""
     at = 0
     for segment in parts:
         for piece in wire.nested(1, segment.pieces()):

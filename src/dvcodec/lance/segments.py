@@ -280,7 +280,7 @@ def from_values(values: Values) -> Segment:
 
 
 def _holes(values: Values) -> Values:
-    """Return what lies between ascending values, a part of them at a time: the differences stay in the caches."""
+    """Return the gaps between ascending values, block by block: the differences stay in the CPU caches."""
     starts = range(0, len(values) - 1, _PART)
     parts = [values[start : start + _PART + 1] for start in starts]
     found = [start + np.flatnonzero(part[1:] - part[:-1] != 1) for start, part in zip(starts, parts, strict=True)]

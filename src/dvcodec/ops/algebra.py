@@ -79,7 +79,7 @@ def read_rows(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the container or a vector is not sound.
+        DecodeError: the container or a vector is corrupt.
         UsageError: several vectors whose data files the container does not name: uniting them would mix rows of
             different files (`delta.load_frames` gives them by offset).
     """

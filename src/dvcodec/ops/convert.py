@@ -1,7 +1,7 @@
-"""From one format's container to another's.
+"""Conversion between the containers of the formats.
 
 Iceberg, Delta (portable) and Paimon (64-bit) hold the same frame: converting copies it, verified but never re-encoded,
-and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are decoded and encoded anew; rows
+and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are re-encoded; rows
 that do not fit are an error.
 """
 
@@ -63,7 +63,7 @@ def convert(
         Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
 
     Raises:
-        DecodeError: a vector is not sound (nothing is written).
+        DecodeError: a vector is corrupt (nothing is written).
         UsageError: a data file is missing, a ``blob`` of not exactly one vector, or rows that do not fit.
         OSError: a file cannot be read or written.
     """
@@ -159,9 +159,9 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     if data_files is None:
         return refs
     if isinstance(data_files, Mapping):
-        strangers = set(data_files) - {ref.offset for ref in refs}
-        if strangers:
-            raise UsageError(f"{container.source} has no vector at byte {min(strangers)}")
+        unknown = set(data_files) - {ref.offset for ref in refs}
+        if unknown:
+            raise UsageError(f"{container.source} has no vector at byte {min(unknown)}")
         return [replace(ref, data_file=data_files.get(ref.offset, ref.data_file)) for ref in refs]
     if len(data_files) != len(refs):
         raise UsageError(f"{container.source} holds {len(refs)} vectors, {len(data_files)} data files are given")
@@ -169,7 +169,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 
 
 def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
-    """Yield the target's frames: those that it shares are taken as they were checked, others are read one by one."""
+    """Yield the target's frames: shared ones as they are, checked; others re-encoded one at a time."""
     source = ahead(source, refs)
     for ref, sound in survey_vectors(source, refs, limits=limits):
         if sound is not None and ref.cardinality in (None, sound.cardinality) and _is_shared(sound, to):
@@ -190,10 +190,10 @@ def _is_shared(sound: SoundFrame, to: ConvertTarget) -> bool:
 
 
 def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
-    """Return a vector as the frame that a target holds: its own bytes, checked, where it has them.
+    """Return a vector as a frame of the target: its own bytes, checked, where they fit.
 
     Raises:
-        NotCanonical: the vector is not sound.
+        NotCanonical: the vector is corrupt.
         UsageError: rows that do not fit; the message calls the vector `name`.
     """
     if to != "paimon32":
@@ -208,7 +208,7 @@ def portable_frame(found: Vector) -> BytesLike:
     """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them.
 
     Raises:
-        NotCanonical: the vector is not sound.
+        NotCanonical: the vector is corrupt.
         UsageError: a bare bitmap with positions that no deletion vector can hold.
     """
     if found.magic is Magic.PORTABLE64:

@@ -46,7 +46,7 @@ def read_vector(
     """Read one vector of a container and walk it; it is held against what the container's metadata says.
 
     Raises:
-        DecodeError: the vector is not sound, or of a layout that its container does not allow.
+        DecodeError: the vector is corrupt, or has a layout that its container does not allow.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: the file cannot be read.
     """
@@ -72,7 +72,7 @@ def read_vector(
 
 @dataclass(frozen=True, slots=True)
 class SoundFrame:
-    """A framed vector that is sound, all of it checked; what metadata promises of it is not.
+    """A framed vector that was checked as a whole, but not against metadata.
 
     Attributes:
         data: the whole frame.
@@ -95,7 +95,7 @@ def survey_vectors(
 ) -> Iterator[tuple[VectorRef, SoundFrame | None]]:
     """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
 
-    Yields each with its frame, in order; with None what `read_vector` has to read: what is no sound frame in its place,
+    Yields each with its frame, in order; with None what `read_vector` has to read: invalid frames,
     for it says why; a single one; large ones.
 
     Raises:
@@ -150,20 +150,20 @@ def decode_at(
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Decode the framed vector at a byte offset, whatever file it lies in.
+    """Decode the framed vector at a byte offset, in any file.
 
     Args:
         source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
         size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
             bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
-        cardinality: rows that the metadata promises.
+        cardinality: rows according to the metadata.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: no sound vector there.
+        DecodeError: no valid vector at this offset.
         OSError: the file cannot be read.
     """
     with open_source(source, storage_options=storage_options) as opened:

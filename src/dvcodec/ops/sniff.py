@@ -1,4 +1,4 @@
-"""What is in this file? Containers are told from their bytes, never from their name or label.
+"""What is in this file? Containers are detected by their bytes, never by name or label.
 
 Real Puffin files, Delta ``.bin`` files, bare blobs and Paimon index files all occur under the label "puffin".
 """
@@ -95,7 +95,7 @@ class Container:
 def sniff(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Container:
-    """Tell what container `source` is and where its vectors are. CRCs are not checked here.
+    """Detect the container and locate its vectors. CRCs are not checked.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
@@ -104,7 +104,7 @@ def sniff(
 
     Raises:
         DecodeError: the container is damaged.
-        Unsupported: it is none of `ContainerKind`.
+        Unsupported: not a known container.
         OSError: it cannot be read.
 
     >>> from dvcodec import RowSet, iceberg
@@ -158,7 +158,7 @@ def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
 
 
 def _promised(blob: BlobMetadata) -> int | None:
-    """The cardinality property; one that is no number is refused when the vector is read."""
+    """The cardinality property; one that is not a number fails when the vector is read."""
     try:
         return blob_cardinality(blob)
     except DecodeError:
@@ -202,7 +202,7 @@ def refuse_segment(container: Container) -> Container:
 
 
 def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
-    """Tell what has no magic: a bare bitmap, or a segment with nothing sound but its footer.
+    """Detect what has no magic: a bare bitmap, or a segment of which only the footer is valid.
 
     Raises:
         Unsupported: neither.
@@ -226,7 +226,7 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
 
 
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind | None:
-    """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
+    """Detect a bare bitmap by its first bytes, then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
     if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
         return ContainerKind.ROARING32

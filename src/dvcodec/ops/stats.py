@@ -80,7 +80,7 @@ def describe(
     limits: Limits = DEFAULT_LIMITS,
     storage_options: StorageOptions = None,
 ) -> tuple[VectorStats, ...]:
-    """Take the numbers of every vector of a container, in the order of `sniff(source).vectors`.
+    """Return statistics of every vector of a container, in the order of `sniff(source).vectors`.
 
     >>> from dvcodec import RowSet, iceberg
     >>> (found,) = describe(iceberg.encode(RowSet([1, 3, 5])), row_count=12)
@@ -94,7 +94,7 @@ def describe(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the container or a vector is not sound.
+        DecodeError: the container or a vector is corrupt.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: it cannot be opened or read.
     """
@@ -108,7 +108,7 @@ def describe(
 
 
 def measure(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
-    """Take the numbers of a walked vector (see `read.read_vector`).
+    """Return statistics of a walked vector (see `read.read_vector`).
 
     Args:
         vector: the vector.

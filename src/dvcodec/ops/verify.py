@@ -1,4 +1,4 @@
-"""Is this file sound? Every check by name, each with its place, whatever the format.
+"""Is this file valid? Named checks with offsets, for every format.
 
 Checks of every vector, in this order: ``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``.
 Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. A check that fails
@@ -43,9 +43,9 @@ def verify(
 
     Args:
         source: bytes, path, URL or open file.
-        cardinality: rows that the manifest or log promises (for a file of one vector, or with `data_file`).
+        cardinality: rows according to the manifest or log (for a file of one vector, or with `data_file`).
         row_count: physical rows of the data file: no position may be at or above it.
-        data_file: look at the vectors of this data file only, however it is spelled.
+        data_file: check the vectors of this data file only, in any spelling.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
@@ -179,10 +179,10 @@ def _verify_content(
             )
             found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
     if row_count is not None:
-        sound = highest is None or highest < row_count
+        valid = highest is None or highest < row_count
         found["rows"] = (
             Check.passed("rows", subject, offset)
-            if sound
+            if valid
             else Check.failed(
                 "rows", subject, offset, "highest position", f"below {row_count} (rows of the data file)", highest
             )

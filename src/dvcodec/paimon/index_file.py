@@ -1,4 +1,4 @@
-"""Paimon's deletion-vector index files: many vectors, whose data files the index manifest names.
+"""Paimon's deletion-vector index files: vectors whose data files the index manifest names.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``DeletionVectorsIndexFile`` and
 ``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind, also mixed::
@@ -56,18 +56,18 @@ __all__ = [
 TARGET_SIZE = 2 * 1024 * 1024
 """Bytes after which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
 FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
-"""What `DvLocation.format` says of a vector: whose length convention its metadata follows."""
+"""`DvLocation.format` of a vector: which length convention its metadata follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorMeta:
-    """What the index manifest says of one vector (Java class of the same name).
+    """One vector in the index manifest (Java class of the same name).
 
     Attributes:
         data_file: bare name of the data file whose rows these are.
         offset: byte offset of the frame's length field in the index file.
         length: bytes of magic and bitmap for a 32-bit vector; of the whole frame, 8 more, for a 64-bit one.
-        cardinality: number of deleted rows, None where the writer did not say (Paimon 0.9).
+        cardinality: number of deleted rows, None where the writer left it out (Paimon 0.9).
 
     Raises:
         UsageError: a value that the manifest's types do not hold.
@@ -88,10 +88,10 @@ class DeletionVectorMeta:
 
     @classmethod
     def from_location(cls, location: DvLocation) -> DeletionVectorMeta:
-        """Describe a vector that was written.
+        """Return the metadata of a vector that was written.
 
         Raises:
-            UsageError: its data file is unknown, or it does not stand in a Paimon file.
+            UsageError: its data file is unknown, or it is not in a Paimon file.
         """
         if location.data_file is None or location.format not in FORMATS.values():
             raise UsageError(f"{location.path} at byte {location.offset}: not a Paimon vector of a known data file")
@@ -285,7 +285,7 @@ def write_deletion_vectors(
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     return write_stored_vectors(target, _frames(vectors, layout, run_optimize), storage_options=storage_options)
 
@@ -293,7 +293,7 @@ def write_deletion_vectors(
 def write_stored_vectors(
     target: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
 ) -> list[DvLocation]:
-    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is looked at.
+    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is checked.
 
     Args:
         target: path, URL or writable file.
@@ -302,7 +302,7 @@ def write_stored_vectors(
 
     Raises:
         UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     return _write(target, iter(vectors), MAX_FILE_BYTES, storage_options)
 
@@ -321,7 +321,7 @@ def write_index_files(
     The files are called ``index-<uuid>-<n>``, with one fresh UUID for all and n from 0. No vectors: no files.
 
     Args:
-        folder: path or URL, usually ``<table>/index``; it has to exist.
+        folder: path or URL, usually ``<table>/index``; it must exist.
         vectors: data file -> deleted rows, written in this order.
         layout: see `encode`.
         run_optimize: see `encode`.

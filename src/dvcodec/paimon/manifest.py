@@ -121,7 +121,7 @@ class IndexManifestEntry:
         bucket: 0 in tables without buckets.
         kind: ``ADD``; ``DELETE`` occurs only while a commit is made.
         vectors: where each vector is and whose rows it holds; None in entries of other kinds.
-        external_path: full path, if the file does not lie in the table's own folder.
+        external_path: full path, if the file is outside of the table's folder.
         global_index: of global indexes.
     """
 
@@ -156,7 +156,7 @@ class IndexManifestEntry:
         Not known to the manifest: the table option ``index-file-in-data-file-dir``, which puts it elsewhere.
 
         Raises:
-            NotCanonical: the name is no bare name.
+            NotCanonical: the name is not a bare file name.
         """
         if self.external_path is not None:
             return self.external_path
@@ -176,7 +176,7 @@ def read_index_manifest(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
+        DecodeError: the file is damaged, not an index manifest, or has an unknown version or kind.
         MissingExtra: fastavro is not installed.
         OSError: the file cannot be opened or read.
     """
@@ -205,7 +205,7 @@ def write_index_manifest(
     Raises:
         UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
         MissingExtra: fastavro is not installed.
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
     with open_sink(target, storage_options=storage_options) as out:

@@ -1,7 +1,7 @@
 """Paimon deletion vectors, 32- and 64-bit: the vector alone; `index_file` has the files of many.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit)
-and ``Bitmap64DeletionVector`` (64-bit). Both stand in the frame of `core.frame`; the magic tells them apart::
+and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the magic distinguishes them::
 
     32-bit   u32 BE length | 5E 43 F2 D0 | one 32-bit portable roaring, LE | u32 BE CRC-32
     64-bit   u32 BE length | D1 D3 39 64 | 64-bit portable roaring, LE     | u32 BE CRC-32

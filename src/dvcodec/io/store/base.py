@@ -78,7 +78,7 @@ class Store(ABC):
             etag: what the object has to be, else `ObjectChanged`; None for any.
 
         Raises:
-            StoreError: there is no such object or byte, or it cannot be read.
+            StoreError: the object or range does not exist or cannot be read.
         """
 
     def get_many(self, key: str, ranges: Sequence[tuple[int, int]], *, etag: str | None = None) -> list[memoryview]:

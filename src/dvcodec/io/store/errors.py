@@ -83,11 +83,11 @@ class StoreError(OSError):
 
 
 class ObjectNotFound(StoreError, FileNotFoundError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class BucketNotFound(StoreError, FileNotFoundError):
-    """There is no such bucket or container."""
+    """The bucket or container does not exist."""
 
 
 class AccessDenied(StoreError, PermissionError):

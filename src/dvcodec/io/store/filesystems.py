@@ -34,7 +34,7 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
 
     Raises:
         MissingExtra: fsspec is not installed.
-        UsageError: there is no such protocol, its package is not installed, or it refuses an option.
+        UsageError: the protocol is unknown, its package is not installed, or it rejects an option.
         StoreError: it cannot be reached.
     """
     try:

@@ -85,7 +85,7 @@ def connect(
 
 
 def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Refuse what is no address: the client would panic."""
+    """Reject malformed endpoints: the client would panic."""
     names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
     given = [("storage_options: endpoint", endpoint)] if endpoint is not None else []
     given += [(name, os.environ[name]) for name in names.get(scheme, ()) if name in os.environ]
