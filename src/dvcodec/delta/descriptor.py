@@ -173,7 +173,7 @@ class Descriptor:
             NotCanonical: the path would leave the table's folder, or ``p`` holds no URL.
         """
         if self.is_inline:
-            raise UsageError("an inline vector stands in the log, not in a file")
+            raise UsageError("an inline vector is stored in the log, not in a file")
         if self.storage_type == ABSOLUTE:
             return self._absolute_path()
         if not folder:

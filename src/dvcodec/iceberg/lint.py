@@ -109,7 +109,7 @@ def check_doubles(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
         if key in seen:
             doubles += 1
             first = seen[key]
-            what = f"second vector, the first stands at byte {first.offset}"
+            what = f"second vector, the first is at byte {first.offset}"
             if (other := first.properties[REFERENCED_DATA_FILE]) != path:
                 what += f" and spells the same data file {other!r}"
             yield Check.failed(ONE_VECTOR, subject_of(blob), blob.offset, what, 1, "2 or more")

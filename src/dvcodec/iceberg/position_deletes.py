@@ -147,7 +147,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
     """Check that both columns are there once, and that data files are strings, as they are or in a dictionary.
 
-    Not checked: the type of the positions (`RowSet` does). `where` stands in front of the message.
+    Not checked: the type of the positions (`RowSet` does). `where` is the prefix of the message.
 
     Raises:
         UsageError: a column is missing, is there twice, or does not hold strings; or a name is not valid UTF-8.

@@ -92,7 +92,7 @@ def _scheme(url: str) -> str:
 
 
 def _host(url: str) -> str | None:
-    """Return the protocol and what stands before the first slash, letter for letter; None for what is not one URL."""
+    """Return protocol and host, verbatim; None for what is not a single URL."""
     if not is_url(url) or _CHAIN in url:
         return None
     scheme, _, rest = url.partition("://")

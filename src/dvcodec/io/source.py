@@ -50,7 +50,7 @@ def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreO
 
 @runtime_checkable
 class Source(Protocol):
-    """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
+    """Bytes that can be read by range. `name` is shown in errors, `size` is in bytes."""
 
     name: str
 
@@ -286,7 +286,7 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
 
 
 def read_up_to(source: Source, offset: int, size: int) -> Cursor:
-    """Read a byte range, or as much of it as there is. A remote file is not asked for its size before.
+    """Read a byte range, or as much of it as there is. The size of a remote file is not requested first.
 
     Raises:
         OSError: it cannot be read.

@@ -135,7 +135,7 @@ class ArrayParts:
                     self.data = inner.window(window, "values of an array")
 
     def finish(self, cursor: Cursor, at: int) -> EncodedArray:
-        """Check the array and return it; `at` is where it stands in `cursor`, for errors.
+        """Check the array and return it; `at` is its position in `cursor`, for errors.
 
         Raises:
             NotCanonical: no array, an odd number of bytes, or a value above 2**64 - 1.

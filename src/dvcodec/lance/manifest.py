@@ -111,7 +111,7 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
 
 def manifest_version(name: str) -> int | None:
-    """Return the version that a manifest's file name stands for; None for other names and detached versions.
+    """Return the version in a manifest's file name; None for other names and detached versions.
 
     >>> manifest_version("18446744073709551613.manifest"), manifest_version("2.manifest")
     (2, 2)
@@ -148,7 +148,7 @@ def find_manifest(folder: str, version: int | None = None, *, storage_options: S
 def read_manifest(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Manifest:
-    """Read a manifest; sequences in it are cut out, and decoded when asked for.
+    """Read a manifest; its sequences are decoded on demand.
 
     Args:
         source: bytes, path, URL, open file or `Source`.

@@ -1,6 +1,6 @@
 """Reads the message ``U64Segment`` of a Lance sequence: one of five kinds, each by its own rules.
 
-What the kinds hold, and how they are written, stands in `segments`. As strict as the reader of pylance 14.
+`segments` describes the kinds and writes them. As strict as the reader of pylance 14.
 """
 
 from __future__ import annotations

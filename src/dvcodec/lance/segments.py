@@ -40,7 +40,7 @@ _PART = 1 << 14
 
 
 class Segment(ABC):
-    """Unsigned 64-bit values in row order; the i-th stands for the i-th row of its part of the fragment."""
+    """Unsigned 64-bit values in row order; the i-th belongs to the i-th row of its part of the fragment."""
 
     __slots__ = ()
     number: int

@@ -24,7 +24,7 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
-from dvcodec.ops.read import SoundFrame, ahead, read_vector, survey_vectors
+from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 __all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
@@ -171,22 +171,22 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
     """Yield the target's frames: shared ones as they are, checked; others re-encoded one at a time."""
     source = ahead(source, refs)
-    for ref, sound in survey_vectors(source, refs, limits=limits):
-        if sound is not None and ref.cardinality in (None, sound.cardinality) and _is_shared(sound, to):
+    for ref, checked in survey_vectors(source, refs, limits=limits):
+        if checked is not None and ref.cardinality in (None, checked.cardinality) and _is_shared(checked, to):
             if ref.blob is not None:
                 check_blob(ref.blob, source.name)
-            yield StoredFrame(ref.data_file, sound.cardinality, sound.data)
+            yield StoredFrame(ref.data_file, checked.cardinality, checked.data)
             continue
         found = read_vector(source, ref, limits=limits)
         name = ref.data_file or f"at byte {ref.offset}"
         yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
 
 
-def _is_shared(sound: SoundFrame, to: ConvertTarget) -> bool:
+def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
     """Whether a target holds this very frame."""
     if to == "paimon32":
-        return sound.magic is Magic.PAIMON32 and (sound.max or 0) < 2**31
-    return sound.magic is Magic.PORTABLE64
+        return checked.magic is Magic.PAIMON32 and (checked.max or 0) < 2**31
+    return checked.magic is Magic.PORTABLE64
 
 
 def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:

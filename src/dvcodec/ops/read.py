@@ -22,7 +22,7 @@ from dvcodec.io.stretches import by_windows, stretches
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
-__all__ = ["ALLOWED", "SoundFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
+__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
 
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
@@ -71,7 +71,7 @@ def read_vector(
 
 
 @dataclass(frozen=True, slots=True)
-class SoundFrame:
+class CheckedFrame:
     """A framed vector that was checked as a whole, but not against metadata.
 
     Attributes:
@@ -92,7 +92,7 @@ class SoundFrame:
 
 def survey_vectors(
     source: Source, refs: Sequence[VectorRef], *, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[VectorRef, SoundFrame | None]]:
+) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
     """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
 
     Yields each with its frame, in order; with None what `read_vector` has to read: invalid frames,
@@ -122,8 +122,8 @@ def survey_vectors(
         numbers = zip(near, found.cardinality.tolist(), found.max.tolist(), strict=True)
         for i, (ref, cardinality, highest) in enumerate(numbers):
             at = ref.offset - start
-            sound = SoundFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
-            yield ref, None if i in found.errors else sound
+            checked = CheckedFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
+            yield ref, None if i in found.errors else checked
 
 
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:

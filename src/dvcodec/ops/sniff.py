@@ -60,7 +60,7 @@ class VectorRef:
         kind: the container's kind.
         offset: first byte of the frame (or of the bare bitmap) in the file.
         size: bytes.
-        cardinality: what the container's metadata promises, None if it does not say.
+        cardinality: from the container's metadata, None if unknown.
         data_file: the data file whose rows these are, None if the container does not say.
         blob: what a Puffin footer says of it.
     """
@@ -128,7 +128,14 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PUFFIN
         footer = decode_footer(source, limits=limits)
         vectors = tuple(
-            VectorRef(kind, blob.offset, blob.length, _promised(blob), blob.properties.get(REFERENCED_DATA_FILE), blob)
+            VectorRef(
+                kind,
+                blob.offset,
+                blob.length,
+                _stated_cardinality(blob),
+                blob.properties.get(REFERENCED_DATA_FILE),
+                blob,
+            )
             for blob in vector_blobs(footer, source.name)
         )
     elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
@@ -157,7 +164,7 @@ def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
     return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
 
 
-def _promised(blob: BlobMetadata) -> int | None:
+def _stated_cardinality(blob: BlobMetadata) -> int | None:
     """The cardinality property; one that is not a number fails when the vector is read."""
     try:
         return blob_cardinality(blob)

@@ -85,14 +85,14 @@ def verify_source(
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
     source = ahead(source, refs)
-    for ref, sound in survey_vectors(source, refs, limits=limits):
+    for ref, checked in survey_vectors(source, refs, limits=limits):
         subject = _subject(container, ref)
-        promised = [("the container", ref.cardinality), ("the caller", cardinality)]
-        if sound is not None:
+        stated = [("the container", ref.cardinality), ("the caller", cardinality)]
+        if checked is not None:
             found = {name: Check.passed(name, subject, ref.offset) for name in VECTOR_CHECKS[:4]}
-            _verify_content(found, subject, ref.offset, sound.cardinality, sound.max, promised, row_count)
+            _verify_content(found, subject, ref.offset, checked.cardinality, checked.max, stated, row_count)
         else:
-            found = _verify_vector(source, subject, ref, promised, row_count, limits)
+            found = _verify_vector(source, subject, ref, stated, row_count, limits)
         checks += [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
     if container.kind is ContainerKind.ZAP:
         report = verify_segment(source, limits=limits)
@@ -113,7 +113,7 @@ def _verify_vector(
     source: Source,
     subject: str,
     ref: VectorRef,
-    promised: Promises,
+    stated: Promises,
     row_count: int | None,
     limits: Limits,
 ) -> dict[str, Check]:
@@ -132,7 +132,7 @@ def _verify_vector(
             break
         found.setdefault(name, Check.passed(name, subject, ref.offset))
     if read is not None:
-        _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, promised, row_count)
+        _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, stated, row_count)
     return found
 
 
@@ -165,11 +165,11 @@ def _verify_content(
     offset: int,
     cardinality: int,
     highest: int | None,
-    promised: Promises,
+    stated: Promises,
     row_count: int | None,
 ) -> None:
     """Hold what a vector holds against what is said of it."""
-    known = [(who, value) for who, value in promised if value is not None]
+    known = [(who, value) for who, value in stated if value is not None]
     if known:
         found["cardinality"] = Check.passed("cardinality", subject, offset)
     for who, value in known:

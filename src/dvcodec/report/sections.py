@@ -140,10 +140,10 @@ def _verdict(audit: Audit) -> Html:
         looked = f"{looked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
     counts = _by_severity(audit.findings)
     if not counts:
-        return tag("p", tag("b", "Sound."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
+        return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
     worst = next(iter(counts))
     listed = ", ".join(counted(len(found), _SEVERITIES[severity][0]) for severity, found in counts.items())
-    word = "Not sound." if worst is Severity.ERROR else "Sound."
+    word = "Not valid." if worst is Severity.ERROR else "Valid."
     look = "fine" if worst is Severity.INFO else worst.value
     link = tag("span", tag("a", listed, href="#findings"), ".")
     return tag("p", tag("b", word), link, tag("span", looked), class_=f"verdict {look}")

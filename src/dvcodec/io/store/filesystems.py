@@ -1,7 +1,7 @@
 """Every other protocol (hdfs, ftp, sftp, memory, chains, ...) through fsspec (extra ``remote``).
 
 fsspec remembers what folders hold and how large files are, for as long as a process lives; so its caches are emptied
-before anything is listed or asked for its size.
+before anything is listed or a size is requested.
 """
 
 from __future__ import annotations
