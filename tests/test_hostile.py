@@ -61,7 +61,7 @@ def test_a_bare_map_with_a_far_key_is_framed_and_not_filled_up(key: int) -> None
     data = struct.pack("<QI", 1, key) + ONE_ROW
     (location,) = convert(data, "delta", out)
     assert location.size == len(data) + 12
-    assert delta.read_deletion_vectors(out.getvalue()) == {1: RowSet([(key << 32) + 5])}
+    assert delta.load_frames(out.getvalue()) == {1: RowSet([(key << 32) + 5])}
     again = io.BytesIO()
     write("delta", again, read_rows(data))
     assert again.getvalue() == out.getvalue()

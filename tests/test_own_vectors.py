@@ -88,9 +88,9 @@ def test_paimon_index_files(path: Path, entry: dict[str, Any]) -> None:
     names = ("data_file", "offset", "length", "cardinality")
     metas = [paimon.DeletionVectorMeta(*(vector[name] for name in names)) for vector in entry["vectors"]]
     assert paimon.read_deletion_vectors(path, metas) == vectors
-    assert list(paimon.read_deletion_vectors(path).values()) == list(vectors.values())
+    assert list(paimon.load_frames(path).values()) == list(vectors.values())
     out = io.BytesIO()
-    written = paimon.write_deletion_vectors(out, vectors, bits=entry["bits"])
+    written = paimon.write_deletion_vectors(out, vectors, layout=f"bitmap{entry['bits']}")
     assert out.getvalue() == path.read_bytes()
     assert [paimon.DeletionVectorMeta.from_location(location) for location in written] == metas
     assert verify(path).ok

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, iceberg, io, lance, paimon, puffin, report, spark, tables, zap
+    from dvcodec import arrow, delta, iceberg, lance, paimon, puffin, zap
+    from dvcodec import io as io
+    from dvcodec import report as report
+    from dvcodec import spark as spark
+    from dvcodec import tables as tables
     from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
@@ -31,13 +35,15 @@ if TYPE_CHECKING:
         Unsupported,
         UsageError,
     )
+    from dvcodec.core.frame import Magic, StoredFrame
     from dvcodec.core.limits import Limits
     from dvcodec.core.location import DvLocation
     from dvcodec.core.report import Check, Report, Status
     from dvcodec.core.rowset import RowSet
+    from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
-    from dvcodec.ops.convert import convert
+    from dvcodec.ops.convert import ConvertTarget, convert
     from dvcodec.ops.read import decode_at
     from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
     from dvcodec.ops.stats import VectorStats, describe
@@ -51,18 +57,24 @@ __all__ = [
     "Container",
     "ContainerKind",
     "ContainerMix",
+    "ConvertTarget",
     "DecodeError",
     "Diff",
     "DvLocation",
     "DvcodecError",
     "LimitExceeded",
     "Limits",
+    "Magic",
     "MissingExtra",
     "NotCanonical",
     "Report",
     "RowSet",
+    "SinkTarget",
+    "SourceTarget",
     "Status",
+    "StorageOptions",
     "StoreError",
+    "StoredFrame",
     "Truncated",
     "Unsupported",
     "UsageError",
@@ -92,6 +104,7 @@ __all__ = [
 
 # Names are imported when first used: a command line that prints its help, or a program that needs one format,
 # does not wait for NumPy and all the others.
+# `from dvcodec import *` leaves out `io`, which would hide Python's, and modules that need more than the base.
 _MODULES = ("arrow", "delta", "iceberg", "io", "lance", "paimon", "puffin", "report", "spark", "tables", "zap")
 _HOMES = {
     "core.errors": (
@@ -107,6 +120,7 @@ _HOMES = {
         "Unsupported",
         "UsageError",
     ),
+    "core.frame": ("Magic", "StoredFrame"),
     "core.limits": ("Limits",),
     "core.location": ("DvLocation",),
     "core.report": ("Check", "Report", "Status"),
@@ -114,7 +128,8 @@ _HOMES = {
     "core.rowset": ("RowSet",),
     "io.store.errors": ("StoreError",),
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
-    "ops.convert": ("convert",),
+    "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
+    "ops.convert": ("ConvertTarget", "convert"),
     "ops.read": ("decode_at",),
     "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
     "ops.stats": ("VectorStats", "describe"),

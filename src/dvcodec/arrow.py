@@ -131,7 +131,7 @@ def _column(frame: Any, kind: str, name: str) -> Any:
 
 
 def _kind(data: object) -> str:
-    """Tell whose frame this is without importing its library: if it is theirs, it is imported."""
+    """Return which library a frame belongs to, without importing it: a frame's library is already imported."""
     for module, name, kind in (
         ("pyarrow", "Table", "table"),
         ("pyarrow", "RecordBatch", "batch"),

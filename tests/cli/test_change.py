@@ -164,7 +164,7 @@ def test_merge_into_a_vector_file(to: str, puffin: Path, tmp_path: Path) -> None
     out = tmp_path / "out.bin"
     (first, second) = run("merge", puffin, "-o", out, "--to", to, "--json").json
     assert (first["format"], first["offset"], second["data_file"]) == (to, 1, B)
-    assert list(delta.read_deletion_vectors(out).values()) == list(VECTORS.values())
+    assert list(delta.load_frames(out).values()) == list(VECTORS.values())
 
 
 def test_merge_refuses_a_name_for_named_vectors(puffin: Path, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_convert_too_many_names(puffin: Path, tmp_path: Path) -> None:
 
 def test_convert_real_tables(vectors: Path, tmp_path: Path) -> None:
     for file in sorted((vectors / "delta").rglob("deletion_vector_*.bin")):
-        before = delta.read_deletion_vectors(file)
+        before = delta.load_frames(file)
         names = [word for offset in before for word in ("--data-file", f"file-{offset}")]
         assert run("convert", file, "--to", "puffin", "-o", tmp_path / "x.puffin", *names).code == 0
         assert read_rows(tmp_path / "x.puffin") == {f"file-{offset}": rows for offset, rows in before.items()}

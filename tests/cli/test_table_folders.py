@@ -162,9 +162,9 @@ def test_scorch(tmp_path: Path) -> None:
 def test_many_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
         craft_iceberg(tmp_path / f"{number:02}")
-    TableFolders(expand([str(tmp_path)])).tell()
+    TableFolders(expand([str(tmp_path)])).report()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 11
     assert lines[-1] == "dvcodec: 2 more tables: dvcodec audit checks them"
-    TableFolders([Target(str(tmp_path / "00" / "metadata" / "v1.metadata.json"))]).tell()
+    TableFolders([Target(str(tmp_path / "00" / "metadata" / "v1.metadata.json"))]).report()
     assert capsys.readouterr().err == ""

@@ -203,7 +203,7 @@ def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path)
     assert result.out == f"wrote {page}, 2 data files, 1 finding, 1 vector could not be read\n"
     assert result.code == 1
     html = page.read_text()
-    for told in ("Not sound.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
+    for told in ("Not valid.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
         assert told in html
 
 

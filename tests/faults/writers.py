@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import delta_table
 from cli_runner import flipped, run
 from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
-from dvcodec.ops.convert import Target
+from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import ENTRIES, convert_table
@@ -248,7 +248,7 @@ WRITERS = (
     Writer(
         "paimon-files",
         nothing_in,
-        lambda _, out: paimon.write_index_files(str(out), VECTORS, bits=64, target_size=1000),
+        lambda _, out: paimon.write_index_files(str(out), VECTORS, layout="bitmap64", target_size=1000),
         None,
         check_any,
     ),

@@ -34,7 +34,8 @@ from dvcodec import (
     read_rows,
     sniff,
 )
-from dvcodec.ops.convert import TARGETS, Target, write
+from dvcodec.ops.convert import TARGETS, write
+from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.puffin import open_puffin
 from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
 
@@ -489,11 +490,11 @@ def test_highest_row_of_31_bits_is_converted() -> None:
     rows = RowSet([0, 2**31 - 1])
     data, (location,) = run(iceberg.encode(rows), "paimon32", data_files=["a"])
     assert data == b"\1" + paimon.encode(rows)
-    assert paimon.load(data, paimon.DeletionVectorMeta.from_location(location)) == rows
+    assert paimon.load(paimon.DeletionVectorMeta.from_location(location), data) == rows
 
 
 def test_vectors_of_both_kinds_become_32_bits() -> None:
-    source = b"\1" + paimon.encode(B, run_optimize=False) + paimon.encode(A, bits=64) + paimon.encode(A)
+    source = b"\1" + paimon.encode(B, run_optimize=False) + paimon.encode(A, layout="bitmap64") + paimon.encode(A)
     data, written = run(source, "paimon32", data_files=["a", "b", "c"])
     assert data == b"\1" + paimon.encode(B, run_optimize=False) + paimon.encode(A) * 2
     metas = map(paimon.DeletionVectorMeta.from_location, written)
@@ -513,8 +514,8 @@ def test_real_32_bit_file_is_copied_and_survives_the_way_through_64_bits(vectors
     original = path.read_bytes()
     assert run(path, "paimon32")[0] == original
     between, _ = run(path, "paimon64")
-    rows = list(paimon.read_deletion_vectors(path).values())
-    assert between == b"\1" + b"".join(paimon.encode(part, bits=64) for part in rows)
+    rows = list(paimon.load_frames(path).values())
+    assert between == b"\1" + b"".join(paimon.encode(part, layout="bitmap64") for part in rows)
     back, _ = run(between, "paimon32")
     assert back == b"\1" + b"".join(map(paimon.encode, rows))
     assert (back == original) is name.startswith("java"), "pypaimon writes no runs"
@@ -559,6 +560,6 @@ def test_rows_survive_any_two_conversions(sets: dict[str, RowSet], first: Target
     back, again = run(between, "puffin", data_files=[location.data_file or "" for location in written])
     assert read_rows(back) == sets
     assert stored(back, again) == [iceberg.encode(sets[name]) for name in names]
-    assert delta.read_deletion_vectors(run(back, "delta")[0]) == {
+    assert delta.load_frames(run(back, "delta")[0]) == {
         location.offset: sets[name] for location, name in zip(run(back, "delta")[1], names, strict=True)
     }

@@ -34,7 +34,8 @@ from dvcodec import (
     verify,
 )
 from dvcodec.io import Source, open_source
-from dvcodec.ops.convert import TARGETS, Target
+from dvcodec.ops.convert import TARGETS
+from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.read import read_vector, survey_vectors
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from ops.samples import BARE, FRAMED, SAMPLES, A, C, Recorder, flipped, frame_of

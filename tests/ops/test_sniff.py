@@ -125,11 +125,11 @@ def test_other_bytes_are_unsupported(data: bytes) -> None:
 @pytest.mark.parametrize("bits", [32, 64])
 def test_written_file_of_paimon_is_told_by_its_vectors(bits: Literal[32, 64]) -> None:
     out = io.BytesIO()
-    assert paimon.write_deletion_vectors(out, {}, bits=bits) == []
+    assert paimon.write_deletion_vectors(out, {}, layout=f"bitmap{bits}") == []
     empty = sniff(out)
     assert (empty.kind, empty.size, empty.vectors) == (ContainerKind.DELTA, 1, ())
     out = io.BytesIO()
-    written = paimon.write_deletion_vectors(out, {"a": A, "b": RowSet()}, bits=bits)
+    written = paimon.write_deletion_vectors(out, {"a": A, "b": RowSet()}, layout=f"bitmap{bits}")
     found = sniff(out)
     assert found.kind is (ContainerKind.PAIMON if bits == 32 else ContainerKind.DELTA)
     assert [(ref.offset, ref.size, ref.data_file) for ref in found.vectors] == [

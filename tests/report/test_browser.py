@@ -205,7 +205,7 @@ def test_without_scripts_the_rest_is_there(page: Page, tmp_path: Path) -> None:
         text = page.js("document.body.innerText")
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
-    for part in ("Not sound.", "Deleted share of data files", "Worth rewriting", "scripts are off"):
+    for part in ("Not valid.", "Deleted share of data files", "Worth rewriting", "scripts are off"):
         assert part in text
 
 

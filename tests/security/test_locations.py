@@ -267,7 +267,7 @@ def test_the_command_line_allows_a_protocol_by_name(tmp_path: Path) -> None:
     assert (refused.code, told.code) == (2, 1)
     assert "have to be allowed by protocol" in refused.err
     wrong = run("audit", target, "--allow-protocol", "http://")
-    assert (wrong.code, "no collection of protocols" in wrong.err) == (2, True)
+    assert (wrong.code, "not a collection of protocols" in wrong.err) == (2, True)
 
 
 def test_links_to_folders_are_not_followed_when_a_table_is_listed(tmp_path: Path) -> None:

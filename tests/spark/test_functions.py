@@ -221,8 +221,8 @@ def test_encoding(spark: SparkSession) -> None:
     encoders: dict[str, Callable[[RowSet], bytes]] = {
         "iceberg": dvcodec.iceberg.encode,
         "delta": dvcodec.delta.encode,
-        "paimon64": lambda rows: dvcodec.paimon.encode(rows, bits=64),
-        "paimon32": lambda rows: dvcodec.paimon.encode(rows, bits=32),
+        "paimon64": lambda rows: dvcodec.paimon.encode(rows, layout="bitmap64"),
+        "paimon32": dvcodec.paimon.encode,
     }
     columns = [dv_encode("pos", name).alias(name) for name in formats]
     for row in rows_of(frame.select("i", *columns, dv_encode(F.array(F.lit(2), F.lit(1))).alias("ints"))):

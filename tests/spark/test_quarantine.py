@@ -32,7 +32,7 @@ def test_everything_is_in_one_of_the_two(spark: SparkSession) -> None:
     ]
     some = RowSet([1, 5])
     rows += [
-        ("narrow", bytearray(paimon.encode(some, bits=32)), 2, 100),
+        ("narrow", bytearray(paimon.encode(some)), 2, 100),
         ("uncounted", bytearray(iceberg.encode(some)), None, 101),
         ("flipped", damaged(some), 2, 102),
         ("cut", bytearray(iceberg.encode(some))[:-1], 2, 103),

@@ -131,8 +131,8 @@ def rows_of(line: dict[str, Any], root: str | None = None) -> RowSet:
     path = Path(line["path"])
     file = line["index_file"]
     assert (file["file_name"], file["file_size"]) == (path.name, path.stat().st_size)
-    assert len(paimon.read_deletion_vectors(path)) == file["row_count"]
-    return paimon.load(path, meta)
+    assert len(paimon.load_frames(path)) == file["row_count"]
+    return paimon.load(meta, path)
 
 
 def assert_untouched(folder: Path) -> None:
@@ -446,9 +446,7 @@ def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("to", "bits", "how"), [("paimon32", 32, "encoded"), ("paimon64", 64, "copied")])
-def test_index_files_are_written_for_each_partition_and_bucket(
-    tmp_path: Path, to: Target, bits: paimon.vectors.Bits, how: str
-) -> None:
+def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, to: Target, bits: int, how: str) -> None:
     files = [
         a_file("p=1/a.parquet", partition="p=1"),
         a_file("p=2/a.parquet", partition="p=2", record={"_BUCKET": 3}),
@@ -471,7 +469,7 @@ def test_index_files_are_written_for_each_partition_and_bucket(
         assert rows_of(line) == RowSet([i, 500])
         assert line["how"] == how
         data = Path(line["path"]).read_bytes()[line["offset"] : line["offset"] + line["size"]]
-        assert data == paimon.encode(RowSet([i, 500]), bits=bits)
+        assert data == paimon.encode(RowSet([i, 500]), layout=f"bitmap{bits}")
 
 
 def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
@@ -482,8 +480,8 @@ def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
     assert_untouched(tmp_path / "out")
 
 
-def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: paimon.vectors.Bits) -> list[DeletionVector]:
-    written = paimon.write_deletion_vectors(str(folder / f"index-{bits}"), rows, bits=bits)
+def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: int) -> list[DeletionVector]:
+    written = paimon.write_deletion_vectors(str(folder / f"index-{bits}"), rows, layout=f"bitmap{bits}")
     return [
         DeletionVector(at.format, at.data_file, at.path, at.path, at.offset, at.size, at.cardinality, at.file_size)
         for at in written
@@ -492,7 +490,7 @@ def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: paimon.vector
 
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("to", TARGETS)
-def test_from_paimon(tmp_path: Path, bits: paimon.vectors.Bits, to: Target) -> None:
+def test_from_paimon(tmp_path: Path, bits: int, to: Target) -> None:
     files = [a_file("bucket-0/a.parquet"), a_file("bucket-0/b.parquet")]
     rows = {files[0].path: ROWS, files[1].path: OTHER}
     table = a_table(files, paimon_vectors(tmp_path, rows, bits), Path("/t"), kind=TableKind.PAIMON)

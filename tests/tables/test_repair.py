@@ -278,7 +278,7 @@ class Paimon(FakeTable):
     kind = TableKind.PAIMON
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
-        rows = paimon.read_deletion_vectors(vector.location)[vector.offset or 0]
+        rows = paimon.load_frames(vector.location)[vector.offset or 0]
         return (DeletedRows(str(vector.data_file), rows),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
@@ -291,7 +291,9 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
     for i, file in enumerate(made.snapshot().data_files):
         for j in range(2):
             path = str(tmp_path / "table" / f"index-{i}-{j}")
-            (at,) = paimon.write_deletion_vectors(path, {file.path: RowSet([i, 10 + j])}, bits=64 if i == 3 else 32)
+            (at,) = paimon.write_deletion_vectors(
+                path, {file.path: RowSet([i, 10 + j])}, layout="bitmap64" if i == 3 else "bitmap32"
+            )
             record = {"_PARTITION": b"", "_BUCKET": min(i, 1)}
             vectors.append(
                 DeletionVector(at.format, file.path, path, path, at.offset, at.size, 2, at.file_size, record)
@@ -304,7 +306,7 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
     assert len({at.path for at in locations}) == 3
     assert locations[1].path == locations[2].path
     for i, at in enumerate(locations):
-        assert paimon.read_deletion_vectors(at.path)[at.offset] == RowSet([i, 10, 11])
+        assert paimon.load_frames(at.path)[at.offset] == RowSet([i, 10, 11])
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def main() -> None:
         _silence()
         code = 0
     except OSError as err:
-        if code != 2:  # else it has been told
+        if code != 2:  # else it has been reported
             print(f"dvcodec: standard output: {err.strerror}", file=sys.stderr)
         _silence()
         code = 2

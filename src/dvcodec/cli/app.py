@@ -17,7 +17,7 @@ __all__ = ["COMMANDS", "build"]
 COMMANDS = {
     "inspect": (
         "look",
-        "Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment.",
+        "Show what is in a file: container, footer, vectors, where the deleted rows are; fields of a search segment.",
     ),
     "stats": ("look", "Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."),
     "positions": ("look", "Print deleted row positions, one on a line; before it the vector, where there are several."),

@@ -128,10 +128,10 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
     _show_written(kind, written, output, as_json)
 
 
-def _target(to: str) -> conversion.Target:
+def _target(to: str) -> conversion.ConvertTarget:
     if to not in conversion.TARGETS:
         raise UsageError(f"--to {to}: not one of {', '.join(conversion.TARGETS)}")
-    return cast("conversion.Target", to)
+    return cast("conversion.ConvertTarget", to)
 
 
 def _need_names(source: Source) -> None:
@@ -160,7 +160,7 @@ def _commit_values(location: DvLocation) -> dict[str, Any]:
     return {}
 
 
-def _show_written(kind: conversion.Target, locations: list[DvLocation], output: str, as_json: bool) -> None:
+def _show_written(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str, as_json: bool) -> None:
     if output == STDOUT:  # the file itself went there
         with redirect_stdout(sys.stderr):
             _show_locations(kind, [replace(location, path=STDOUT) for location in locations], output, as_json)
@@ -168,7 +168,7 @@ def _show_written(kind: conversion.Target, locations: list[DvLocation], output: 
         _show_locations(kind, locations, output, as_json)
 
 
-def _show_locations(kind: conversion.Target, locations: list[DvLocation], output: str, as_json: bool) -> None:
+def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str, as_json: bool) -> None:
     if as_json:
         print_json(
             [

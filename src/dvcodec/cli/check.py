@@ -64,7 +64,7 @@ def _verify(target: Target, rows: int | None, cardinality: int | None, data_file
     try:
         with open_source_of(target) as source:
             report = verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
-    except DecodeError as err:  # the part that was named does not lie in the file
+    except DecodeError as err:  # the named part is outside of the file
         return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))
     return _moved(report, source.base) if isinstance(source, Part) else report
 

@@ -98,11 +98,11 @@ def _row_ids(deleted: RowSet) -> None:
     """Compact a fragment of stable row ids by its deleted rows, as Lance does, and read the ids back."""
     with step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
         sequence = lance.RowIdSequence.from_values(range(ROWS)).mask(deleted)
-        data = sequence.encode()
+        data = lance.encode_row_ids(sequence)
         live = np.flatnonzero(~deleted.mask(0, ROWS))
         expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
         expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
-    kinds = ", ".join(type(segment).__name__ for segment in sequence.segments)
+    kinds = ", ".join(type(segment).__name__.removesuffix("Segment") for segment in sequence.segments)
     say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
 
 

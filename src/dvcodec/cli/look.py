@@ -38,7 +38,7 @@ _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 
 
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment."""
+    """Show what is in a file: container, footer, vectors, where the deleted rows are; fields of a search segment."""
     results: list[dict[str, Any]] = []
     tour = Tour(targets, "inspecting", silent=as_json)
     for target in tour:
@@ -253,7 +253,7 @@ def _list(
     as_json: bool,
     show: Callable[[Opened, VectorRef, str], dict[str, Any]],
 ) -> None:
-    """Show every chosen vector; a prefix tells them apart where there are several.
+    """Show every chosen vector; with a prefix if there are several.
 
     Raises:
         UsageError: no file has a vector of `data_file`.

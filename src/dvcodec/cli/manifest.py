@@ -35,7 +35,7 @@ def manifest(
 ) -> None:
     """Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.
 
-    With --check, exit code 1 if something that it names is not sound.
+    With --check, exit code 1 if a referenced file is corrupt.
     """
     path = (
         lance.find_manifest(target, version, storage_options=storage())
@@ -56,7 +56,7 @@ def _is_dataset(target: str) -> bool:
 
 
 def _is_avro(path: str) -> bool:
-    """Tell the two kinds apart: Avro files have their magic at the beginning, Lance's manifests at the end."""
+    """Distinguish the two kinds: Avro files have their magic at the beginning, Lance's manifests at the end."""
     with open_source(path, storage_options=storage()) as source:
         head = bytes(source.read(0, min(source.size, 4)))
         tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
@@ -67,7 +67,7 @@ def _is_avro(path: str) -> bool:
 
 
 def _root(path: str, folder: str) -> str:
-    """Return the table's folder, which the manifest lies two levels below."""
+    """Return the table's folder, two levels above the manifest."""
     parts = str(path).replace("\\", "/").rsplit("/", 2) if is_url(path) else Path(path).absolute().parts
     if len(parts) < 3 or parts[-2] != folder:
         raise UsageError(f"{path} does not lie in a folder {folder!r}: what it names cannot be found")
@@ -113,7 +113,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(location, meta, storage_options=storage())
+                paimon.load(meta, location, storage_options=storage())
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
@@ -185,8 +185,8 @@ def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
                 "count": count,
                 "first": sequence.get(0),
                 "last": sequence.get(count - 1),
-                "segments": [type(segment).__name__ for segment in sequence.segments],
-                "size": len(sequence.encode()),
+                "segments": [type(segment).__name__.removesuffix("Segment") for segment in sequence.segments],
+                "size": len(lance.encode_row_ids(sequence)),
             }
     return {
         "id": fragment.id,
@@ -226,7 +226,7 @@ def _show_findings(findings: list[Check], check: bool, what: str) -> None:
         place = "" if found.offset is None else f" at byte {found.offset}"
         say(("FAIL  ", "bold red"), f"{found.name}: {found.subject}{place}: {error}")
     if check and not findings:
-        say(("ok    ", "green"), f"{what}, all sound")
+        say(("ok    ", "green"), f"{what}, all valid")
 
 
 def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:

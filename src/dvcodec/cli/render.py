@@ -51,7 +51,7 @@ def console() -> Console:
 
 
 def say(*parts: str | tuple[str, str]) -> None:
-    """Print parts, each text or (text, style), on one line that is not folded; text is no markup."""
+    """Print parts, each text or (text, style), on one line that is not folded; text is not markup."""
     line = Text()
     for part in parts:
         text, style = (part, "") if isinstance(part, str) else part
@@ -65,7 +65,7 @@ def print_json(value: Any) -> None:
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
-    """Draw where in the data file the deleted rows lie: one bar for each slice, its height the share deleted there.
+    """Draw where the deleted rows of the data file are: one bar for each slice, its height the share deleted there.
 
     The scale is the file's rows if `row_count` is known, else up to the highest deleted row. A slice with a single
     deleted row shows the lowest bar, one without any a dot.
@@ -99,7 +99,7 @@ def _draw(strip: Text, level: int | None) -> None:
 
 
 def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:
-    """Draw how parts of different sizes lie one behind the other: in each slice the letter of the part in its middle.
+    """Draw consecutive parts of different sizes: in each slice the letter of the part in its middle.
 
     Args:
         parts: size, letter and style of each.

@@ -58,7 +58,7 @@ DataFiles = Annotated[
 
 
 class Tour:
-    """Goes through targets: what cannot be read is told on standard error, and the others still have their turn.
+    """Goes through targets: reports unreadable ones on standard error and continues.
 
     Args:
         names: what the user typed.
@@ -99,7 +99,7 @@ class Tour:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Tell an error instead of raising it: of one target, or of one vector in it."""
+        """Report an error of one target or vector instead of raising it."""
         try:
             yield
         except BrokenPipeError:
@@ -128,7 +128,7 @@ class Tour:
     def finish(self, code: int = 0) -> NoReturn:
         """End the command with exit code 2 if something could not be read, else with `code`."""
         sys.stdout.flush()
-        self.tables.tell()
+        self.tables.report()
         if code == 0 or not self.found_nothing:  # else files are missing, which is said
             self.tell_passed_over()
         raise typer.Exit(2 if self.failed else code)

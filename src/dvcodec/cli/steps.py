@@ -21,18 +21,18 @@ def step(what: str) -> Iterator[None]:
     say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
 
 
-def expect(sound: bool, what: str) -> None:
+def expect(holds: bool, what: str) -> None:
     """Check a claim.
 
     Raises:
         AssertionError: it is not so.
     """
-    if not sound:
+    if not holds:
         raise AssertionError(f"the demo found that it is not so: {what}")
 
 
 def show_vectors(vectors: Mapping[str, RowSet], row_count: int) -> None:
-    """Show where the deleted rows of data files of `row_count` rows lie."""
+    """Show where the deleted rows of data files of `row_count` rows are."""
     shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
     for path, rows in vectors.items():
         size = bytes_text(len(iceberg.encode(rows)))

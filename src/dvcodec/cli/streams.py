@@ -32,7 +32,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def complain(problem: Exception | str) -> None:
-    """Tell a problem on standard error, on one line."""
+    """Report a problem on standard error, on one line."""
     if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`, which has a line of its own
         problem = str(problem)
     elif isinstance(problem, OSError) and problem.strerror:

@@ -75,14 +75,14 @@ class _Table:
         if self.snapshot is not None and self.snapshot.info.id != NO_SNAPSHOT:
             what += f", snapshot {self.snapshot.info.id}"
         if self.error is not None:
-            told = f"which of its vectors are superseded is not known ({self.error})"
+            summary = f"which of its vectors are superseded is not known ({self.error})"
         elif self.kind is TableKind.SCORCH:
-            told = "its deleted documents are in root.bolt, not in these files"
+            summary = "its deleted documents are in root.bolt, not in these files"
         elif self.seen:
-            told = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
+            summary = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
         else:
-            told = "no vector in these files"
-        return f"{self.name}: this folder is a table ({what}): {told}; to check the table: dvcodec audit {self.name}"
+            summary = "no vector in these files"
+        return f"{self.name}: this folder is a table ({what}): {summary}; to check the table: dvcodec audit {self.name}"
 
 
 class TableFolders:
@@ -146,7 +146,7 @@ class TableFolders:
                     what = f"file of {counted(len(offsets), 'vector')} of the table's current snapshot"
                     yield Report(path, None, (Check.failed("missing-file", "file", None, what, "a file", "none"),))
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Say on standard error which folders are tables, and how to check them."""
         tables = self._all()
         for table in tables[:_SHOWN]:

@@ -14,10 +14,9 @@ from pathlib import Path
 from dvcodec.cli.storage import storage
 from dvcodec.core import frame
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern
 from dvcodec.io.target import local_path
@@ -41,7 +40,7 @@ class Target:
         path: file, URL, or ``-`` for standard input.
         offset: where to begin in it, None for the whole of it.
         size: bytes from there, None for the vector that begins there, or else all the rest.
-        found: whether it was found in a folder, so that a file without vectors is no error.
+        found: whether it was found in a folder, so that a file without vectors is not an error.
     """
 
     path: str
@@ -127,7 +126,7 @@ def _expand(name: str) -> list[Target]:
 
 
 def _expand_remote(name: str) -> list[Target]:
-    """Find what a URL means; one that means nothing is told where it is opened, in the store's own words."""
+    """Expand a URL; one that matches nothing fails when it is opened, with the store's error."""
     match = _SLICE.match(name)
     if match:
         size = match["size"]
@@ -205,7 +204,7 @@ def _part(source: Source, target: Target) -> Part:
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
         claimed = frame.peek_size(head)
-        if claimed <= left and (size is None or size + SIZE_DIFFERENCE == claimed):
+        if claimed <= left and (size is None or size + UNCOUNTED == claimed):
             size = claimed
     return Part(source, base, left if size is None else size)
 
@@ -249,7 +248,7 @@ def _cut(file: Source, target: Target) -> Iterator[Source]:
 
 @contextmanager
 def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
-    """Open a target and tell what it is; None for a file of a folder that is not what the command is for.
+    """Open and sniff a target; None for a file of a folder that the command does not handle.
 
     A file of a folder whose name says that it is one is none of those: not to be known is its damage.
 

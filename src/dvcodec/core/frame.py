@@ -23,13 +23,15 @@ from dvcodec.core.checksum import crc32, crc_hex
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, UsageError
 
-__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "StoredFrame", "build", "peek_size", "read"]
+__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "UNCOUNTED", "Frame", "Magic", "StoredFrame", "build", "peek_size", "read"]
 
 LENGTH_BYTES = 4
 MAGIC_BYTES = 4
 CRC_BYTES = 4
 FRAME_OVERHEAD = LENGTH_BYTES + MAGIC_BYTES + CRC_BYTES
 """Bytes of a frame around its vector."""
+UNCOUNTED = FRAME_OVERHEAD - MAGIC_BYTES
+"""Bytes of a frame that Delta's `sizeInBytes` and Paimon's 32-bit `length` leave out: length field and CRC."""
 MAX_FRAME = 2**31 - 1
 """Largest frame in bytes: sizes are signed 32-bit values in all three formats."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import z85
 from dvcodec.io.allowed_locations import check_step
@@ -31,9 +31,7 @@ STORAGE_TYPES = {
     RELATIVE: "a path relative to the table (feature adaptiveMetadata)",
 }
 UUID_CHARS = 20
-"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`; what stands before is the prefix."""
-SIZE_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A frame is this many bytes longer than `sizeInBytes`, which counts magic and bitmap alone."""
+"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`, after the prefix."""
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
@@ -93,7 +91,7 @@ class Descriptor:
     def from_json(cls, text: str | bytes | Mapping[str, Any], *, source: str | None = None) -> Descriptor:
         """Read a descriptor from a log: JSON text, or the object already parsed (a checkpoint's struct too).
 
-        `offset` may be absent or null; members that the protocol does not define are ignored.
+        `offset` may be absent or null; members unknown to the protocol are ignored.
 
         Args:
             text: the JSON text, or the object.
@@ -148,7 +146,7 @@ class Descriptor:
     @property
     def frame_size(self) -> int:
         """Bytes of the whole frame in the file."""
-        return self.size_in_bytes + SIZE_DIFFERENCE
+        return self.size_in_bytes + UNCOUNTED
 
     @property
     def file_uuid(self) -> uuid.UUID:
@@ -156,29 +154,29 @@ class Descriptor:
 
         Raises:
             UsageError: another storage type.
-            NotCanonical: the last 20 characters are no Z85.
+            NotCanonical: the last 20 characters are not Z85.
         """
         if self.storage_type != UUID_RELATIVE:
             raise UsageError(f"storage type {self.storage_type!r} holds no UUID")
         return uuid.UUID(bytes=z85.decode(self.path_or_inline_dv[-UUID_CHARS:], 16, source="pathOrInlineDv"))
 
-    def path(self, table_root: str | None = None) -> str:
+    def path(self, folder: str | None = None) -> str:
         """Return the path or URL of the file that holds the vector.
 
         Args:
-            table_root: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
+            folder: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
                 spaces and all. Not needed for ``p``, whose percent-encoding is undone (a ``file:`` URL becomes
                 a local path).
 
         Raises:
-            UsageError: an inline vector has no file; or no `table_root`.
+            UsageError: an inline vector has no file; or no `folder`.
             NotCanonical: the path would leave the table's folder, or ``p`` holds no URL.
         """
         if self.is_inline:
-            raise UsageError("an inline vector stands in the log, not in a file")
+            raise UsageError("an inline vector is stored in the log, not in a file")
         if self.storage_type == ABSOLUTE:
             return self._absolute_path()
-        if not table_root:
+        if not folder:
             raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
         if self.storage_type == RELATIVE:
             relative = self.path_or_inline_dv
@@ -187,8 +185,8 @@ class Descriptor:
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
         if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
             raise _refuse(None, "a path inside the table", repr(relative))
-        check_step(relative, table_root)
-        return _printable(f"{table_root.rstrip('/')}/{relative}")
+        check_step(relative, folder)
+        return _printable(f"{folder.rstrip('/')}/{relative}")
 
     def _absolute_path(self) -> str:
         url = self.path_or_inline_dv
@@ -205,21 +203,21 @@ class Descriptor:
         return _printable(unquote(parts.path))
 
     @classmethod
-    def from_location(cls, location: DvLocation, table_root: str | None = None) -> Descriptor:
-        """Describe a vector that was written.
+    def from_location(cls, location: DvLocation, folder: str | None = None) -> Descriptor:
+        """Return the descriptor of a vector that was written.
 
-        Storage type ``u`` if the file lies in `table_root` under a Delta name (see `new_file`), else ``p``.
+        Storage type ``u`` if the file is below `folder` and has a Delta name (see `new_file`), else ``p``.
 
         Args:
             location: where it is, as `write_deletion_vectors` returned it.
-            table_root: the table's folder (path or URL); None: storage type ``p``.
+            folder: the table's folder (path or URL); None: storage type ``p``.
 
         Raises:
-            UsageError: neither is possible: the path is no absolute path or URL.
+            UsageError: neither is possible: the path is neither absolute nor a URL.
         """
-        size, offset = location.size - SIZE_DIFFERENCE, location.offset
-        if table_root is not None and location.path.startswith(table_root.rstrip("/") + "/"):
-            prefix, _, name = location.path[len(table_root.rstrip("/")) + 1 :].rpartition("/")
+        size, offset = location.size - UNCOUNTED, location.offset
+        if folder is not None and location.path.startswith(folder.rstrip("/") + "/"):
+            prefix, _, name = location.path[len(folder.rstrip("/")) + 1 :].rpartition("/")
             match = _FILE_NAME.fullmatch(name)
             if match and "/" not in prefix:
                 encoded = z85.encode(uuid.UUID(match[1]).bytes)
@@ -228,7 +226,7 @@ class Descriptor:
 
 
 def _printable(path: str) -> str:
-    """Refuse what no file can be called."""
+    """Reject what cannot be a file name."""
     if "\0" in path or _SURROGATES.search(path):
         raise _refuse(None, "a path without NUL and lone surrogates", repr(path))
     return path
@@ -246,17 +244,17 @@ def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:
     return NotCanonical("deletion vector descriptor", source=source, expected=expected, actual=actual)
 
 
-def new_file(table_root: str, prefix: str = "") -> str:
+def new_file(folder: str, prefix: str = "") -> str:
     """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``.
 
     Nothing is created. Not checked: the prefix, which Delta makes of random letters and digits.
 
     Args:
-        table_root: the table's folder (path or URL).
+        folder: the table's folder (path or URL).
         prefix: folder below it; empty for none.
     """
-    folder = f"{prefix}/" if prefix else ""
-    return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"
+    below = f"{prefix}/" if prefix else ""
+    return f"{folder.rstrip('/')}/{below}deletion_vector_{uuid.uuid4()}.bin"
 
 
 EMPTY = Descriptor(INLINE, "", 0, 0)

@@ -33,12 +33,12 @@ def decode_inline(
     Args:
         text: `pathOrInlineDv`, with either Z85 padding.
         size_in_bytes: `sizeInBytes`. Without it the zero bytes of Java's padding would be bytes after the vector.
-        cardinality: the descriptor's; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        cardinality: of the descriptor; None skips the check.
+        limits: bounds on what the bytes may claim.
         source: name of the log, for errors.
 
     Raises:
-        DecodeError: the text is no Z85 or the bytes are no sound vector.
+        DecodeError: the text is not Z85, or the vector is corrupt.
         UsageError: `size_in_bytes` is negative.
     """
     return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
@@ -55,7 +55,7 @@ def read_inline(
     """Decode the text and walk the vector: `decode_inline` without expanding the rows.
 
     Raises:
-        DecodeError: the text is no Z85 or the bytes are no vector. Not checked: array order and bitset population
+        DecodeError: the text is not Z85, or the bytes are not a vector. Not checked: array order and bitset population
             (`Vector.check`).
         UsageError: `size_in_bytes` is negative.
     """

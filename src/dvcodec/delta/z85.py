@@ -5,7 +5,7 @@ Specification: ZeroMQ RFC 32, which asks for lengths divisible by 4. For other l
 * Delta Spark and the Java kernel pad with zero bytes; the descriptor's size says where the data ends. Written here.
 * The Rust crate z85 (delta-kernel-rs) writes a tail of n bytes as ``4 - n`` times ``#`` and n + 1 characters.
 
-No sound group begins with ``#`` (it would be above 2**32 - 1), so a reader can tell them apart. Java's reader does not:
+No valid group begins with ``#`` (it would be above 2**32 - 1), so a reader can tell them apart. Java's reader does not:
 it decodes Rust's ``##093`` (03 00) to 08 6e.
 """
 
@@ -42,7 +42,7 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
     Args:
         text: the characters.
         size: bytes of the data, where known (a descriptor's `sizeInBytes`); without it, Java's padding stays.
-        source: name of the place the text stands in, for errors.
+        source: where the text is stored, for errors.
 
     Raises:
         NotCanonical: a length not divisible by 5, a character outside the alphabet, a group above 2**32 - 1,

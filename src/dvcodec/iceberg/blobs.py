@@ -1,4 +1,4 @@
-"""What a Puffin footer says of a deletion vector, as far as reading depends on it.
+"""The footer entry of a deletion vector, as far as reading depends on it.
 
 Specification: Apache Iceberg, "Puffin file format", blob type deletion-vector-v1. `lint` has all of its rules.
 """
@@ -22,7 +22,7 @@ __all__ = [
 BLOB_TYPE = "deletion-vector-v1"
 """Type of a vector's blob in a Puffin footer."""
 DRAFT_BLOB_TYPE = "delete-vector-v1"
-"""What drafts of the specification called it; no released writer used the name."""
+"""Its name in drafts of the specification; no released writer used it."""
 ROW_POSITION_FIELD = 2147483645
 """Field id of the metadata column _pos: what Java puts into `fields`. Trino and DuckDB leave `fields` empty."""
 CARDINALITY = "cardinality"
@@ -35,8 +35,8 @@ def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata
     """Return the deletion vectors among the blobs of a footer.
 
     Raises:
-        NotCanonical: together they are longer than the file: many names for the same bytes would make reading all
-            of them endless. (A single damaged length is left to the reader of that blob.)
+        NotCanonical: the vectors are longer in total than the file: many entries for the same bytes would make reading
+            them endless. (A single wrong length is reported when that blob is read.)
     """
     blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
     lengths = sorted(max(blob.length, 0) for blob in blobs)
@@ -72,10 +72,10 @@ def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | Non
 
 
 def check_blob(blob: BlobMetadata, source: str | None = None) -> int | None:
-    """Check what the footer says of a vector, as far as reading depends on it; return its `cardinality`.
+    """Check the footer entry of a vector as far as reading depends on it; return its `cardinality`.
 
     Raises:
-        NotCanonical: the blob is compressed, or its cardinality is no number.
+        NotCanonical: the blob is compressed, or its cardinality is not a number.
     """
     if blob.compression_codec is not None:
         raise NotCanonical(

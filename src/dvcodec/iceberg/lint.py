@@ -1,6 +1,6 @@
 """The rules for the metadata of ``deletion-vector-v1`` blobs, each a named check.
 
-Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go refuse files that break the first
+Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go reject files that break the first
 four. Fields are not checked: writers differ (Java names the row position column, Trino and DuckDB none).
 """
 
@@ -62,8 +62,8 @@ def _range(blob: BlobMetadata, footer: Footer) -> Check:
 def _vector(blob: BlobMetadata) -> Iterator[Check]:
     subject = subject_of(blob)
 
-    def check(name: str, sound: bool, what: str, expected: object, actual: object) -> Check:
-        if sound:
+    def check(name: str, valid: bool, what: str, expected: object, actual: object) -> Check:
+        if valid:
             return Check.passed(name, subject, blob.offset)
         return Check.failed(name, subject, blob.offset, what, expected, actual)
 
@@ -109,7 +109,7 @@ def check_doubles(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
         if key in seen:
             doubles += 1
             first = seen[key]
-            what = f"second vector, the first stands at byte {first.offset}"
+            what = f"second vector, the first is at byte {first.offset}"
             if (other := first.properties[REFERENCED_DATA_FILE]) != path:
                 what += f" and spells the same data file {other!r}"
             yield Check.failed(ONE_VECTOR, subject_of(blob), blob.offset, what, 1, "2 or more")

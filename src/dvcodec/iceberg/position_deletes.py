@@ -42,13 +42,13 @@ def read_position_deletes(
     Args:
         source: bytes, path, URL or open file of Parquet.
         batch_rows: rows read at a time.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         OSError: the file cannot be opened or read.
-        NotCanonical: it is no Parquet file, it is damaged, it has no columns ``file_path`` and ``pos``, or a null or a
-            position that no vector can hold (below 0, above 0x7ffffffe80000000) in one of them.
+        NotCanonical: not a Parquet file, a damaged one, or one without columns ``file_path`` and ``pos``; a null in
+            them, or a position that no vector can hold (below 0, above 0x7ffffffe80000000).
         Unsupported: it uses what pyarrow does not know.
     """
     pq = require_extra("pyarrow.parquet", "arrow")
@@ -133,9 +133,9 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         try:
             path = paths.dictionary[int(codes[start])].as_py()
         except UnicodeDecodeError as err:
-            raise UsageError(f"column {file_column!r} holds a path that is no UTF-8: {err}") from None
+            raise UsageError(f"column {file_column!r} has a path that is not valid UTF-8: {err}") from None
         if path is None:  # a null of the dictionary, which null_count does not see
-            raise UsageError(f"column {file_column!r} holds None, which is no string")
+            raise UsageError(f"column {file_column!r} has None in place of a string")
         rows = RowSet(positions[start:stop])
         if (rows.max or 0) > MAX_DV_POSITION:
             raise UsageError(f"column {pos_column!r} holds {rows.max}: no vector has rows above {MAX_DV_POSITION:#x}")
@@ -145,15 +145,15 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
     """Check that both columns are there once, and that data files are strings, as they are or in a dictionary.
 
-    Not checked: the type of the positions (`RowSet` does). `where` stands in front of the message.
+    Not checked: the type of the positions (`RowSet` does). `where` is the prefix of the message.
 
     Raises:
-        UsageError: a column is missing, is there twice, or holds no strings; or a name is no UTF-8.
+        UsageError: a column is missing, is there twice, or does not hold strings; or a name is not valid UTF-8.
     """
     try:
         names = schema.names
     except UnicodeDecodeError as err:  # Arrow does not look when it reads a schema
-        raise UsageError(f"{where}a column has a name that is no UTF-8: {err}") from None
+        raise UsageError(f"{where}a column has a name that is not valid UTF-8: {err}") from None
     for name in (file_column, pos_column):
         count = names.count(name)
         if count != 1:

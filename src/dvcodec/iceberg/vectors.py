@@ -35,19 +35,19 @@ def decode(
 
     Args:
         buf: exactly the blob: `content_size_in_bytes` bytes from `content_offset`.
-        cardinality: the manifest's `record_count`; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        cardinality: the manifest's `record_count`; None skips the check.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
         source: name of the file, for errors.
-        base: byte offset of the blob in that file, for errors.
+        base: byte offset of the vector in that file, for errors.
 
     Returns:
-        The deleted rows, 0-based physical positions. Not checked here: positions against the data file's row count.
+        The deleted rows, 0-based physical positions. Not checked: positions against the data file's row count.
 
     Raises:
-        DecodeError: the bytes are no sound deletion vector: `Truncated`, `ChecksumMismatch`, `BadMagic`,
-            `NotCanonical`, `CardinalityMismatch` or `LimitExceeded`.
-        UsageError: `buf` is no contiguous buffer.
+        DecodeError: the vector is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
+            `CardinalityMismatch` or `LimitExceeded`.
+        UsageError: `buf` is not a contiguous buffer.
 
     >>> decode(encode(RowSet([1, 3, 5])), cardinality=3)
     RowSet([1, 3, 5])

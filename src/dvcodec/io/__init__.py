@@ -1,8 +1,8 @@
-"""Where bytes come from and where they go: byte ranges in, whole files out.
+"""Reading by byte ranges, writing whole files.
 
-A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
-is a path, a writable file or a URL; what is written appears as a whole or not at all. `Storage` is what one reader of
-many files knows of where they are; `dvcodec.io.store` are the stores themselves.
+A source can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
+is a path, a writable file or a URL; a write appears as a whole or not at all. `Storage` keeps what one reader of many
+files learned about their stores; `dvcodec.io.store` are the stores themselves.
 """
 
 from dvcodec.io.opening import list_names, open_sink, open_source, remove

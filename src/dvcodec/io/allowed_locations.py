@@ -37,22 +37,22 @@ def protocols(names: Iterable[str]) -> frozenset[str]:
     found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
     for name in found:
         if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
-            raise UsageError(f"allow: {name!r} is no collection of protocols such as 'http' or 'file'")
+            raise UsageError(f"allow: {name!r} is not a collection of protocols such as 'http' or 'file'")
     return found
 
 
 def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()) -> None:
-    """Make sure that a path which metadata spells whole may be opened.
+    """Check that an absolute path in metadata may be opened.
 
     Args:
         path: as it will be opened.
-        home: where the metadata was found, path or URL; None where that is not known, and taken for local.
+        home: where the metadata was found, path or URL; None if unknown: taken for local.
         allow: what else may be named, of `protocols`: ``http``, ``sftp``; ``file`` for local files that a remote table
             names; of a chain every protocol in it.
 
     Raises:
-        Unsupported: metadata must not reference it.
-        NotCanonical: it is not a location: a ``file:`` URL of another host.
+        Unsupported: metadata may not reference this location.
+        NotCanonical: not a location: a ``file:`` URL of another host.
     """
     try:
         local = local_path(path) is not None
@@ -92,7 +92,7 @@ def _scheme(url: str) -> str:
 
 
 def _host(url: str) -> str | None:
-    """Return the protocol and what stands before the first slash, letter for letter; None for what is not one URL."""
+    """Return protocol and host, verbatim; None for what is not a single URL."""
     if not is_url(url) or _CHAIN in url:
         return None
     scheme, _, rest = url.partition("://")

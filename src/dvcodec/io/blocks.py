@@ -1,4 +1,4 @@
-"""Block cache for remote reads."""
+"""Block cache for remote files: nearby ranges are fetched together, once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BlockSource:
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range is outside the source.
+            Truncated: the range reaches beyond the end of the source.
             OSError: it cannot be read.
         """
         first, last = offset // BLOCK_BYTES, (offset + size - 1) // BLOCK_BYTES

@@ -104,7 +104,7 @@ def file_keys(paths: list[str]) -> list[str]:
 
 
 def decoded_key(path: str) -> str | None:
-    """Return the `file_key` of a name taken for a percent-encoded URI; None if that is no other name.
+    """Return the `file_key` of a name taken for a percent-encoded URI; None if that is the same name.
 
     A ``+`` is a plus. A name with a ``%`` that encodes nothing, or nothing in UTF-8, is not a URI.
 
@@ -133,13 +133,13 @@ def undecidable(encoded: str, plain: str) -> UsageError:
 
 
 def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
-    """Return each name with the one that stands for its file: the first spelling of it, in the order given.
+    """Return each name with the representative of its file: the first spelling of it, in the order given.
 
     Names of one `file_key` are one file, which is logged at INFO (logger ``dvcodec.paths``).
 
     Args:
         inputs: the names of one table, file or mapping each. Within one input all files are spelled in one way: ``a b``
-            and ``a%20b`` are two files there. None stands for itself.
+            and ``a%20b`` are two files there. None represents itself.
 
     Raises:
         UsageError: a name of one input is the percent-decoded form of another's, and no input has both.

@@ -49,7 +49,7 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
 
     Raises:
         UsageError: an unknown protocol or option.
-        OSError: the store cannot be asked.
+        OSError: the store cannot be reached.
     """
     store, key = open_store(url, storage.options)
     denied: StoreError | None = None
@@ -74,7 +74,7 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
 
 
 def _matching(url: str, storage: Storage) -> FoundFiles | None:
-    """Find what is in the folder of that very name, else what matches: one list of what stands before it has both."""
+    """List the folder of that exact name, else the keys that match: one listing of the prefix has both."""
     inner, chain, outer = url.partition("::")
     before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
     base = before + chain + outer

@@ -22,7 +22,7 @@ __all__ = ["can_exclude", "list_names", "open_mapped", "open_sink", "open_source
 def open_source(
     target: SourceTarget, *, name: str | None = None, storage_options: StorageOptions = None
 ) -> Iterator[Source]:
-    """Open anything that has bytes.
+    """Open bytes, a file or a URL for reading by ranges.
 
     Args:
         target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
@@ -112,7 +112,7 @@ def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
 
 
 def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
-    """Remove a file that was just written, if possible; errors are ignored in favour of the one that led here."""
+    """Remove a file that was just written, if possible: an error here must not hide the one before."""
     with suppress(OSError, DvcodecError):
         local = local_path(target)
         if local is not None:
@@ -123,7 +123,7 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
 
 
 def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names in a folder (path or URL), in no order.
+    """Return the bare names in a folder (path or URL), unordered.
 
     Raises:
         OSError: the folder does not exist or cannot be read.

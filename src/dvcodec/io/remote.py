@@ -1,4 +1,4 @@
-"""An object of a store as a source: few requests, each byte asked for once, never two states of an object mixed."""
+"""An object of a store as a source: few requests, each byte once, and never two versions of an object mixed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE_BYTES = 4 << 20
 class StoreSource:
     """An object of a store, see `dvcodec.io.Source`. Safe to use from several threads.
 
-    Nothing is asked for before it is needed. The first answer says how large the object is, and which: every later
+    Nothing is requested before it is needed. The first answer says how large the object is, and which: every later
     request is for that very one.
 
     Args:
@@ -120,7 +120,7 @@ class StoreSource:
                 return memoryview(b"")
             end = min(stop, self._size)
             if end <= offset:
-                self._trusted = True  # that there is nothing is told
+                self._trusted = True  # an empty answer is reported
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
@@ -148,7 +148,7 @@ class StoreSource:
         return self._known.size or 0
 
     def _begin(self, offset: int, stop: int) -> memoryview | None:
-        """Make the first request; return the bytes that were wanted if they alone were asked for."""
+        """Make the first request; return the wanted bytes if only they were requested."""
         self._answered = True
         if not self._store.tells_size:
             self._known = self._store.head(self._key)

@@ -37,7 +37,7 @@ __all__ = [
 
 @runtime_checkable
 class Source(Protocol):
-    """Bytes that can be read by range. `name` is used in errors, `size` is in bytes."""
+    """Bytes that can be read by range. `name` is shown in errors, `size` is in bytes."""
 
     name: str
 
@@ -49,7 +49,7 @@ class Source(Protocol):
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range is outside the source.
+            Truncated: the range reaches beyond the end of the source.
             OSError: it cannot be read.
         """
 
@@ -117,9 +117,9 @@ def hold_source(location: str, source: Source) -> Iterator[None]:
 
 
 def _is_source(target: object) -> TypeGuard[Source]:
-    """Whether something is a `Source`, without a look at its size: a remote one would have to be asked for it.
+    """Whether something is a `Source`, without reading `size`, which costs a request for remote sources.
 
-    Files of fsspec have name and size too, but can be moved in.
+    Files of fsspec have name and size too, but also `seek`.
     """
     own = getattr(target, "__dict__", {})
     return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
@@ -132,7 +132,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     Raises:
         OSError: it is not one, or cannot be opened.
     """
-    # A pipe that no one writes to would wait when it is opened, so it is asked before.
+    # Opening a pipe without a writer would block: check the mode first.
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
     with path.open("rb") as file:
@@ -140,7 +140,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
 
 
 class ReadAhead:
-    """A source in front of another, one range of which was read at once.
+    """A source with one range of it read ahead.
 
     Args:
         source: the other.
@@ -207,7 +207,7 @@ class RandomAccess:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move; return where to."""
+        """Move; return the new position."""
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
@@ -220,7 +220,7 @@ class RandomAccess:
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True: reads may come in any order."""
         return True
 
     def writable(self) -> bool:
@@ -239,7 +239,7 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
     """Read a byte range (default: to the end) and return a cursor whose errors carry file offsets.
 
     Raises:
-        Truncated: the range is outside the source.
+        Truncated: the range reaches beyond the end of the source.
         OSError: it cannot be read.
     """
     if size is None:
@@ -248,7 +248,7 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
 
 
 def read_up_to(source: Source, offset: int, size: int) -> Cursor:
-    """Read a byte range, or as much of it as there is. A remote file is not asked for its size before.
+    """Read a byte range, or as much of it as there is. The size of a remote file is not requested first.
 
     Raises:
         OSError: it cannot be read.

@@ -1,7 +1,7 @@
 """The storage of one reader: its options, and a cache of listings and small objects.
 
-A table, or a command, opens many files. It has one `Storage`, which is asked for every one of them, so that nothing is
-requested twice: small objects are kept, and sizes from listings are reused. A new
+A table, or a command, opens many files. One `Storage` serves all of them, so that nothing is requested twice: small
+objects are kept, and sizes known from a listing are not requested again. A new
 `Storage` knows nothing: who opens a table anew sees what is there now.
 """
 
@@ -31,7 +31,7 @@ _KEPT_BYTES = 128 << 20
 _KEPT_SOURCES = 1 << 14
 _LOCAL_THREADS = 8
 _FRESH_SECONDS = 30.0
-"""How long the list that was made to open a table stands for what is below its folder."""
+"""How long the listing made to open a table is reused for files below its folder."""
 _PAGE = 1000
 
 
@@ -232,7 +232,7 @@ class Storage:
         store.delete(key)
 
     def forget(self) -> None:
-        """Forget what was read and listed: it is asked for again."""
+        """Drop what was read and listed: the next use requests it again."""
         with self._lock:
             self._sources.clear()
             self._listed.clear()

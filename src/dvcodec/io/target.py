@@ -1,4 +1,4 @@
-"""What a target names: a local path, a URL, or something else; and how errors say which."""
+"""Local paths and URLs, and OS errors that name the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_url(target: object) -> bool:
 
 
 def local_path(target: str | os.PathLike[str]) -> Path | None:
-    """Return the local path that `target` means, None for a URL elsewhere. Whether there is a file is not looked at.
+    """Return the local path of `target`, None for a remote URL. The file need not exist.
 
     Raises:
         UsageError: a ``file:`` URL that names a host.
@@ -45,7 +45,7 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
 
 @contextmanager
 def errors_name(name: str) -> Iterator[None]:
-    """Let an error of the operating system say which file it is about."""
+    """Add the file name to an OSError that has none."""
     try:
         yield
     except OSError as err:

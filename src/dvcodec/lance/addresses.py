@@ -1,4 +1,4 @@
-"""Lance row addresses, and sets of them: what scalar indices hold.
+"""Lance row addresses, and sets of them, as scalar indices store them.
 
 Specification: Rust class ``RowAddrTreeMap`` of ``lance-core`` (``RowIdTreeMap`` until 2025). An address is
 fragment << 32 | physical row offset; in datasets with stable row ids the same form holds ids, and the "fragment" is
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 TOMBSTONE_FRAGMENT = 0xFFFFFFFF
-"""Fragment of rows that are no more."""
+"""Fragment of deleted rows."""
 TOMBSTONE_ADDRESS = 2**64 - 1
-"""Address of a row that is no more."""
+"""Address of a deleted row."""
 _MIN_ENTRY = 8
 _U32 = 2**32
 
@@ -110,12 +110,12 @@ def decode_row_addr_map(
 
     Args:
         buf: the map.
-        limits: `max_bitmaps` and `max_cardinality` are kept.
+        limits: `max_bitmaps` and `max_cardinality` apply.
         source: name of the file, for errors.
         base: offset of the map in that file, for errors.
 
     Raises:
-        DecodeError: the bytes are no sound map.
+        DecodeError: the map is corrupt.
     """
     cursor = Cursor(buf, source=source, base=base)
     count = cursor.u32le("fragment count")
@@ -172,7 +172,7 @@ def row_addresses(fragment: int, offsets: ArrayLike) -> NDArray[np.uint64]:
 
 
 def split_row_addresses(addresses: ArrayLike) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return fragments and physical row offsets: uint32[n] each. Tombstones are not treated apart.
+    """Return fragments and physical row offsets: uint32[n] each. Tombstones are not special.
 
     Raises:
         UsageError: not integers from 0 to 2**64 - 1.

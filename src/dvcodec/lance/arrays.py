@@ -29,7 +29,7 @@ _NUMBERS = {width: number for number, width in WIDTHS.items()}
 _FULL_WIDTH = 8
 _TOP = 2**64 - 1
 _MOST_VALUES = 2**60 - 1
-"""Values above which an array has no size in bytes that NumPy could name, whatever memory there is."""
+"""Above this number of values the size in bytes exceeds what NumPy can address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class EncodedArray:
 
     Attributes:
         width: bytes of a stored value: 2, 4 or 8.
-        base: what is added to each; 0 with 8 bytes.
+        base: added to each value; 0 with 8 bytes.
         data: the stored values, little-endian, in element order.
     """
 
@@ -74,7 +74,7 @@ class EncodedArray:
         return values
 
     def at(self, i: int) -> int:
-        """Return one value; `i` is inside."""
+        """Return one value; `i` must be in range."""
         return self.base + int.from_bytes(self.data[i * self.width : (i + 1) * self.width], "little")
 
     def cut(self, offset: int, length: int) -> EncodedArray:
@@ -109,7 +109,7 @@ class EncodedArray:
 
 @dataclass(slots=True)
 class ArrayParts:
-    """What has been read of an array so far: its message may come in parts."""
+    """An array read so far: its message may come in parts."""
 
     number: int = 0
     base: int = 0
@@ -135,7 +135,7 @@ class ArrayParts:
                     self.data = inner.window(window, "values of an array")
 
     def finish(self, cursor: Cursor, at: int) -> EncodedArray:
-        """Check the array and return it; `at` is where it stands in `cursor`, for errors.
+        """Check the array and return it; `at` is its position in `cursor`, for errors.
 
         Raises:
             NotCanonical: no array, an odd number of bytes, or a value above 2**64 - 1.
@@ -161,15 +161,15 @@ class ArrayParts:
 
 @contextmanager
 def expanding(what: str, count: int, max_rows: int | None) -> Iterator[None]:
-    """Let so many values be expanded in the block: a few bytes can stand for any number of them.
+    """Guard an expansion: a few bytes can stand for any number of values.
 
     Args:
-        what: they are, in the plural.
-        count: how many.
-        max_rows: most that may be; None = as many as there is memory for.
+        what: the values, in the plural.
+        count: number of values.
+        max_rows: upper bound; None for memory alone.
 
     Raises:
-        LimitExceeded: there are more, or something in the block could not be allocated.
+        LimitExceeded: `count` is higher, or an allocation in the block failed.
     """
     most = _MOST_VALUES if max_rows is None else max_rows
     if count > most:

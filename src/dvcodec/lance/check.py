@@ -1,4 +1,4 @@
-"""Are the row ids of a dataset sound?
+"""Are the row ids of a dataset valid?
 
 Nothing in Lance checks that they are unique, and its indices find the wrong rows if they are not. Ids of deleted rows
 may come again, though: an update writes the row anew, with its old id, and deletes the old row.
@@ -17,7 +17,7 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
 from dvcodec.lance.arrays import Values
 from dvcodec.lance.row_ids import RowIdSequence
-from dvcodec.lance.segments import Range, RangeWithHoles
+from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 
 __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
@@ -46,12 +46,12 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
 
     Raises:
         UsageError: a deleted row is beyond the end, or a range beyond 2**63 - 1 or of more than 2**40 ids.
-        LimitExceeded: more than 2**30 rows are deleted, or there is no memory for them or for the ids.
+        LimitExceeded: more than 2**30 rows are deleted, or they or the ids do not fit into memory.
     """
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
     for segment in filter(lambda segment: segment.count, sequence.segments):
-        if isinstance(segment, (Range, RangeWithHoles)):
+        if isinstance(segment, (RangeSegment, RangeWithHoles)):
             whole = RowSet.from_ranges([(segment.start, segment.end)])
             parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
         else:

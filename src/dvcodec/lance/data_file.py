@@ -22,17 +22,17 @@ MAGIC = b"LANC"
 FOOTER_BYTES = 40
 _FIRST_VERSION = (0, 3)
 _NEXT_FORMAT = 3
-"""Major version of a format that is not known here."""
+"""First unknown major version of the format."""
 _LENGTH = 2
 
 
 def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> int | None:
-    """Return the rows of a Lance data file as its footer says; None for a format version that is not known here.
+    """Return the rows of a Lance data file from its footer; None for an unknown format version.
 
     Not checked: that the file's pages hold as many.
 
     Args:
-        source: a file, path or URL.
+        source: bytes, path, URL or open file.
         limits: what the bytes may ask for: `Limits.max_footer_bytes` holds for the descriptor.
 
     Raises:

@@ -53,7 +53,7 @@ class DeletionFile:
         read_version: dataset version that the delete started from.
         id: random, to keep names apart.
         num_deleted_rows: how many rows; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+        base_id: which of the dataset's base paths it is stored under; None for the dataset's own folder.
     """
 
     kind: Kind
@@ -63,10 +63,10 @@ class DeletionFile:
     num_deleted_rows: int = 0
     base_id: int | None = None
 
-    def path(self, dataset: str) -> str:
+    def path(self, folder: str) -> str:
         """Return the file's path or URL below the folder of the dataset (or of the base path)."""
         name = f"{self.fragment}-{self.read_version}-{self.id}.{self.kind}"
-        return f"{str(dataset).rstrip('/')}/_deletions/{name}"
+        return f"{str(folder).rstrip('/')}/_deletions/{name}"
 
 
 def choose_kind(rows: int, previous: Kind | None = None) -> Kind:
@@ -95,20 +95,20 @@ def read_deletion_file(
     limits: Limits = DEFAULT_LIMITS,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Read a deletion file of either kind, which its first bytes tell (``.arrow``: extra ``arrow``).
+    """Read a deletion file of either kind, detected by its first bytes (``.arrow``: extra ``arrow``).
 
     Args:
         source: bytes, path, URL or open file.
-        num_deleted_rows: what the manifest says; None or 0 leave it unchecked.
-        physical_rows: rows of the fragment; None leaves it unchecked. (Lance fails on scanning such a file.)
-        limits: what the bytes may ask for; `Limits.max_vector_bytes` bounds the file, and what it unpacks to.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        num_deleted_rows: from the manifest; None or 0 skip the check.
+        physical_rows: rows of the fragment; None skips the check. (Lance fails on scanning such a file.)
+        limits: bounds on what the bytes may claim; `Limits.max_vector_bytes` bounds the file, and what it unpacks to.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        DecodeError: the file is not sound, or not as the manifest says.
+        DecodeError: the file is corrupt, or differs from the manifest.
     """
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_window(opened, 0, min(opened.size, limits.max_vector_bytes + 1))
@@ -127,7 +127,7 @@ def read_deletion_file(
 
 
 def write_deletion_file(
-    dataset: str,
+    folder: str,
     rows: RowSet,
     *,
     fragment: int,
@@ -138,7 +138,7 @@ def write_deletion_file(
     """Write the deleted rows of a fragment, all of them, as Lance's writer does.
 
     Args:
-        dataset: the dataset's folder, path or URL; its ``_deletions`` has to exist.
+        folder: the dataset's folder, path or URL; its ``_deletions`` must exist.
         rows: physical row offsets, below 2**32.
         fragment: id of the fragment.
         read_version: dataset version that the delete starts from.
@@ -146,13 +146,13 @@ def write_deletion_file(
         kind: the kind to write; None chooses (see `choose_kind`).
 
     Returns:
-        What the manifest has to say of it.
+        Its entry for the manifest.
 
     Raises:
         UsageError: no rows, or an offset beyond 32 bits.
         OSError: the file cannot be written.
     """
-    if not str(dataset):
+    if not str(folder):
         raise UsageError("the dataset's folder is empty: name one")
     if not rows:
         raise UsageError("a deletion file without rows: Lance has none then")
@@ -163,7 +163,7 @@ def write_deletion_file(
         raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {chosen!r}")
     file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
     data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
-    with open_sink(file.path(dataset)) as out:
+    with open_sink(file.path(folder)) as out:
         out.write(data)
     return file
 
@@ -212,7 +212,7 @@ def _the_batch(cursor: Cursor, pa: Any) -> Any:
         raise
     except (pa.ArrowException, OSError) as err:
         text = " ".join(str(err).split())[:120]
-        raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a sound file", actual=text) from None
+        raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a valid file", actual=text) from None
 
 
 def _encode_arrow(rows: RowSet) -> bytes:

@@ -17,7 +17,7 @@ from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
 from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
 from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
 
-__all__ = ["DataFile", "Fragment", "Stored", "decode_fragment"]
+__all__ = ["Fragment", "FragmentFile", "Stored", "decode_fragment"]
 
 _SPILL_COLUMNS = {
     -3: "_rowid",
@@ -43,13 +43,13 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class FragmentFile:
     """A data file of a fragment.
 
     Attributes:
         path: as recorded: below the folder ``data`` of the dataset, or of a base path.
         size: bytes; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+        base_id: which of the dataset's base paths it is stored under; None for the dataset's own folder.
     """
 
     path: str
@@ -79,8 +79,8 @@ class Fragment:
     created_at: Stored | None = None
     last_updated_at: Stored | None = None
     deletion_file: DeletionFile | None = None
-    files: tuple[DataFile, ...] = ()
-    overlays: tuple[DataFile, ...] = ()
+    files: tuple[FragmentFile, ...] = ()
+    overlays: tuple[FragmentFile, ...] = ()
     source: str | None = None
 
     def row_id_sequence(self) -> RowIdSequence:
@@ -89,7 +89,7 @@ class Fragment:
         Raises:
             UsageError: the dataset has no stable row ids.
             Unsupported: they are not in the manifest; the message says where they are.
-            DecodeError: the sequence is not sound, or not of `physical_rows` ids.
+            DecodeError: the sequence is corrupt, or does not have `physical_rows` ids.
         """
         data, offset = self._bytes(self.row_ids, "row ids")
         sequence = decode_row_ids(data, source=self.source, base=offset)
@@ -105,18 +105,18 @@ class Fragment:
         return self._versions(self.last_updated_at, "updating versions")
 
     def deleted_rows(
-        self, dataset: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+        self, folder: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
     ) -> RowSet:
         """Read the deletion file below the dataset's folder and hold it against the manifest.
 
         Args:
-            dataset: the dataset's folder, path or URL.
-            limits: what the bytes may ask for.
-            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+            folder: the dataset's folder, path or URL.
+            limits: bounds on what the bytes may claim.
+            storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
-            Unsupported: it lies under another base path.
-            DecodeError: it is not sound.
+            Unsupported: it is stored under another base path.
+            DecodeError: it is corrupt.
         """
         if self.deletion_file is None:
             return RowSet()
@@ -124,7 +124,7 @@ class Fragment:
             what = f"deletion file of fragment {self.id}"
             raise Unsupported(what, source=self.source, actual=f"base path {self.deletion_file.base_id}")
         return read_deletion_file(
-            self.deletion_file.path(dataset),
+            self.deletion_file.path(folder),
             num_deleted_rows=self.deletion_file.num_deleted_rows,
             physical_rows=self.physical_rows or None,
             limits=limits,
@@ -170,14 +170,14 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     """Read the message ``DataFragment`` that fills the window; sequences in it are cut out.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
     """
     numbers = {1: 0, 4: 0}
     sequences: dict[str, Stored] = {}
     spilled: list[int] = []
     columns: dict[int, str] = {}
-    files: list[DataFile] = []
-    overlays: list[DataFile] = []
+    files: list[FragmentFile] = []
+    overlays: list[FragmentFile] = []
     deletion: list[Cursor] = []
     for entry in wire.fields(cursor):
         number = entry.number
@@ -215,7 +215,7 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     )
 
 
-def _data_file(cursor: Cursor) -> tuple[DataFile, dict[int, str]]:
+def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
     """Read a data file, and the hidden columns that it holds: field id -> path of the file."""
     path, size, base_id = "", 0, None
     ids: list[int] = []
@@ -236,10 +236,10 @@ def _data_file(cursor: Cursor) -> tuple[DataFile, dict[int, str]]:
     # An int32 below zero is written as the 64-bit varint of the same value.
     signed = (value - (1 << 64) if value >> 63 else value for value in ids)
     hidden = {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
-    return DataFile(path, size, base_id), hidden
+    return FragmentFile(path, size, base_id), hidden
 
 
-def _overlay(cursor: Cursor) -> list[DataFile]:
+def _overlay(cursor: Cursor) -> list[FragmentFile]:
     """Read the data file of a ``DataOverlayFile``."""
     return [_data_file(entry.window(cursor, "data file"))[0] for entry in wire.fields(cursor) if entry.number == 1]
 

@@ -45,11 +45,11 @@ _TRANSACTION_SECTION = (21, 23)
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """A folder outside of the dataset's own in which files of it lie: what a shallow clone, or a branch, stands on.
+    """A folder outside of the dataset's own that stores some of its files: the base of a shallow clone or branch.
 
     Attributes:
         path: absolute path or URL.
-        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files lie
+        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files are
             directly in it.
     """
 
@@ -111,7 +111,7 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
 
 def manifest_version(name: str) -> int | None:
-    """Return the version that a manifest's file name stands for; None for other names and detached versions.
+    """Return the version in a manifest's file name; None for other names and detached versions.
 
     >>> manifest_version("18446744073709551613.manifest"), manifest_version("2.manifest")
     (2, 2)
@@ -122,41 +122,41 @@ def manifest_version(name: str) -> int | None:
     return _TOP - int(match[1]) if len(match[1]) == _V2_DIGITS else int(match[1])
 
 
-def find_manifest(dataset: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
+def find_manifest(folder: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
     """Return the path or URL of a version's manifest, under either naming scheme; of the latest by default.
 
     Args:
-        dataset: the dataset's folder, path or URL.
+        folder: the dataset's folder, path or URL.
         version: from 1; None for the latest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: no such version.
         OSError: the folder ``_versions`` cannot be listed.
     """
-    folder = f"{str(dataset).rstrip('/')}/_versions"
-    found = {manifest_version(name): name for name in list_names(folder, storage_options=storage_options)}
+    versions_folder = f"{str(folder).rstrip('/')}/_versions"
+    found = {manifest_version(name): name for name in list_names(versions_folder, storage_options=storage_options)}
     found.pop(None, None)
     versions = [known for known in found if known is not None]
     wanted = max(versions, default=None) if version is None else version
     if wanted is None or wanted not in found:
         which = "no version" if wanted is None else f"no version {wanted}"
-        raise UsageError(f"{dataset}: {which} of a Lance dataset in {folder}")
-    return f"{folder}/{found[wanted]}"
+        raise UsageError(f"{folder}: {which} of a Lance dataset in {versions_folder}")
+    return f"{versions_folder}/{found[wanted]}"
 
 
 def read_manifest(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Manifest:
-    """Read a manifest; sequences in it are cut out, and decoded when asked for.
+    """Read a manifest; its sequences are decoded on demand.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: `Limits.max_manifest_bytes` bounds the manifest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, or no manifest.
+        DecodeError: the file is damaged, or not a manifest.
     """
     with open_source(source, storage_options=storage_options) as opened:
         size = opened.size
@@ -178,7 +178,7 @@ def read_manifest(
 
 
 def _manifest(cursor: Cursor) -> Manifest:
-    """Read the message ``Manifest``; fields that say nothing of rows are passed over."""
+    """Read the message ``Manifest``; fields unrelated to rows are skipped."""
     numbers = {3: 0, 9: 0, 10: 0, 14: 0}
     fragments: list[Fragment] = []
     writer: list[str] = []

@@ -1,7 +1,7 @@
 """Lance row-id sequences: the stable ids of a fragment's rows, by physical row offset, deleted rows included.
 
 Specification: Lance's ``rowids.proto``, message ``RowIdSequence``; Rust module ``rowids/serde.rs``. As strict as the
-reader of pylance 14; what it accepts is kept as it is, so that decoding and encoding give the same bytes::
+reader of pylance 14; what it accepts is kept, so that decoding and encoding round-trip::
 
     1 U64Segment | 1 U64Segment | ...                    (see `segments`)
 """
@@ -24,9 +24,9 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import Values, expanding
 from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import Array, Range, Segment
+from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
 
-__all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
+__all__ = ["RowIdSequence", "decode_row_ids", "encode_row_ids", "rechunk"]
 
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
@@ -38,18 +38,18 @@ class RowIdSequence:
 
     Attributes:
         segments: in row order.
+        stored: the bytes that were decoded, if `segments` alone would encode to others.
 
     >>> RowIdSequence.from_values([3, 4, 5, 9]).segments
     (RangeWithBitmap(start=3, end=10),)
     """
 
     segments: tuple[Segment, ...] = ()
-    _stored: bytes | None = field(default=None, compare=False, repr=False)
-    """The bytes that were decoded, where `segments` alone would give others."""
+    stored: bytes | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_values(cls, values: ArrayLike | Iterable[int]) -> RowIdSequence:
-        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids are no segment.
+        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids need no segment.
 
         Args:
             values: integers from 0 to 2**64 - 1, none of them twice. A ``range`` is not expanded.
@@ -58,20 +58,20 @@ class RowIdSequence:
             UsageError: an id is repeated, negative or too large.
         """
         if isinstance(values, range) and values.step == 1 and values.start >= 0 and values.stop <= _TOP:
-            return cls((Range(values.start, values.stop),) if values else ())
+            return cls((RangeSegment(values.start, values.stop),) if values else ())
         if isinstance(values, range) and (values.stop - values.start) // values.step > DEFAULT_MAX_ROWS:
             raise UsageError(f"{values} is too long to be anything but one range below 2**64 - 1")
         ids = as_positions(values)
         if not len(ids):
             return cls()
         chosen = segments.from_values(ids)
-        if isinstance(chosen, Array) and (repeated := _repeated(ids)) is not None:
+        if isinstance(chosen, ArraySegment) and (repeated := _repeated(ids)) is not None:
             raise UsageError(f"row id {repeated} is repeated: the ids of a fragment are distinct")
         return cls((chosen,))
 
     @property
     def count(self) -> int:
-        """Number of row ids (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        """Number of row ids (``len`` stops at 2**63 - 1, as in all of Python)."""
         return sum(segment.count for segment in self.segments)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class RowIdSequence:
             return ids
 
     def position(self, row_id: int) -> int | None:
-        """Return the physical row offset of `row_id` (the first, should it be repeated), None if it is not there."""
+        """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing."""
         start = 0
         for segment in self.segments:
             found = segment.position(row_id)
@@ -122,10 +122,10 @@ class RowIdSequence:
     def slice(self, offset: int, length: int) -> RowIdSequence:
         """Return the ids of `length` rows from `offset` on, as compaction cuts them.
 
-        Each piece of a segment is encoded anew, ranges that touch are joined, and empty pieces are dropped.
+        Each piece of a segment is re-encoded, ranges that touch are joined, and empty pieces are dropped.
 
         Raises:
-            UsageError: the rows are not all there.
+            UsageError: rows beyond the end.
         """
         count = self.count
         if offset < 0 or length < 0 or offset + length > count:
@@ -143,7 +143,7 @@ class RowIdSequence:
     def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
         """Drop the rows at physical row offsets, such as those of a deletion file.
 
-        A segment that loses rows is encoded anew (an `Array` stays one); one that loses all is dropped.
+        A segment that loses rows is re-encoded (an `ArraySegment` stays one); one that loses all is dropped.
 
         Raises:
             UsageError: an offset is negative or beyond the end.
@@ -155,19 +155,12 @@ class RowIdSequence:
         with enough_memory("the rows to drop", None):
             return RowIdSequence(tuple(_masked(self.segments, rows)))
 
-    def encode(self) -> bytes:
-        """Encode the sequence; one that was decoded gives the bytes it came from.
-
-        Not checked: segments that were put together by hand, such as a `Range` whose end is before its start.
-        """
-        return self._stored if self._stored is not None else _encode(self.segments)
-
 
 def _repeated(ids: Values) -> int | None:
-    """Return the lowest id that stands there twice, None if none does.
+    """Return the lowest repeated id, None if all are distinct.
 
-    Each id is put into the slot of its low bits. Where all find their own there, none is repeated; only those that
-    share a slot, which are few unless somebody chose them so, have to be sorted.
+    Ids are hashed by their low bits; without a collision there is no duplicate. Only ids that share a slot, usually
+    few, are sorted.
     """
     slots = 1 << (_SLOTS_PER_ID * len(ids)).bit_length()
     slot = (ids & np.uint64(slots - 1)).view(np.int64)
@@ -217,8 +210,8 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
     """Join ranges that touch."""
     last: Segment | None = None
     for piece in pieces:
-        if isinstance(last, Range) and isinstance(piece, Range) and last.end == piece.start:
-            last = Range(last.start, piece.end)
+        if isinstance(last, RangeSegment) and isinstance(piece, RangeSegment) and last.end == piece.start:
+            last = RangeSegment(last.start, piece.end)
         else:
             if last is not None:
                 yield last
@@ -227,12 +220,8 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
         yield last
 
 
-def _encode(parts: Iterable[Segment]) -> bytes:
-    return b"".join(piece for segment in parts for piece in wire.nested(1, segment.pieces()))
-
-
 def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
-    """Whether segments are encoded as these bytes, without a copy of what may be large."""
+    """Whether segments encode to these bytes, without a copy of the whole."""
     at = 0
     for segment in parts:
         for piece in wire.nested(1, segment.pieces()):
@@ -240,6 +229,16 @@ def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
                 return False
             at += len(piece)
     return at == len(stored)
+
+
+def encode_row_ids(sequence: RowIdSequence) -> bytes:
+    """Encode a row-id sequence; one that was decoded gives the bytes it came from.
+
+    Not checked: segments built by hand, such as a `RangeSegment` that ends before its start.
+    """
+    if sequence.stored is not None:
+        return sequence.stored
+    return b"".join(piece for segment in sequence.segments for piece in wire.nested(1, segment.pieces()))
 
 
 def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) -> RowIdSequence:

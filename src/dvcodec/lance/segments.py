@@ -24,9 +24,9 @@ from dvcodec.lance import wire
 from dvcodec.lance.arrays import EncodedArray, Values
 
 __all__ = [
-    "Array",
+    "ArraySegment",
     "Offsets",
-    "Range",
+    "RangeSegment",
     "RangeWithBitmap",
     "RangeWithHoles",
     "Segment",
@@ -40,7 +40,7 @@ _PART = 1 << 14
 
 
 class Segment(ABC):
-    """Unsigned 64-bit values in row order; the i-th stands for the i-th row of its part of the fragment."""
+    """Unsigned 64-bit values in row order; the i-th belongs to the i-th row of its part of the fragment."""
 
     __slots__ = ()
     number: int
@@ -68,7 +68,7 @@ class Segment(ABC):
         return from_values(self.values()[offset : offset + length])
 
     def mask(self, offsets: Offsets) -> Segment:
-        """Drop the values at `offsets` (ascending, at least one) and choose the form anew; an `Array` stays one."""
+        """Drop the values at `offsets` (ascending, at least one) and choose the kind again; `ArraySegment` is kept."""
         return from_values(np.delete(self.values(), offsets.astype(np.int64)))
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Segment(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Segment):
+class RangeSegment(Segment):
     """The values from `start` to before `end`."""
 
     start: int
@@ -106,7 +106,7 @@ class Range(Segment):
         return self.start + i if 0 <= i < self.count else None
 
     def slice(self, offset: int, length: int) -> Segment:
-        return Range(self.start + offset, self.start + offset + length)
+        return RangeSegment(self.start + offset, self.start + offset + length)
 
     def mask(self, offsets: Offsets) -> Segment:
         return _from_interval(self.start, self.end, _shifted(offsets, self.start))
@@ -153,7 +153,7 @@ class RangeWithHoles(Segment):
 
     def slice(self, offset: int, length: int) -> Segment:
         if not length:
-            return Range(0, 0)
+            return RangeSegment(0, 0)
         first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.uint64)))
         holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
         return _from_interval(first, last + 1, holes)
@@ -206,7 +206,7 @@ class RangeWithBitmap(Segment):
 
 
 @dataclass(frozen=True, slots=True)
-class _ArraySegment(Segment):
+class _StoredArray(Segment):
     array: EncodedArray
 
     @property
@@ -227,7 +227,7 @@ class _ArraySegment(Segment):
 
 
 @dataclass(frozen=True, slots=True)
-class SortedArray(_ArraySegment):
+class SortedArray(_StoredArray):
     """Values that ascend."""
 
     number = 4
@@ -238,7 +238,7 @@ class SortedArray(_ArraySegment):
 
 
 @dataclass(frozen=True, slots=True)
-class Array(_ArraySegment):
+class ArraySegment(_StoredArray):
     """Values in any order."""
 
     number = 5
@@ -252,7 +252,7 @@ class Array(_ArraySegment):
 
     def mask(self, offsets: Offsets) -> Segment:
         rest = np.delete(self.values(), offsets.astype(np.int64))
-        return Array(EncodedArray.from_values(rest)) if len(rest) else Range(0, 0)
+        return ArraySegment(EncodedArray.from_values(rest)) if len(rest) else RangeSegment(0, 0)
 
 
 def from_values(values: Values) -> Segment:
@@ -262,13 +262,13 @@ def from_values(values: Values) -> Segment:
     which the writer itself would lose).
     """
     if not len(values):
-        return Range(0, 0)
+        return RangeSegment(0, 0)
     if (values[1:] <= values[:-1]).any():
-        return Array(EncodedArray.from_values(values))
+        return ArraySegment(EncodedArray.from_values(values))
     low, high = int(values[0]), int(values[-1])
     kind = _cheapest(low, high, len(values))
-    if kind is Range:
-        return Range(low, high + 1)
+    if kind is RangeSegment:
+        return RangeSegment(low, high + 1)
     if kind is SortedArray:
         return SortedArray(EncodedArray.from_values(values))
     if kind is RangeWithHoles:
@@ -280,7 +280,7 @@ def from_values(values: Values) -> Segment:
 
 
 def _holes(values: Values) -> Values:
-    """Return what lies between ascending values, a part of them at a time: the differences stay in the caches."""
+    """Return the gaps between ascending values, block by block: the differences stay in the CPU caches."""
     starts = range(0, len(values) - 1, _PART)
     parts = [values[start : start + _PART + 1] for start in starts]
     found = [start + np.flatnonzero(part[1:] - part[:-1] != 1) for start, part in zip(starts, parts, strict=True)]
@@ -295,11 +295,11 @@ def _from_interval(start: int, end: int, holes: Values) -> Segment:
     head = _leading(holes == index + np.uint64(start))
     tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end % 2**64))[::-1])
     if head + start == end:
-        return Range(0, 0)
+        return RangeSegment(0, 0)
     start, end, holes = start + head, end - tail, holes[head : len(holes) - tail]
     kind = _cheapest(start, end - 1, end - start - len(holes))
-    if kind is Range:
-        return Range(start, end)
+    if kind is RangeSegment:
+        return RangeSegment(start, end)
     whole = RangeWithHoles(start, end, EncodedArray.from_values(holes))
     return whole if kind is RangeWithHoles else from_values(whole.values())
 
@@ -319,7 +319,7 @@ def _cheapest(low: int, high: int, count: int) -> type[Segment]:
     slots = high - low + 1
     holes = slots - count
     if not holes:
-        return Range
+        return RangeSegment
     estimates = ((24 + 4 * holes, 0), (24 + -(-slots // 8), 1), (24 + 2 * count, 2))
     return (RangeWithHoles, RangeWithBitmap, SortedArray)[min(estimates)[1]]
 

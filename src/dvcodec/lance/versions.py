@@ -23,9 +23,9 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import Values, expanding
 from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import Range, Segment
+from dvcodec.lance.segments import RangeSegment, Segment
 
-__all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions"]
+__all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions", "encode_versions"]
 
 _TOP = 2**64 - 1
 _SPAN, _VERSION = 1, 2
@@ -55,13 +55,14 @@ class RowDatasetVersionSequence:
 
     Attributes:
         runs: in row order.
+        stored: the bytes that were decoded, if `runs` alone would encode to others.
 
     >>> RowDatasetVersionSequence.from_versions([1, 1, 1, 4]).runs
-    (VersionRun(span=Range(start=0, end=3), version=1), VersionRun(span=Range(start=3, end=4), version=4))
+    (VersionRun(span=RangeSegment(start=0, end=3), version=1), VersionRun(span=RangeSegment(start=3, end=4), version=4))
     """
 
     runs: tuple[VersionRun, ...] = ()
-    _stored: bytes | None = field(default=None, compare=False, repr=False)
+    stored: bytes | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_versions(cls, versions: ArrayLike | Iterable[int]) -> RowDatasetVersionSequence:
@@ -74,7 +75,7 @@ class RowDatasetVersionSequence:
         starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else np.zeros(0, np.int64)
         stops = np.append(starts[1:], len(values))
         runs = zip(starts.tolist(), stops.tolist(), values[starts].tolist(), strict=False)
-        return cls(tuple(VersionRun(Range(start, stop), version) for start, stop, version in runs))
+        return cls(tuple(VersionRun(RangeSegment(start, stop), version) for start, stop, version in runs))
 
     @property
     def count(self) -> int:
@@ -107,9 +108,10 @@ class RowDatasetVersionSequence:
             offset -= run.count
         return None
 
-    def encode(self) -> bytes:
-        """Encode the sequence; one that was decoded gives the bytes it came from."""
-        return self._stored if self._stored is not None else _encode(self.runs)
+
+def encode_versions(sequence: RowDatasetVersionSequence) -> bytes:
+    """Encode a version sequence; one that was decoded gives the bytes it came from."""
+    return sequence.stored if sequence.stored is not None else _encode(sequence.runs)
 
 
 def _encode(runs: Iterable[VersionRun]) -> bytes:

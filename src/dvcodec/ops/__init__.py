@@ -1,1 +1,1 @@
-"""Operations over any format: `sniff` (what is it), `verify` (is it sound), `convert`, `algebra` and `stats`."""
+"""Operations over any format: `sniff` (what is it), `verify` (is it valid), `convert`, `algebra` and `stats`."""

@@ -67,28 +67,28 @@ def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[Da
 
 
 def read_rows(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> dict[str | None, RowSet]:
     """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
 
     Several vectors of one data file are united, also those that spell it in two ways.
 
     Args:
-        target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the container or a vector is not sound.
+        DecodeError: the container or a vector is corrupt.
         UsageError: several vectors whose data files the container does not name: uniting them would mix rows of
-            different files (`delta.read_deletion_vectors` gives them by offset).
+            different files (`delta.load_frames` gives them by offset).
     """
-    with open_source(target, storage_options=storage_options) as source:
-        container = refuse_segment(sniff_source(source, limits=limits))
+    with open_source(source, storage_options=storage_options) as opened:
+        container = refuse_segment(sniff_source(opened, limits=limits))
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:
-            raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")
-        windows = ahead(source, container.vectors)
+            raise UsageError(f"{opened.name} holds {nameless} vectors and does not say of which data files")
+        windows = ahead(opened, container.vectors)
         return merge_inputs(
             [[(ref.data_file, read_vector(windows, ref, limits=limits).load()) for ref in container.vectors]]
         )

@@ -17,4 +17,4 @@ def check_thresholds(min_ratio: float, min_deleted: int) -> None:
         UsageError: a share below 0 or above 1, or a negative number of rows.
     """
     if not 0 <= min_ratio <= 1 or min_deleted < 0:
-        raise UsageError("min_ratio lies between 0 and 1, min_deleted is not negative")
+        raise UsageError("min_ratio must be between 0 and 1, min_deleted not negative")

@@ -1,6 +1,6 @@
-"""Where the bytes of a search segment go: which part of it lies where, and what each field costs.
+"""Where the bytes of a search segment go: its parts, and the size of each field.
 
-Told from addresses: no postings, documents or values are read. What lies between two known places belongs to what
+From addresses alone: no postings, documents or values are read. Bytes between two known places belong to what
 zapx and dvcodec write there: postings in front of their dictionary, synonyms in front of their section. Behind the
 beginning of a section of vectors or shapes, whose end nothing says, it is theirs up to the first postings.
 """

@@ -11,7 +11,7 @@ import numpy as np
 from dvcodec.core import batch, frame, roaring, roaring64, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
@@ -22,7 +22,7 @@ from dvcodec.io.coalesce import by_windows, coalesce
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
-__all__ = ["ALLOWED", "SoundFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
+__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
 
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
@@ -46,7 +46,7 @@ def read_vector(
     """Read one vector of a container and walk it; it is held against what the container's metadata says.
 
     Raises:
-        DecodeError: the vector is not sound, or of a layout that its container does not allow.
+        DecodeError: the vector is corrupt, or has a layout that its container does not allow.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: the file cannot be read.
     """
@@ -71,8 +71,8 @@ def read_vector(
 
 
 @dataclass(frozen=True, slots=True)
-class SoundFrame:
-    """A framed vector that is sound, all of it checked; what metadata promises of it is not.
+class CheckedFrame:
+    """A framed vector that was checked as a whole, but not against metadata.
 
     Attributes:
         data: the whole frame.
@@ -92,10 +92,10 @@ class SoundFrame:
 
 def survey_vectors(
     source: Source, refs: Sequence[VectorRef], *, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[VectorRef, SoundFrame | None]]:
+) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
     """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
 
-    Yields each with its frame, in order; with None what `read_vector` has to read: what is no sound frame in its place,
+    Yields each with its frame, in order; with None what `read_vector` has to read: invalid frames,
     for it says why; a single one; large ones.
 
     Raises:
@@ -122,8 +122,8 @@ def survey_vectors(
         numbers = zip(near, found.cardinality.tolist(), found.max.tolist(), strict=True)
         for i, (ref, cardinality, highest) in enumerate(numbers):
             at = ref.offset - start
-            sound = SoundFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
-            yield ref, None if i in found.errors else sound
+            checked = CheckedFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
+            yield ref, None if i in found.errors else checked
 
 
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
@@ -141,7 +141,7 @@ def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
 
 
 def decode_at(
-    target: SourceTarget,
+    source: SourceTarget,
     offset: int = 0,
     size: int | None = None,
     *,
@@ -150,31 +150,31 @@ def decode_at(
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Decode the framed vector at a byte offset, whatever file it lies in.
+    """Decode the framed vector at a byte offset, in any file.
 
     Args:
-        target: bytes, path, URL or open file.
+        source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
         size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
             bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
-        cardinality: rows that the metadata promises.
-        limits: what the bytes may ask for.
+        cardinality: rows according to the metadata.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: no sound vector there.
+        DecodeError: no valid vector at this offset.
         OSError: the file cannot be read.
     """
-    with open_source(target, storage_options=storage_options) as source:
+    with open_source(source, storage_options=storage_options) as opened:
         # What metadata says is read at once, and the 8 bytes that Delta leaves out.
-        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + FRAME_OVERHEAD - 4
-        window = read_up_to(source, offset, ahead)
+        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED
+        window = read_up_to(opened, offset, ahead)
         claimed = frame.peek_size(window)
-        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
-            size = min(claimed, max(source.size - offset, 0)) if claimed > len(window.view) else claimed
+        if size is None or size + UNCOUNTED == claimed:
+            size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
-            window = read_window(source, offset, size)
+            window = read_window(opened, offset, size)
         found = vector.read(
             Cursor(window.view[:size], source=window.source, base=offset),
             exact=True,

@@ -1,4 +1,4 @@
-"""What is in this file? Containers are told from their bytes, never from their name or label.
+"""What is in this file? Containers are detected by their bytes, never by name or label.
 
 Real Puffin files, Delta ``.bin`` files, bare blobs and Paimon index files all occur under the label "puffin".
 """
@@ -11,7 +11,7 @@ from enum import Enum
 from dvcodec.core import roaring64
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
@@ -60,7 +60,7 @@ class VectorRef:
         kind: the container's kind.
         offset: first byte of the frame (or of the bare bitmap) in the file.
         size: bytes.
-        cardinality: what the container's metadata promises, None if it does not say.
+        cardinality: from the container's metadata, None if unknown.
         data_file: the data file whose rows these are, None if the container does not say.
         blob: what a Puffin footer says of it.
     """
@@ -93,26 +93,26 @@ class Container:
 
 
 def sniff(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Container:
-    """Tell what container `target` is and where its vectors are. CRCs are not checked here.
+    """Detect the container and locate its vectors. CRCs are not checked.
 
     Args:
-        target: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container is damaged.
-        Unsupported: it is none of `ContainerKind`.
+        Unsupported: not a known container.
         OSError: it cannot be read.
 
     >>> from dvcodec import RowSet, iceberg
     >>> sniff(iceberg.encode(RowSet([1, 2]))).kind.value
     'blob'
     """
-    with open_source(target, storage_options=storage_options) as source:
-        return sniff_source(source, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        return sniff_source(opened, limits=limits)
 
 
 def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Container:
@@ -128,7 +128,14 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PUFFIN
         footer = decode_footer(source, limits=limits)
         vectors = tuple(
-            VectorRef(kind, blob.offset, blob.length, _promised(blob), blob.properties.get(REFERENCED_DATA_FILE), blob)
+            VectorRef(
+                kind,
+                blob.offset,
+                blob.length,
+                _stated_cardinality(blob),
+                blob.properties.get(REFERENCED_DATA_FILE),
+                blob,
+            )
             for blob in vector_blobs(footer, source.name)
         )
     elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
@@ -153,12 +160,12 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
 
 def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
     """Whether a length field at `at` fits: so a frame whose magic is damaged is still known for one."""
-    claimed = int.from_bytes(head[at : at + 4], "big") + FRAME_OVERHEAD - 4
+    claimed = int.from_bytes(head[at : at + 4], "big") + UNCOUNTED
     return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
 
 
-def _promised(blob: BlobMetadata) -> int | None:
-    """The cardinality property; one that is no number is refused when the vector is read."""
+def _stated_cardinality(blob: BlobMetadata) -> int | None:
+    """The cardinality property; one that is not a number fails when the vector is read."""
     try:
         return blob_cardinality(blob)
     except DecodeError:
@@ -202,7 +209,7 @@ def refuse_segment(container: Container) -> Container:
 
 
 def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
-    """Tell what has no magic: a bare bitmap, or a segment with nothing sound but its footer.
+    """Detect what has no magic: a bare bitmap, or a segment of which only the footer is valid.
 
     Raises:
         Unsupported: neither.
@@ -226,7 +233,7 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
 
 
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind | None:
-    """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
+    """Detect a bare bitmap by its first bytes, then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
     if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
         return ContainerKind.ROARING32

@@ -32,7 +32,7 @@ def decode_hash_index(buf: BytesLike, *, row_count: int | None = None, source: s
     Raises:
         Truncated: the last hash is not whole (Paimon's reader drops it silently).
         CardinalityMismatch: not `row_count` hashes.
-        UsageError: `buf` is no contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer.
     """
     cursor = Cursor(buf, source=source)
     over = cursor.remaining % HASH_BYTES
@@ -61,5 +61,5 @@ def encode_hash_index(hashes: ArrayLike) -> bytes:
         raise UsageError(f"hashes must be a flat array of integers, got {values.dtype} of shape {values.shape}")
     low, high = int(values.min()), int(values.max())
     if low < _INT32.min or high > _INT32.max:
-        raise UsageError(f"hash {low if low < _INT32.min else high} is no signed 32-bit integer")
+        raise UsageError(f"hash {low if low < _INT32.min else high} is not a signed 32-bit integer")
     return values.astype(">i4").tobytes()

@@ -121,7 +121,7 @@ class IndexManifestEntry:
         bucket: 0 in tables without buckets.
         kind: ``ADD``; ``DELETE`` occurs only while a commit is made.
         vectors: where each vector is and whose rows it holds; None in entries of other kinds.
-        external_path: full path, if the file does not lie in the table's own folder.
+        external_path: full path, if the file is outside of the table's folder.
         global_index: of global indexes.
     """
 
@@ -150,19 +150,19 @@ class IndexManifestEntry:
         name = file.path.rpartition("/")[2]
         return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
 
-    def path(self, table_root: str) -> str:
+    def path(self, folder: str) -> str:
         """Return the path or URL of the index file.
 
         Not known to the manifest: the table option ``index-file-in-data-file-dir``, which puts it elsewhere.
 
         Raises:
-            NotCanonical: the name is no bare name.
+            NotCanonical: the name is not a bare file name.
         """
         if self.external_path is not None:
             return self.external_path
         if not self.file_name or "/" in self.file_name or "\0" in self.file_name or self.file_name in (".", ".."):
             raise NotCanonical("_FILE_NAME", expected="a bare file name", actual=repr(self.file_name)[:80])
-        return f"{table_root.rstrip('/')}/index/{self.file_name}"
+        return f"{folder.rstrip('/')}/index/{self.file_name}"
 
 
 def read_index_manifest(
@@ -172,11 +172,11 @@ def read_index_manifest(
 
     Args:
         source: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
+        DecodeError: the file is damaged, not an index manifest, or has an unknown version or kind.
         MissingExtra: fastavro is not installed.
         OSError: the file cannot be opened or read.
     """
@@ -188,7 +188,7 @@ def read_index_manifest(
 
 
 def write_index_manifest(
-    sink: SinkTarget,
+    target: SinkTarget,
     entries: Iterable[IndexManifestEntry],
     *,
     codec: str = "zstandard",
@@ -197,18 +197,18 @@ def write_index_manifest(
     """Write an index manifest of the current generation (extra ``tables``).
 
     Args:
-        sink: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
+        target: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
         entries: all index files of the snapshot, in the order in which they are written.
         codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
         MissingExtra: fastavro is not installed.
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
-    with open_sink(sink, storage_options=storage_options) as out:
+    with open_sink(target, storage_options=storage_options) as out:
         out.write(data)
 
 

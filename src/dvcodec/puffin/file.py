@@ -87,12 +87,12 @@ class PuffinReader:
 
 @contextmanager
 def open_puffin(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Iterator[PuffinReader]:
     """Open a Puffin file.
 
     Args:
-        target: bytes, path, URL, open file or `Source`.
+        source: bytes, path, URL, open file or `Source`.
         limits: bounds on footer and blobs.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
@@ -101,8 +101,8 @@ def open_puffin(
         UsageError: not a source.
         OSError: it cannot be opened or read.
     """
-    with open_source(target, storage_options=storage_options) as source:
-        yield PuffinReader(source, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        yield PuffinReader(opened, limits=limits)
 
 
 class PuffinWriter:
@@ -111,7 +111,7 @@ class PuffinWriter:
     The file appears when the block ends without an exception, and not at all otherwise.
 
     Args:
-        sink: path, URL or writable binary file.
+        target: path, URL or writable binary file.
         properties: file properties; by default ``created-by`` names the writer.
 
     Raises:
@@ -126,9 +126,9 @@ class PuffinWriter:
     """
 
     def __init__(
-        self, sink: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
+        self, target: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
     ) -> None:
-        self._target, self._storage_options = sink, storage_options
+        self._target, self._storage_options = target, storage_options
         self._properties = dict(properties or {})
         self._blobs: list[BlobMetadata] = []
         self._stack = ExitStack()
@@ -211,7 +211,7 @@ class PuffinWriter:
 
 def rewrite_paths(
     source: SourceTarget,
-    sink: SinkTarget,
+    target: SinkTarget,
     mapping: Mapping[str, str] | Callable[[str], str],
     *,
     limits: Limits = DEFAULT_LIMITS,
@@ -221,7 +221,7 @@ def rewrite_paths(
 
     Args:
         source: a Puffin file.
-        sink: where the copy goes; may be the same path.
+        target: where the copy goes; may be the same path.
         mapping: old path -> new path, or a function of the old path. Paths it does not name are kept. An old path that
             no blob has is taken for another spelling of the data file (``s3a://`` of ``s3://``).
         limits: bounds on the footer.
@@ -250,7 +250,7 @@ def rewrite_paths(
             for blob, path in zip(footer.blobs, new, strict=True)
         )
         _check_distinct(reader.source.name, old, new)
-        with open_sink(sink, storage_options=storage_options) as out:
+        with open_sink(target, storage_options=storage_options) as out:
             _copy(reader.source, out, footer.offset)
             out.write(encode_footer(replace(footer, blobs=blobs)))
     return sum(a != b for a, b in zip(old, new, strict=True))

@@ -8,7 +8,7 @@ from dvcodec.core.compress import decompress
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.puffin.metadata import MAGIC, Footer
 from dvcodec.puffin.payload import decode_payload, encode_payload
 
@@ -25,15 +25,18 @@ _TAIL_READ = 8192
 """Bytes of the first read at the end of the file: one request gets most footers whole."""
 
 
-def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
+def decode_footer(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Footer:
     """Read and decode the footer of a Puffin file by byte ranges.
 
     Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs are
     inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
 
     Args:
-        source: the file, open.
+        source: bytes, path, URL, open file or `Source`.
         limits: what the bytes may ask for.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         Truncated: too short for a Puffin file, or for its footer.
@@ -41,8 +44,13 @@ def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
         Unsupported: a flag that the specification does not define.
         NotCanonical: the payload is not the JSON the specification asks for.
         LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or more values than its bytes can pay for.
-        OSError: the source cannot be read.
+        OSError: the file cannot be opened or read.
     """
+    with open_source(source, storage_options=storage_options) as opened:
+        return _decode(opened, limits)
+
+
+def _decode(source: Source, limits: Limits) -> Footer:
     if source.size < MIN_FILE_BYTES:
         raise Truncated(
             "Puffin file", source=source.name, expected=f"at least {MIN_FILE_BYTES} bytes", actual=source.size

@@ -81,8 +81,8 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
     if last:
         drawn.append(tag("text", last, x=_WIDTH - _GAP // 2, y=_HEIGHT - 5, text_anchor="end"))
     drawn.append(tag("line", class_="floor", x1=0, x2=_WIDTH, y1=floor, y2=floor))
-    told = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
-    return _svg(_WIDTH, _HEIGHT, f"{what}. {told}", drawn)
+    label = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
+    return _svg(_WIDTH, _HEIGHT, f"{what}. {label}", drawn)
 
 
 def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
@@ -104,7 +104,7 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         left += width
     if not total:
         drawn.append(tag("rect", class_="track", x=0, y=0, width=_WIDTH, height=28))
-    told = "; ".join(f"{name}: {size:,}" for name, size in parts)
+    label = "; ".join(f"{name}: {size:,}" for name, size in parts)
     rows = [
         tag(
             "tr",
@@ -115,7 +115,7 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         for shade, (name, size) in enumerate(parts, 1)
     ]
     return join(
-        _svg(_WIDTH, 28, f"{what}. {told}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
+        _svg(_WIDTH, 28, f"{what}. {label}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
     )
 
 
@@ -135,8 +135,8 @@ def share_bar(share: float | None, title: str) -> Html:
     )
 
 
-def _svg(width: int, height: int, told: str, drawn: Sequence[str]) -> Html:
-    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=told)
+def _svg(width: int, height: int, label: str, drawn: Sequence[str]) -> Html:
+    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
 def _at(value: float) -> str:

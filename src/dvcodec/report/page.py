@@ -71,7 +71,7 @@ def write(
         audit: what was found.
         made: when the report was asked for.
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: `min_ratio` is out of range.

@@ -48,8 +48,8 @@ def pictures(scan: Scan, sums: Totals) -> Html:
     )
 
 
-def _figure(title: str, told: str, chart: Html) -> Html:
-    return tag("figure", tag("figcaption", tag("h3", title), tag("p", told, class_="note")), chart, class_="panel")
+def _figure(title: str, caption: str, chart: Html) -> Html:
+    return tag("figure", tag("figcaption", tag("h3", title), tag("p", caption, class_="note")), chart, class_="panel")
 
 
 def share_bars(scan: Scan) -> list[Bar]:

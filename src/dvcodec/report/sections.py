@@ -79,15 +79,15 @@ def _moment(time: datetime) -> str:
 
 
 def summary(audit: Audit, sums: Totals) -> Html:
-    """Say whether the table is sound, and its numbers on cards."""
+    """Return the verdict on the table, and its numbers on cards."""
     share = sums.deleted_share
-    told = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
+    caption = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
     per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
     unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
     least, most = ("", "") if sums.exact else ("at least ", "at most ")
     rows = f"{most}{large(sums.max_live)} live"
     if unknown:
-        rows = f"not told of {counted(unknown, 'file')}"
+        rows = f"not known of {counted(unknown, 'file')}"
     cards = (
         _card(
             "Data files",
@@ -98,9 +98,9 @@ def summary(audit: Audit, sums: Totals) -> Html:
         _card(
             "Deleted rows",
             f"{least}{large(sums.min_deleted)}",
-            told,
+            caption,
             title=f"{least}{number(sums.min_deleted)}",
-            picture=share_bar(share, told),
+            picture=share_bar(share, caption),
         ),
         _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
         _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
@@ -141,10 +141,10 @@ def _verdict(audit: Audit) -> Html:
         looked = f"{looked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
     counts = _by_severity(audit.findings)
     if not counts:
-        return tag("p", tag("b", "Sound."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
+        return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
     worst = next(iter(counts))
     listed = ", ".join(counted(len(found), _SEVERITIES[severity][0]) for severity, found in counts.items())
-    word = "Not sound." if worst is Severity.ERROR else "Sound."
+    word = "Not valid." if worst is Severity.ERROR else "Valid."
     look = "fine" if worst is Severity.INFO else worst.value
     link = tag("span", tag("a", listed, href="#findings"), ".")
     return tag("p", tag("b", word), link, tag("span", looked), class_=f"verdict {look}")
@@ -218,18 +218,20 @@ _REASONS = {
 
 
 def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
-    """List the data files worth rewriting, highest gain first; nothing if there are none. All lie in `folder`."""
+    """List the data files worth rewriting, highest gain first; nothing if there are none. All are below `folder`."""
     if not candidates:
         return Html()
     gain = sum(candidate.gain or 0 for candidate in candidates)
-    told = f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    caption = (
+        f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    )
     if len(candidates) > CANDIDATES_SHOWN:
-        told += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
+        caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
     return tag(
         "section",
         tag("h2", "Worth rewriting", id="rewrite-title"),
-        tag("p", told, class_="note lead"),
+        tag("p", caption, class_="note lead"),
         tag(
             "div",
             tag(

@@ -267,7 +267,7 @@ def _payloads() -> Iterator[bytes]:
         for layout in ("portable", "native"):
             yield delta.encode(rows, layout=layout)[4:-4]
     for rows in small_row_sets():
-        yield paimon.encode(rows, bits=64)[4:-4]
+        yield paimon.encode(rows, layout="bitmap64")[4:-4]
     yield from files("delta/**/*.portable", "delta/**/*.native", count=24)
 
 

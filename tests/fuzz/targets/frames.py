@@ -41,7 +41,7 @@ def _framed(decode: Callable[..., RowSet], encode: Callable[[RowSet], bytes]) ->
 
 
 def _frames_32() -> Iterator[bytes]:
-    yield from (paimon.encode(rows, bits=32) for rows in small_row_sets() if (rows.max or 0) < _INT32)
+    yield from (paimon.encode(rows) for rows in small_row_sets() if (rows.max or 0) < _INT32)
     yield from files("paimon/pypaimon-*/*.dv")
 
 
@@ -99,7 +99,7 @@ def _bins() -> Iterator[bytes]:
 def _index_files() -> Iterator[bytes]:
     sets = [rows for rows in small_row_sets() if (rows.max or 0) < _INT32]
     for bits in (32, 64):
-        frames = [paimon.encode(rows, bits=bits) for rows in sets]
+        frames = [paimon.encode(rows, layout=f"bitmap{bits}") for rows in sets]
         yield b"\1" + frames[1] + frames[2]
         yield b"\1" + b"".join(frames[:6])
     yield from files("paimon/**/index-*", most=2048, count=8)
@@ -208,7 +208,10 @@ TARGETS = (
     Target(
         "paimon-32",
         "a framed 32-bit vector",
-        _framed(paimon.decode, lambda rows: paimon.encode(rows, bits=32 if (rows.max or 0) < _INT32 else 64)),
+        _framed(
+            paimon.decode,
+            lambda rows: paimon.encode(rows, layout="bitmap32" if (rows.max or 0) < _INT32 else "bitmap64"),
+        ),
         _frames_32,
         mend.frame,
         keeps_size=True,
@@ -216,7 +219,7 @@ TARGETS = (
     Target(
         "paimon-64",
         "a framed 64-bit vector",
-        _framed(paimon.decode, lambda rows: paimon.encode(rows, bits=64)),
+        _framed(paimon.decode, lambda rows: paimon.encode(rows, layout="bitmap64")),
         _frames_64,
         mend.frame,
         keeps_size=True,
@@ -228,7 +231,7 @@ TARGETS = (
     Target(
         "delta-bin",
         "a file of framed vectors",
-        _file_of_frames(delta.read_deletion_vectors),
+        _file_of_frames(delta.load_frames),
         _bins,
         mend.frames,
         keeps_size=True,
@@ -236,7 +239,7 @@ TARGETS = (
     Target(
         "paimon-index",
         "a deletion-vector index file",
-        _file_of_frames(paimon.read_deletion_vectors),
+        _file_of_frames(paimon.load_frames),
         _index_files,
         mend.frames,
         keeps_size=True,

@@ -29,18 +29,16 @@ cases(
 )
 cases(
     "paimon index file",
-    paimon.read_deletion_vectors,
+    paimon.load_frames,
     length=lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
     frames_of_nothing=lambda: b"\1" + bytes(8) * 100_000,
 )
 cases("paimon hash index", paimon.decode_hash_index, odd_bytes=lambda: bytes(4 * MEGA + 1))
-large_file(
-    "paimon index file", limit("max_vector_bytes"), paimon.read_deletion_vectors, lambda: large(LARGE_FRAME, "index-1")
-)
+large_file("paimon index file", limit("max_vector_bytes"), paimon.load_frames, lambda: large(LARGE_FRAME, "index-1"))
 large_file(
     "paimon.load",
     limit("max_vector_bytes"),
-    lambda path: paimon.load(path, paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1)),
+    lambda path: paimon.load(paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1), path),
     lambda: large(LARGE_FRAME, "index-1"),
 )
 

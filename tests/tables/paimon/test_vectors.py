@@ -24,7 +24,7 @@ CHECKS = ("file-size", "version", "record", "overlap", "count")
 def write(folder: Path, kinds: Sequence[int]) -> IndexManifestEntry:
     """An index file with a vector of each kind."""
     frames = [
-        StoredFrame(name, len(rows), paimon.encode(rows, bits=bits))  # type: ignore[arg-type]
+        StoredFrame(name, len(rows), paimon.encode(rows, layout=f"bitmap{bits}"))
         for bits, (name, rows) in zip(kinds, ROWS.items(), strict=False)
     ]
     written = paimon.write_stored_vectors(folder / "index-1", frames)
@@ -52,7 +52,7 @@ def test_each_vector_is_of_its_own_kind_and_its_size_that_of_the_frame(
     found = vectors(tmp_path, entry, bitmap64=bitmap64)
     assert [vector.format for vector in found] == [f"paimon{bits}" for bits in kinds]
     for vector, bits, (name, rows) in zip(found, kinds, ROWS.items(), strict=False):
-        assert vector.size == len(paimon.encode(rows, bits=bits))  # type: ignore[arg-type]
+        assert vector.size == len(paimon.encode(rows, layout=f"bitmap{bits}"))
         assert (vector.data_file, vector.path, vector.cardinality) == (f"d/{name}", "index-1", len(rows))
         assert (vector.location, vector.file_size) == (str(tmp_path / "index-1"), entry.file_size)
         assert meta_of(vector) in (entry.vectors or ())

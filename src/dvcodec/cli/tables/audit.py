@@ -60,10 +60,12 @@ def audit(
         found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if plan:
         repair = repair_plan(found, table)
-        told: dict[str, Any] = repair.to_dict()
+        summary: dict[str, Any] = repair.to_dict()
         if folder is not None:
-            told["written"] = [asdict(location) for location in write(repair, table, folder, storage_options=storage())]
-        print_json(told)
+            summary["written"] = [
+                asdict(location) for location in write(repair, table, folder, storage_options=storage())
+            ]
+        print_json(summary)
     elif as_json:
         print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})
     else:
@@ -91,8 +93,8 @@ def _show(found: Audit, every: bool) -> None:
     opened = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
     looked = f"{counted(counts.data_files, 'data file')}{opened}, {counted(counts.vectors, 'vector')}"
     looked += f" in {counted(counts.containers, 'file')}{stored}"
-    told = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
-    print(f"{looked}: {', '.join(told) or 'no findings'}")
+    summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
+    print(f"{looked}: {', '.join(summary) or 'no findings'}")
     if counts.unreadable:
         sums = totals(found.scan)
         print(

@@ -67,9 +67,9 @@ def convert_table(
         shown.show()
     if len(done.vectors) > limit:
         print(f"... {counted(len(done.vectors) - limit, 'more vector')}")
-    told = [counted(len(done.vectors), "vector"), counted(done.rows, "deleted row")]
-    told += [f"{number(done.count(how))} {how.value}" for how in convert.How if done.count(how)]
-    told += [f"{counted(done.empty, 'vector')} without rows passed over"] if done.empty else []
-    print(f"snapshot {done.snapshot.id}: {', '.join(told)}")
+    summary = [counted(len(done.vectors), "vector"), counted(done.rows, "deleted row")]
+    summary += [f"{number(done.count(how))} {how.value}" for how in convert.How if done.count(how)]
+    summary += [f"{counted(done.empty, 'vector')} without rows passed over"] if done.empty else []
+    print(f"snapshot {done.snapshot.id}: {', '.join(summary)}")
     for path in (*done.files, done.entries):
         print(f"wrote {plain(path)}")

@@ -52,7 +52,7 @@ KINDS = {
 
 
 def moment(info: SnapshotInfo) -> str | None:
-    """Return when a snapshot was committed, in UTC to the second; None where that is not told, or is no moment."""
+    """Return when a snapshot was committed, in UTC to the second; None if unknown or out of range."""
     if info.timestamp_ms is None:
         return None
     try:

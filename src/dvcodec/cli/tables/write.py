@@ -40,10 +40,10 @@ def report(
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
-    told = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
+    summary = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
     if found.counts.unreadable:
-        told += f", {counted(found.counts.unreadable, 'vector')} could not be read"
-    _tell(output, told)
+        summary += f", {counted(found.counts.unreadable, 'vector')} could not be read"
+    _report(output, summary)
     raise typer.Exit(1 if found.counts.unreadable else 0)
 
 
@@ -72,9 +72,9 @@ def export_live(
             progress=progress,
             storage_options=storage(),
         )
-    _tell(output, counted(rows, "row"))
+    _report(output, counted(rows, "row"))
 
 
-def _tell(output: str, what: str) -> None:
+def _report(output: str, what: str) -> None:
     with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
         print(f"wrote {plain(output)}, {what}")

@@ -48,11 +48,11 @@ def inspect_segment(
 
     Args:
         source: the segment.
-        turn: tells an error instead of raising it.
+        turn: reports an error instead of raising it.
         as_json: see above.
 
     Raises:
-        DecodeError: no footer, or no sound list of fields. What else is wrong goes to `turn`.
+        DecodeError: no footer, or a corrupt list of fields. Other errors go to `turn`.
     """
     footer = decode_footer(source)
     crc_ok = False
@@ -123,7 +123,7 @@ def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | 
 
 
 def _show_bar(spans: tuple[Span, ...], size: int) -> None:
-    """Draw what lies where in the file, and say what the letters mean."""
+    """Draw the parts of the file with a legend."""
     out = console()
     bar = share_bar([(span.size, *_PARTS[span.part][:2]) for span in spans], min(BAR_WIDTH, out.width - 2))
     print()

@@ -63,9 +63,9 @@ def merge(
         inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
-        told = None
+        numbers_file = None
         if numbers is not None:  # before the work is done: its path may be wrong
-            told = stack.enter_context(open_sink(numbers, storage_options=storage()))
+            numbers_file = stack.enter_context(open_sink(numbers, storage_options=storage()))
         buffer = BytesIO()
         with progress(steps, "merging", silent=True) as advance:
             found = merge_segments(
@@ -79,8 +79,8 @@ def merge(
         kept = [int((new >= 0).sum()) for new in found]
         counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
         highest = max(one.version for one in inputs)
-        if told is not None:
-            _write_numbers(told, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
+        if numbers_file is not None:
+            _write_numbers(numbers_file, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
     if output == _STDOUT:
         sys.stdout.buffer.write(buffer.getbuffer())
         size = buffer.tell()

@@ -99,7 +99,7 @@ def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[S
 
     Raises:
         UsageError: a name that stands for several files.
-        DecodeError: no footer, or no sound list of fields; see `Segment.open`.
+        DecodeError: no footer, or a corrupt list of fields; see `Segment.open`.
         OSError: it cannot be opened.
     """
     with open_bytes(only(target) if isinstance(target, str) else target) as source:
@@ -129,7 +129,7 @@ def find_segments(names: list[str]) -> list[Target]:
 
 
 def is_segment(target: Target) -> bool:
-    """Whether a file ends like a segment, be it a sound one or not.
+    """Whether a file ends like a segment, valid or not.
 
     Raises:
         OSError: it cannot be read.
@@ -162,7 +162,7 @@ def bytes_of(text: str, in_hex: bool = False) -> bytes:
 
 
 def key_text(value: bytes, in_hex: bool = False) -> str:
-    """Return bytes for people: on one line, escapes for what is no text or does not print, and cut if it is long."""
+    """Return bytes for people: on one line, unprintable bytes escaped, long ones cut."""
     if not value:
         return "(empty)"
     head = value[: 4 * CLIP]
@@ -178,7 +178,7 @@ def arrays_text(positions: Sequence[int]) -> str:
 
 
 def bytes_json(value: bytes, in_hex: bool = False) -> str | dict[str, str]:
-    """Return bytes for programs: a string, or ``{"hex": ..}`` for what is no text."""
+    """Return bytes for programs: a string, or ``{"hex": ..}`` for what is not text."""
     if not in_hex:
         try:
             return value.decode()

@@ -28,7 +28,7 @@ _LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_pro
 def profile_credentials(options: StoreOptions, values: dict[str, Any]) -> Any:
     """Put what a profile of AWS's files says into `values`; return who gives credentials where that takes a login.
 
-    As AWS's own tools have it: a profile that is asked for holds; keys, given or in the environment, come before the
+    As in AWS's own tools: an explicit profile wins; keys, given or in the environment, come before the
     profile that the environment names, or ``default``.
     """
     named = options.profile
@@ -52,7 +52,7 @@ def profile_credentials(options: StoreOptions, values: dict[str, Any]) -> Any:
         if name == "default" and named is None:
             return None
         raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
-    # What the environment says comes before a profile that nobody asked for by name.
+    # The environment comes before a profile that was not named explicitly.
     in_environment = set() if named else {name.lower() for name in os.environ if name.startswith("AWS_")}
     if "region" in settings and not _REGIONS & {*values, *in_environment}:
         values["aws_region"] = settings["region"]

@@ -50,7 +50,7 @@ class Store(ABC):
     Every method makes one request, `get_many` and the lists as many as it takes. All raise `StoreError`.
 
     Attributes:
-        root: what stands before the keys in URLs: ``s3://lake``.
+        root: the prefix of keys in URLs: ``s3://lake``.
         max_concurrency: requests under way at once.
         tells_size: whether the answer to `get` has the size of the whole object.
         excludes: whether `put_if_absent` is to be had.
@@ -75,10 +75,10 @@ class Store(ABC):
             key: of the object.
             start: first byte; None for the whole object.
             stop: byte after the last.
-            etag: what the object has to be, else `ObjectChanged`; None for any.
+            etag: the expected version, else `ObjectChanged`; None for any.
 
         Raises:
-            StoreError: there is no such object or byte, or it cannot be read.
+            StoreError: the object or range does not exist or cannot be read.
         """
 
     def get_many(self, key: str, ranges: Sequence[tuple[int, int]], *, etag: str | None = None) -> list[memoryview]:
@@ -97,7 +97,7 @@ class Store(ABC):
         """Return size and ETag of an object.
 
         Raises:
-            StoreError: there is none, or it cannot be asked for.
+            StoreError: the object does not exist or cannot be reached.
         """
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Store(ABC):
         Raises:
             ObjectExists: it is there.
             StoreError: it cannot be written.
-            UsageError: the store cannot promise that.
+            UsageError: the store cannot guarantee that.
         """
 
     @abstractmethod

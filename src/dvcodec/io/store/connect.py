@@ -83,7 +83,7 @@ def _check_endpoint(endpoint: str | None, scheme: str) -> None:
     for name, value in given:
         try:
             parts = urlsplit(value)
-            parts.port  # noqa: B018  (it is parsed when it is asked for)
+            parts.port  # noqa: B018  (parsed on access)
             good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
         except ValueError:
             good = False

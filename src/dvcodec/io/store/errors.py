@@ -65,7 +65,7 @@ class StoreError(OSError):
 
     Attributes:
         url: of the object or folder.
-        action: what was asked for: ``read``, ``list``, ``write``, ``delete``.
+        action: the operation: ``read``, ``list``, ``write``, ``delete``.
         reason: why it failed, as far as the answer says.
         words: what the store, or its client, says.
     """
@@ -208,7 +208,7 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
 
     Args:
         url: of the object or folder.
-        action: what was asked for.
+        action: the operation.
         text: what the client says, the answer's body among it.
         reason: why, where the client's type of error says so better than the text.
     """

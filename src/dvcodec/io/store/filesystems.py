@@ -1,7 +1,7 @@
 """Every other protocol (hdfs, ftp, sftp, memory, chains, ...) through fsspec (extra ``remote``).
 
 fsspec remembers what folders hold and how large files are, for as long as a process lives; so its caches are emptied
-before anything is listed or asked for its size.
+before anything is listed or a size is requested.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
 
     Raises:
         MissingExtra: fsspec is not installed.
-        UsageError: there is no such protocol, its package is not installed, or it refuses an option.
+        UsageError: the protocol is unknown, its package is not installed, or it rejects an option.
         StoreError: it cannot be reached.
     """
     try:

@@ -30,7 +30,7 @@ _UNREACHABLE_RETRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What was asked of stores by this process, or between two looks: subtract one from the other.
+    """Requests of this process to stores; subtract two of them for those in between.
 
     Attributes:
         get: reads of objects, or of byte ranges.
@@ -75,7 +75,7 @@ _COUNTS = {one.name: 0 for one in fields(RequestCounts)}
 
 
 def request_counts() -> RequestCounts:
-    """Return what this process has asked of stores so far, in all threads.
+    """Return the requests of this process so far, in all threads.
 
     >>> before = request_counts()
     >>> (request_counts() - before).requests

@@ -105,7 +105,7 @@ def _encoded(
     for i in index[~plain].tolist():
         loaded = vector.read(Cursor(column.view(i)), verify_checksum=False)
         try:
-            encoded[i] = portable_frame(loaded) if wanted is Magic.PORTABLE64 else paimon.encode(loaded.load(), bits=32)
+            encoded[i] = portable_frame(loaded) if wanted is Magic.PORTABLE64 else paimon.encode(loaded.load())
         except UsageError as err:
             raise UsageError(f"vector of {names[i]}: {err}") from None
     return encoded

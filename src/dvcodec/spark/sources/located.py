@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
 from dvcodec.core.scattered import u32
 from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
@@ -24,8 +24,6 @@ from dvcodec.spark.sources.vector_ranges import VectorRanges
 __all__ = ["containers_of", "located_windows"]
 
 Index = NDArray[np.int64]
-LENGTH_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""Bytes of a whole frame beyond the size in Delta's log and in Paimon's 32-bit metadata."""
 
 
 def located_windows(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[Window]:
@@ -98,15 +96,15 @@ def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
         part = places.take(np.arange(first, last))
         try:
             # The frame may be 8 bytes longer than its stated size.
-            data = np.frombuffer(source.read(start, min(stop + LENGTH_DIFFERENCE, source.size) - start), np.uint8)
+            data = np.frombuffer(source.read(start, min(stop + UNCOUNTED, source.size) - start), np.uint8)
         except DecodeError as err:
             yield Window.failed(part, str(err))
             continue
         starts, lengths = part.offsets - start, sizes[first:last].copy()
         whole = np.flatnonzero(lengths >= 4)
         claimed = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
-        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + LENGTH_DIFFERENCE <= len(data))]
-        lengths[short] += LENGTH_DIFFERENCE
+        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + UNCOUNTED <= len(data))]
+        lengths[short] += UNCOUNTED
         yield Window(part, data, starts, lengths, start, source.name)
 
 
@@ -116,7 +114,7 @@ def _claimed(source: Source, places: VectorRanges) -> Index:
     for i in np.flatnonzero(places.lengths < 0).tolist():
         offset = int(places.offsets[i])
         length = int.from_bytes(source.read(offset, 4), "big")
-        out[i] = min(length + LENGTH_DIFFERENCE, source.size - offset)
+        out[i] = min(length + UNCOUNTED, source.size - offset)
     return out
 
 

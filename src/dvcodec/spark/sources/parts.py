@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.iceberg import manifest_entry
 from dvcodec.io import SinkFile, StorageOptions, open_sink, storage_of
 from dvcodec.io.parallel import run_bounded
@@ -45,7 +45,7 @@ def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
         return [
             replace(
                 same,
-                size_in_bytes=location.size - SIZE_DIFFERENCE,
+                size_in_bytes=location.size - UNCOUNTED,
                 cardinality=location.cardinality,
                 offset=location.offset,
             ).to_json()

@@ -58,7 +58,7 @@ class Speller:
         return split(data_file.location)[1]
 
     @property
-    def layout(self) -> frames.Target:
+    def layout(self) -> frames.ConvertTarget:
         """What files of vectors hold."""
         return "puffin" if self.to == "iceberg" else self.to
 

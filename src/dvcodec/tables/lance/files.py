@@ -12,7 +12,7 @@ from dvcodec.io import is_url
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join, split
-from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
+from dvcodec.lance import BasePath, DeletionFile, FragmentFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 
 __all__ = ["TRANSACTIONS", "VERSIONS", "Place", "data_file_place", "deletion_file_place", "needed"]
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     location: str
 
 
-def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: str) -> Place:
+def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, source: str) -> Place:
     """Return where a data file lies.
 
     Raises:

@@ -46,7 +46,7 @@ class PaimonSnapshot(Snapshot):
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
-        found = load_vector(vector.location, meta_of(vector), storage_options=self.table.folder.storage)
+        found = load_vector(meta_of(vector), vector.location, storage_options=self.table.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.report import Check
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.index_file import FORMATS, LENGTH_DIFFERENCE
+from dvcodec.paimon.index_file import FORMATS
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector
 
@@ -56,7 +56,7 @@ def vectors_of_entry(
     }
     for meta in metas:
         room = ends[meta.offset] - meta.offset
-        if room in (meta.length, meta.length + LENGTH_DIFFERENCE):
+        if room in (meta.length, meta.length + UNCOUNTED):
             kind = BITS64 if room == meta.length else BITS32
         else:
             kind = _kind_by_magic(location, meta.offset, folder.storage) or (BITS64 if bitmap64 else BITS32)
@@ -66,7 +66,7 @@ def vectors_of_entry(
             path,
             location,
             meta.offset,
-            meta.length + (LENGTH_DIFFERENCE if kind == BITS32 else 0),
+            meta.length + (UNCOUNTED if kind == BITS32 else 0),
             meta.cardinality,
             entry.file_size,
             about | {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality},

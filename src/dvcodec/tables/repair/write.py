@@ -15,7 +15,7 @@ from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
-from dvcodec.ops.convert import Target
+from dvcodec.ops.convert import ConvertTarget
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables.model import DeletionVector, TableKind
@@ -115,7 +115,7 @@ class _Rows:
         return RowSet().union(*(found.rows for vector in action.reads for found in snapshot.read(vector)))
 
 
-def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, Target]:
+def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, ConvertTarget]:
     """Name a new file, as its format does, and what is to be written."""
     if kind is TableKind.ICEBERG:
         return join(folder, f"{uuid.uuid4()}-deletes.puffin"), "puffin"
