@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dvcodec.cli.render import bytes_text, number, say
 from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg import decode
 
@@ -38,10 +38,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n
 
 def run(folder: Path, rows: int = ROWS) -> None:
     """Run the demo; every claim it prints has been compared with the data itself."""
-    try:
-        import pyspark
-    except ImportError:
-        raise MissingExtra("pyspark", "spark") from None
+    pyspark = require_extra("pyspark", "spark")
     from pyspark.sql import functions as sf
 
     from dvcodec.spark import jobs, register

@@ -6,9 +6,10 @@ A vector that is not sound, or that could mean two things, is an error before an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.io.file_key import named_as
@@ -108,11 +109,7 @@ def export_live(
         MissingExtra: pyarrow is not installed.
         UsageError, DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
+    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
     files = _chosen(snapshot, data_file)
     _check_paths(snapshot)
@@ -124,7 +121,7 @@ def export_live(
         pa.PythonFile(SinkFile(out), mode="w") as file,
         pq.ParquetWriter(file, schema, compression=compression) as writer,
     ):
-        waiting: list[pa.RecordBatch] = []
+        waiting: list[Any] = []
         for done, one in enumerate(files, 1):
             rows = rows_of(one)
             for batch in _batches(snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical
+from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.extras import require_extra
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 
@@ -32,11 +33,7 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
         Unsupported: it uses what pyarrow does not know.
         OSError: it cannot be read.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
+    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     with storage.open(location) as source:
         try:
             with arrow_damage("Parquet file", "a readable footer"):

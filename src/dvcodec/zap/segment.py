@@ -8,7 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import StorageOptions
@@ -279,8 +279,7 @@ class Segment:
             MissingExtra: pyarrow is not installed.
             DecodeError: while the batches are read: corrupt data.
         """
-        try:
-            from dvcodec.zap import columns  # noqa: PLC0415
-        except ImportError as err:
-            raise MissingExtra("pyarrow", "arrow") from err
+        require_extra("pyarrow", "arrow")
+        from dvcodec.zap import columns  # noqa: PLC0415
+
         return columns.batches(self.contents, what, fields, docs=docs, batch_rows=batch_rows)

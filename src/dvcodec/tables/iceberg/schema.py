@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import require_extra
 from dvcodec.tables.columns import chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.members import Members
@@ -95,13 +96,9 @@ def stored_ids(schema: Members) -> dict[int, str]:
 
 class _Reader:
     def __init__(self, schema: Members) -> None:
-        try:
-            import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        except ImportError:
-            raise MissingExtra("pyarrow", "tables") from None
-        self._pa = pa
+        self._pa = pa = require_extra("pyarrow", "tables")
         self._source = schema.source
-        self._simple: dict[str, pa.DataType] = {
+        self._simple: dict[str, Any] = {
             "boolean": pa.bool_(),
             "int": pa.int32(),
             "long": pa.int64(),

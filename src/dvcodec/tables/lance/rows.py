@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.io.target import local_path
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import DataFile, PhysicalRows
@@ -40,16 +41,13 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    try:
-        from lance import LanceDataset  # noqa: PLC0415  (extra "lance")
-    except ImportError:
-        raise MissingExtra("pylance", "lance") from None
+    lance = require_extra("lance", "lance", "pylance")
     scheme, separator, rest = location.partition("://")
     if local_path(location) is None:  # it knows s3a and upper case no more than s3n
         location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
     given = options.for_rust() if options is not None and local_path(location) is None else None
     with _refusals(location, f"version {version}"):
-        return LanceDataset(location, version=version, storage_options=given or None)
+        return lance.LanceDataset(location, version=version, storage_options=given or None)
 
 
 def select(dataset: LanceDataset, columns: Sequence[str] | None) -> pa.Schema:

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import require_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +164,7 @@ def arrow_field(field: Field) -> pa.Field:
     Raises:
         MissingExtra: no pyarrow.
     """
-    pa = _pyarrow()
+    pa = require_extra("pyarrow", "tables")
     return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
 
 
@@ -176,7 +177,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         MissingExtra: no pyarrow.
     """
-    pa = _pyarrow()
+    pa = require_extra("pyarrow", "tables")
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         precision = kind.precision or 0
         unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
@@ -199,11 +200,3 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if kind.root == "VARIANT":
         return pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
     return pa.type_for_alias(_PLAIN[kind.root])
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
-    return pa

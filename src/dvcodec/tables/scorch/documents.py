@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.tables.model import PhysicalRows
@@ -33,10 +34,7 @@ def schema() -> pa.Schema:
     Raises:
         MissingExtra: no pyarrow.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
+    pa = require_extra("pyarrow", "tables")
     value = pa.struct(
         [
             pa.field("field", pa.string(), nullable=False),
