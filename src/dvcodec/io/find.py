@@ -9,7 +9,7 @@ from dvcodec.io.paths import join
 from dvcodec.io.storage import Listed, Storage
 from dvcodec.io.store import Reason, StoreError, open_store
 
-__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex"]
+__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -32,9 +32,12 @@ class FoundFiles:
 
 def has_pattern(url: str) -> bool:
     """Whether a URL, query aside, may be a pattern: it has ``*``, ``?`` or ``[`` in its key."""
-    inner = url.partition("::")[0]
-    key = inner.partition("://")[2]
-    return _MAGIC.search(key.partition("?")[0] if inner.lower().startswith("http") else key) is not None
+    return _MAGIC.search(without_query(url.partition("::")[0]).partition("://")[2]) is not None
+
+
+def without_query(url: str) -> str:
+    """Return a web address without its query, any other URL as it is."""
+    return url.partition("?")[0] if url.lower().startswith(("http:", "https:")) else url
 
 
 def find_remote(url: str, storage: Storage) -> FoundFiles | None:
@@ -63,11 +66,16 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
                 raise
         else:
             return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
-    if has_pattern(url):
-        matching = _matching(url, storage)
-    else:
-        inside = sorted(storage.walk(url), key=lambda file: file.location)
-        matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    try:
+        if has_pattern(url):
+            matching = _matching(url, storage)
+        else:
+            inside = sorted(storage.walk(url), key=lambda file: file.location)
+            matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    except StoreError:
+        if denied is None or not url.lower().startswith("http"):
+            raise
+        raise denied from None  # web servers without lists say so in words that do not help
     if matching is None and denied is not None:
         raise denied
     return matching

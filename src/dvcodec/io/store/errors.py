@@ -178,7 +178,7 @@ _STATUSES = {
     504: Reason.TIMEOUT,
 }
 _WORDS = (
-    (re.compile(r"NotPartial|non-partial response"), Reason.NOT_PARTIAL),
+    (re.compile(r"NotPartial|non-partial response|Range request not supported"), Reason.NOT_PARTIAL),
     (re.compile(r"Received redirect without LOCATION"), Reason.REGION),
     (re.compile(r"source: BadScheme"), Reason.PLAIN_HTTP),
     (re.compile(r"kind: Timeout|operation timed out|deadline has elapsed"), Reason.TIMEOUT),

@@ -23,6 +23,10 @@ PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
 _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
+_MOST_WITHOUT_RANGES = 1 << 30
+"""Bytes of a file that is read as a whole because its web server has no byte ranges."""
+_PROCESS: dict[str, int] = {}
+"""Id of the process that made the first request."""
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
 """Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
 
@@ -223,7 +227,20 @@ class ObjectStore(Store):
         except StoreError as err:
             if err.reason is not Reason.NOT_PARTIAL or start is None:
                 raise
-        return self.get(key, etag=etag)
+        options.pop("range")
+
+        def whole(attempt: int) -> Fetched:
+            del attempt
+            answer = obstore.get(self._client, key, options=cast("Any", options))
+            data = bytearray()
+            for piece in answer.stream():
+                data += memoryview(cast("Any", piece))
+                if len(data) > _MOST_WITHOUT_RANGES:
+                    words = f"it has no byte ranges, and the file has more than {_MOST_WITHOUT_RANGES} bytes"
+                    raise store_error(self.url(key), "read", words, Reason.NOT_PARTIAL)
+            return Fetched(memoryview(bytes(data)), 0, _object(answer.meta))
+
+        return self._make("get", key, "read", whole, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object; see `Store.head`."""
@@ -240,10 +257,14 @@ class ObjectStore(Store):
         try:
             return self._make("head", key, "read", work, lambda _: 0)
         except StoreError as err:
-            if self._is_web or err.reason not in (Reason.DENIED, Reason.OTHER):
+            if err.reason not in (Reason.DENIED, Reason.OTHER):
                 raise
             wrong = err
-        self.get(key, 0, 1)  # the answer to a HEAD has no words, that to a GET says whether credentials have expired
+        # The answer to a HEAD has no words, that to a GET says whether credentials have expired; and a signature in a
+        # web address is of one method.
+        found = self.get(key, 0, 1).found
+        if self._is_web:
+            return found
         raise wrong
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
@@ -356,6 +377,8 @@ class ObjectStore(Store):
     def _make(
         self, kind: str, key: str, action: str, work: Callable[[int], Result], size: Callable[[Result], int]
     ) -> Result:
+        _refuse_fork(self.url(key))
+
         def checked(attempt: int) -> Result:
             try:
                 return work(attempt)
@@ -389,6 +412,19 @@ class ObjectStore(Store):
         )
         return store_error(
             self.url(key), action, str(err), next((why for kind, why in kinds if isinstance(err, kind)), None)
+        )
+
+
+def _refuse_fork(url: str) -> None:
+    """Refuse requests of a forked process whose parent has made some: the client's threads are not in it.
+
+    Raises:
+        UsageError: it is such a process.
+    """
+    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
+        raise UsageError(
+            f"{url}: object stores cannot be used in a forked process whose parent has used them: start processes by "
+            "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
         )
 
 
