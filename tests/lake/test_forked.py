@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from multiprocessing.queues import Queue
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def read(url: str, options: dict[str, str], found: Queue[str]) -> None:
 def test_another_process(counted_s3: Bucket, method: str, said: str) -> None:
     counted_s3.put({"k": b"x"})
     url = f"{counted_s3.url}/k"
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     found: Queue[str] = context.Queue()
     store, key = open_store(url, counted_s3.options)
     store.get(key)

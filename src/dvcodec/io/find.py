@@ -90,7 +90,7 @@ def _matching(url: str, storage: Storage) -> FoundFiles | None:
     start = len(join(base, "")) - len(chain + outer) if chain else len(base) + 1
     inside: list[Listed] = []
     files: list[Listed] = []
-    for file in storage.walk(base):
+    for file in _without_markers(list(storage.walk(base))):
         spelled = file.location[: len(file.location) - len(chain + outer)]
         if spelled.startswith(f"{inner.rstrip('/')}/"):
             inside.append(file)
@@ -119,11 +119,34 @@ def pattern_regex(pattern: str) -> re.Pattern[str]:
         elif pattern[at] == "?":
             parts.append("[^/]")
             at += 1
-        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
-            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            parts.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2 + pattern.startswith(("!", "^"), at + 1))) > 0:
+            parts.append(_set_regex(pattern[at + 1 : end]))
             at = end + 1
         else:
             parts.append(re.escape(pattern[at]))
             at += 1
     return re.compile("".join(parts), re.DOTALL)
+
+
+def _set_regex(inside: str) -> str:
+    """Translate what stands in brackets; a range that ends before it begins matches nothing."""
+    letters = re.sub(r"([\\\[\]&~|])", r"\\\1", inside[1:] if inside[0] in "!^" else inside).replace("--", "-\\-")
+    try:
+        re.compile(found := f"[{'^' if inside[0] in '!^' else ''}{letters}]")
+    except re.error:
+        return "(?!)"
+    return found
+
+
+def _without_markers(files: list[Listed]) -> list[Listed]:
+    """Leave out empty objects that stand for folders: ``t/`` in a list of ``t``, and ``t/sub/`` beside ``t/sub/x``."""
+    empty = {file.location.rstrip("/") for file in files if not file.size}
+    if not empty:
+        return files
+    folders: set[str] = set()
+    for file in files:
+        folder = file.location.rstrip("/").rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return [file for file in files if file.size or not (file.location.endswith("/") or file.location in folders)]

@@ -115,6 +115,14 @@ class Storage:
         self._folders: dict[str, _Listing] = {}
         self._opened: set[str] = set()
 
+    def __repr__(self) -> str:
+        with self._lock:
+            return f"<Storage: {len(self._sources)} files open, {len(self._listed)} listed, {self._bytes} bytes kept>"
+
+    def __reduce__(self) -> tuple[type[Storage], tuple[StoreOptions]]:
+        """Another process is given the options, secrets among them, and nothing that is known."""
+        return Storage, (self.options,)
+
     @contextmanager
     def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
         """Open a file for reading.

@@ -19,7 +19,9 @@ __all__ = [
     "StoreError",
     "StoreTimeout",
     "StoreUnreachable",
+    "one_line",
     "store_error",
+    "without_secrets",
 ]
 
 
@@ -76,7 +78,8 @@ class StoreError(OSError):
 
     def __str__(self) -> str:
         words = f": {self.words}" if self.words else ""
-        return f"{self.url}: cannot {self.action}: {self.reason.value}{words}"
+        text = f"{self.url}: cannot {self.action}: {self.reason.value}{words}"
+        return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url, self.action, self.reason, self.words)
@@ -194,12 +197,22 @@ _PERFORMING = re.compile(
     r"^(?:Generic \w+ error: )?(?:Error performing .*? in [0-9.]+[nµm]?s(?:, after [^-]*)? - )?", re.DOTALL
 )
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
-_SECRETS = re.compile(r"(?<=://)[^\s/@]*@|(?<=\?)[^\s?]*=[^\s]*")
+_SECRETS = re.compile(r"(?<=://)[^\s/@]*(?=@)|(?<=\?)[^\s?]*=[^\s]*")
 _SHOWN = 300
 _ADVICE = {
     Reason.REGION: "set the storage option aws_region, or the endpoint",
     Reason.PLAIN_HTTP: "set the storage option allow_http to true, or use https",
 }
+
+
+def without_secrets(text: str) -> str:
+    """Return text without the passwords and the queries of the URLs in it."""
+    return _SECRETS.sub("..", text)
+
+
+def one_line(err: BaseException) -> str:
+    """Return the words of a client's error on one line."""
+    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:_SHOWN] or type(err).__name__
 
 
 def store_error(url: str, action: str, text: str, reason: Reason | None = None) -> StoreError:
@@ -236,6 +249,6 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
     else:
         cause = _CAUSE.findall(dump)
         words = _PERFORMING.sub("", head) + (f": {cause[-1]}" if cause else "")
-        words = _SECRETS.sub("..", " ".join(words.split()))
+        words = without_secrets(" ".join(words.split()))
     advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)
