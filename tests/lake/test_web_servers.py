@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +16,7 @@ import pytest
 
 import dvcodec
 from cli_runner import run
-from dvcodec import RowSet, iceberg
+from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import open_source
 from dvcodec.io.store import StoreError, objects
 
@@ -39,8 +42,10 @@ class Signed(NoRanges):
 
 
 @contextmanager
-def serving(folder: Path, handler: Callable[..., NoRanges]) -> Iterator[str]:
+def serving(folder: Path, handler: Callable[..., NoRanges], tls: ssl.SSLContext | None = None) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: handler(*given, directory=str(folder)))
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -79,3 +84,30 @@ def test_an_address_that_is_signed_for_reading(folder: Path, name: str, part: st
         refused = run("positions", f"{url}/{name}?sig=z")
         assert "denied: 403 Forbidden" in refused.err
         assert (refused.code, refused.err.count("\n"), "sig=" in refused.err) == (2, 1, False)
+
+
+def test_a_certificate_of_an_own_authority(folder: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is needed")
+    made = folder / "tls"
+    made.mkdir()
+    (made / "extensions").write_text("subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
+    for arguments in (
+        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority",
+        "req -newkey rsa:2048 -nodes -keyout own.key -out own.csr -subj /CN=localhost",
+        "x509 -req -in own.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out own.pem -days 2 -extfile extensions",
+    ):
+        subprocess.run(["openssl", *arguments.split()], cwd=made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made / "own.pem", made / "own.key")
+    quick = {"max_retries": 0}
+    with serving(folder, NoRanges, context) as address:
+        url = address.replace("http://127.0.0.1", "https://localhost")
+        for given in (str(made / "ca.pem"), (made / "ca.pem").read_text()):
+            assert dvcodec.verify(f"{url}/x.puffin", storage_options=quick | {"root_certificate": given}).ok
+        with pytest.raises(StoreError, match=r"certificate is not trusted, .* root_certificate"):
+            dvcodec.verify(f"{url}/x.puffin", storage_options=quick)
+        with pytest.raises(UsageError, match="give a URL as text"):
+            dvcodec.verify(Path(f"{url}/x.puffin"))
+    with serving(folder, NoRanges) as url, pytest.raises(StoreError, match="the server may speak plain http"):
+        dvcodec.verify(f"{url.replace('http:', 'https:')}/x.puffin", storage_options=quick)

@@ -198,6 +198,13 @@ _PERFORMING = re.compile(
 )
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _SECRETS = re.compile(r"(?<=://)[^\s/@]*(?=@)|(?<=\?)[^\s?]*=[^\s]*")
+_TLS = (
+    (re.compile(r"InvalidMessage\(\s*InvalidContentType"), "the answer is not TLS, the server may speak plain http"),
+    (
+        re.compile(r"InvalidCertificate\("),
+        "its certificate is not trusted, an authority of your own is the storage option root_certificate",
+    ),
+)
 _SHOWN = 300
 _ADVICE = {
     Reason.REGION: "set the storage option aws_region, or the endpoint",
@@ -247,8 +254,8 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         words = " ".join(part for part in parts if part)
         words += f" ({found['message'].splitlines()[0]})" if found.get("message") else ""
     else:
-        cause = _CAUSE.findall(dump)
-        words = _PERFORMING.sub("", head) + (f": {cause[-1]}" if cause else "")
+        causes = _CAUSE.findall(dump)[-1:] + [hint for pattern, hint in _TLS if pattern.search(dump)]
+        words = ": ".join([_PERFORMING.sub("", head), *causes])
         words = without_secrets(" ".join(words.split()))
     advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)
