@@ -171,8 +171,15 @@ def test_names_that_may_be_encoded_are_refused(sides: tuple[list[str], ...]) -> 
             unite_spellings(*inputs)
 
 
-@pytest.mark.parametrize("pair", [("/t/a%20b+c", "/t/a%20b%2Bc"), ("/t/%c3%a9", "file:/t/%C3%A9")])
-def test_two_encodings_of_one_name_are_refused(pair: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("/t/a%20b+c", "/t/a%20b%2Bc"),
+        ("/t/%c3%a9", "file:/t/%C3%A9"),
+        ("abfss://c@a.dfs.core.windows.net/k", "az://c/k"),
+    ],
+)
+def test_names_that_may_be_one_file_are_refused(pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
         with pytest.raises(UsageError, match="may be one data file"):
             unite_spellings([one], ["/t/x"], [other])

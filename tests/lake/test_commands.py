@@ -330,6 +330,8 @@ def test_an_object_whose_name_ends_like_a_place(counted_s3: Bucket, tmp_path: Pa
     counted_s3.upload(tmp_path)
     printed = {name: run("positions", f"{counted_s3.url}/{name}", *options_of(counted_s3)).out for name in PLACES}
     assert printed == PLACES
+    refused = run("positions", f"{counted_s3.url}/*@4", *options_of(counted_s3))
+    assert refused.complaint == f"{counted_s3.url}/*@4: an offset is in one file: name it instead of a pattern"
 
 
 PLACES = {"x": "1\n", "x@4": "2\n", "x@4:42": "1\n", "y@4:44": "3\n"}

@@ -133,6 +133,8 @@ def _expand_remote(name: str) -> list[Target]:
     if match:
         if _is_object(name):
             return [Target(name)]
+        if has_pattern(match["path"]) and not _is_object(match["path"]):
+            raise UsageError(f"{name}: an offset is in one file: name it instead of a pattern")
         size = match["size"]
         return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
     if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):

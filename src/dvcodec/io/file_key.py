@@ -155,7 +155,7 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
 
     Raises:
         UsageError: a name of one input is the percent-decoded form of another's, or percent-encoded otherwise than
-            another's, and no input has both.
+            another's, or names no account of Azure where another does, and no input has both.
 
     >>> unite_spellings(["/t/x"], ["file:///t/x", "/t/y"])
     {'/t/x': '/t/x', 'file:///t/x': '/t/x', '/t/y': '/t/y'}
@@ -171,6 +171,7 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
         for name in names:
             found[name] = name if name is None else first.setdefault(by_name[name], name)
     if len(lists) > 1:
+        _check_accounts(first, keys)
         encoded: dict[str, str] = {}
         for key, name in first.items():
             plain = decoded_key(key)
@@ -181,6 +182,23 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
                     raise undecidable(str(name), str(first[other]))
     log_united([(name, kept) for name, kept in found.items() if name != kept])
     return found
+
+
+def _check_accounts(first: dict[str, Name], keys: list[set[str]]) -> None:
+    """Refuse names of Azure of which one says the account, and another, in another input, does not.
+
+    Raises:
+        UsageError: there are such names.
+    """
+    bare = {key: name for key, name in first.items() if key.startswith("abfs://")}
+    for key, name in bare.items():
+        container, account, rest = key.partition("@")
+        other = f"{container}/{rest.partition('/')[2]}"
+        if account and other in bare and not any(key in some and other in some for some in keys):
+            raise UsageError(
+                f"{name!r} and {bare[other]!r} may be one data file, or two of different storage accounts: spell the "
+                "account on both sides"
+            )
 
 
 def log_united(pairs: list[tuple[Name, Name]]) -> None:
