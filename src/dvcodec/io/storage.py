@@ -258,11 +258,7 @@ class Storage:
 
     @contextmanager
     def changes(self, *locations: str) -> Iterator[None]:
-        """Forget files that the block writes, moves or removes, in all spellings, and the lists that have them.
-
-        Args:
-            locations: paths or URLs.
-        """
+        """Forget files that the block writes, moves or removes, in all spellings, and the lists that have them."""
         try:
             yield
         finally:  # also where the answer alone was lost
@@ -271,11 +267,7 @@ class Storage:
                     self._forget_file(location)
 
     def reopen(self, folder: str) -> None:
-        """Forget all below a folder, unless this is the first time that it is opened.
-
-        Args:
-            folder: path or URL of a table.
-        """
+        """Forget all below the folder of a table, unless this is the first time that it is opened."""
         if local_path(folder) is not None:
             return
         key = _identity(folder)
@@ -287,10 +279,9 @@ class Storage:
                 self._bytes -= self._sources.pop(known).kept
             for known in [one for one in self._listed if _is_below(_identity(one[0]), key)]:
                 del self._listed[known]
-            for root in [root for root, one in self._folders.items() if _is_below(one.key, key)]:
-                del self._folders[root]
-            for root in [root for root, one in self._folders.items() if _is_below(key, one.key)]:
-                del self._folders[root]
+            for root, one in list(self._folders.items()):
+                if _is_below(one.key, key) or _is_below(key, one.key):
+                    del self._folders[root]
 
     def _forget_file(self, location: str) -> None:
         key = _identity(location)
