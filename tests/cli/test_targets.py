@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.dv@x:3", [Target("a.dv@x:3")]),
         ("@4", [Target("@4")]),
         ("s3://bucket/a.puffin", [Target("s3://bucket/a.puffin")]),
-        ("s3://bucket/a.dv@4:39", [Target("s3://bucket/a.dv", 4, 39)]),
+        ("memory://bucket/a.dv@4:39", [Target("memory://bucket/a.dv", 4, 39)]),
         ("file:/tmp/a.dv@4", [Target("file:/tmp/a.dv", 4)]),
         ("memory://a@b/c", [Target("memory://a@b/c")]),
     ],

@@ -19,7 +19,8 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
-from dvcodec.io.find import find_remote, has_pattern
+from dvcodec.io.find import find_remote, has_pattern, without_query
+from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import local_path
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
@@ -130,6 +131,10 @@ def _expand_remote(name: str) -> list[Target]:
     """Find what a URL means; one that means nothing is told where it is opened, in the store's own words."""
     match = _SLICE.match(name)
     if match:
+        if _is_object(name):
+            return [Target(name)]
+        if has_pattern(match["path"]) and not _is_object(match["path"]):
+            raise UsageError(f"{name}: an offset is in one file: name it instead of a pattern")
         size = match["size"]
         return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
     if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):
@@ -140,6 +145,18 @@ def _expand_remote(name: str) -> list[Target]:
             raise UsageError(f"{name}: no such files")
         return [Target(name)]
     return [Target(file.location, found=found.folder is not None and not found.is_pattern) for file in found.files]
+
+
+def _is_object(name: str) -> bool:
+    """Whether there is an object of that very name. A store that refuses to say is not asked again."""
+    store, key = open_store(name, storage().options)
+    try:
+        store.head(key)
+    except StoreError as err:
+        if err.reason in (Reason.UNREACHABLE, Reason.TIMEOUT):
+            raise
+        return False
+    return True
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -276,7 +293,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
 
 
 def _is_named_so(path: str, segments: bool) -> bool:
-    name = path if is_url(path) else Path(path).absolute().as_posix()
+    name = without_query(path) if is_url(path) else Path(path).absolute().as_posix()
     return bool(_VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name)))
 
 

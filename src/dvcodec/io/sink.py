@@ -7,8 +7,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -115,7 +115,12 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     if local is None:
         store, key = open_store(str(target), options_of(storage_options))
         write = store.put_if_absent if exclusive else store.put
-        with _buffered(str(target), lambda data: write(key, data)) as sink:
+
+        def put(data: bytes) -> None:
+            with _changes(str(target), storage_options):
+                write(key, data)
+
+        with _buffered(str(target), put) as sink:
             yield sink
         return
     mode = _mode(local)
@@ -217,7 +222,15 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
             local.unlink()
         else:
             store, key = open_store(str(target), options_of(storage_options))
-            store.delete(key)
+            with _changes(str(target), storage_options):
+                store.delete(key)
+
+
+def _changes(location: str, storage_options: StorageOptions) -> AbstractContextManager[None]:
+    """Let a storage forget what the block writes or removes; options by themselves know nothing."""
+    if storage_options is None or isinstance(storage_options, Mapping):
+        return nullcontext()
+    return storage_options.changes(location)
 
 
 def _mode(path: Path) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
-from dvcodec.core.errors import Truncated
+from dvcodec.core.errors import Truncated, UsageError
 from dvcodec.io.target import errors_name, local_path
 
 if TYPE_CHECKING:
@@ -43,9 +43,12 @@ __all__ = [
 
 def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
     """Return the options themselves."""
-    return (
-        storage_options if storage_options is None or isinstance(storage_options, Mapping) else storage_options.options
-    )
+    if storage_options is None or isinstance(storage_options, Mapping):
+        return storage_options
+    found: StoreOptions | None = getattr(storage_options, "options", None)
+    if found is None:
+        raise UsageError(f"storage_options must be a mapping of options or a Storage, not {storage_options!r:.40}")
+    return found
 
 
 @runtime_checkable

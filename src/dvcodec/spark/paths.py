@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import LOCAL, SAME_SCHEMES, file_key
+from dvcodec.io.file_key import LOCAL, ROOTED, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -42,7 +42,7 @@ _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
 _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
 _SLASHES = "/{2,}"
-_GONE = ("s3n", "az", "gcs")
+_GONE = ("s3n", "az", "azure", "adl", "gcs")
 """Schemes that Spark does not read, or not any more: tables and other engines name them."""
 _DECODINGS = 3
 """How often a name may have been percent-encoded for `twin_column` to see through it."""
@@ -134,8 +134,14 @@ def _any_key(path: Column) -> Column:
     )
     whole = sf.regexp_replace(path, _URL, "")
     rest = sf.when(whole.rlike(r"^/+\z"), sf.lit("/")).otherwise(_tidy(whole))
-    url = sf.concat(scheme, sf.lit("://"), rest)
-    return sf.when(path.rlike(LOCAL), local).when(path.rlike(_URL), url).otherwise(_tidy(path))
+    host = sf.lower(sf.regexp_extract(rest, "^[^/]*", 0))
+    web = sf.concat(host, sf.regexp_replace(rest, "^[^/]*", ""))
+    url = sf.concat(scheme, sf.lit("://"), sf.when(scheme.isin("http", "https"), web).otherwise(rest))
+    rooted = sf.concat(
+        sf.lower(sf.regexp_extract(path, ROOTED, 1)), sf.lit(":///"), _tidy(sf.regexp_replace(path, ROOTED, ""))
+    )
+    key = sf.when(path.rlike(LOCAL), local).when(path.rlike(_URL), url).when(path.rlike(ROOTED), rooted)
+    return key.otherwise(_tidy(path))
 
 
 def _tidy(path: Column) -> Column:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.errors import Reason, StoreError, store_error
-from dvcodec.io.store.options import StoreOptions, suggestion
+from dvcodec.io.store.environment import complete, root_certificate, variable_to_blame
+from dvcodec.io.store.errors import Reason, StoreError, one_line, store_error, without_secrets
+from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 from dvcodec.io.store.requests import Requests
 
 __all__ = ["PAGE", "ObjectStore", "connect", "web_address"]
@@ -23,6 +24,12 @@ PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
 _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
+_PART_BYTES = 5 << 20
+"""obstore puts objects of more bytes in parts of so many."""
+_MOST_WITHOUT_RANGES = 1 << 30
+"""Bytes of a file that is read as a whole because its web server has no byte ranges."""
+_PROCESS: dict[str, int] = {}
+"""Id of the process that made the first request."""
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
 """Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
 
@@ -53,113 +60,48 @@ def connect(
         values["skip_signature"] = "true"
     if options.endpoint is not None:
         values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
-    _check_endpoint(options.endpoint, scheme)
+    provider = complete(scheme, options, values)
+    extra = root_certificate(values)
     shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
-    root, again = f"{spelled or scheme}://{shown}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
-    client: Any
+    root = f"{spelled or scheme}://{shown}"
+    container, has_account, host = authority.partition("@")
+    if scheme == "az" and has_account:
+        values.setdefault("azure_storage_account_name", host.partition(".")[0])
+    kinds: dict[str, Any] = {"s3": clients.S3Store, "gs": clients.GCSStore, "az": clients.AzureStore}
+    given: dict[str, Any] = {"config": values, "client_options": extra or None}
+    if provider is not None:
+        given["credential_provider"] = provider
+    if scheme in ("http", "https"):
+        given = {"client_options": {"allow_http": scheme == "http", **values, **extra}}
+
+    def client(again: Any) -> Any:
+        if scheme in kinds:
+            return kinds[scheme](container if scheme == "az" else authority, retry_config=again, **given)
+        return clients.HTTPStore(f"{scheme}://{authority}/{query}", retry_config=again, **given)
+
     try:
-        if scheme == "s3":
-            provider = None if options.anonymous else _profile(options, values)
-            client = clients.S3Store(
-                authority, config=cast("Any", values), retry_config=again, credential_provider=provider
-            )
-        elif scheme == "gs":
-            client = clients.GCSStore(authority, config=cast("Any", values), retry_config=again)
-        elif scheme in ("http", "https"):
-            values = {"allow_http": scheme == "http", **values}
-            root = f"{spelled or scheme}://{authority.rpartition('@')[2]}"
-            client = clients.HTTPStore(
-                f"{scheme}://{authority}/{query}", client_options=cast("Any", values), retry_config=again
-            )
-        else:
-            container, at, host = authority.partition("@")
-            if at:
-                values.setdefault("azure_storage_account_name", host.partition(".")[0])
-            client = clients.AzureStore(container, config=cast("Any", values), retry_config=again)
+        made = client({"max_retries": 0})  # `Requests` repeats them
     except UnknownConfigurationKeyError as err:
         name = str(err).partition("'")[2].partition("'")[0]
         raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
     except (BaseError, ValueError) as err:
-        raise UsageError(f"storage_options for {root}: {_head(err)}") from None
-    return ObjectStore(client, root, options, query=query)
+        said = one_line(err)
+        if "Duplicate key" in said:
+            name = said.partition("Duplicate key ")[2].partition(" ")[0]
+            raise UsageError(f"storage_options: {name} is given twice, in two spellings") from None
+        where = variable_to_blame(err, values) or f"storage_options for {root}"
+        raise UsageError(f"{where}: {without_secrets(said)}") from None
+    return ObjectStore(made, root, options, query=query, in_parts=lambda: client(_retries(options.retry)))
 
 
-def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Refuse what is no address: the client would panic."""
-    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
-    given = [("storage_options: endpoint", endpoint)] if endpoint is not None else []
-    given += [(name, os.environ[name]) for name in names.get(scheme, ()) if name in os.environ]
-    for name, value in given:
-        try:
-            parts = urlsplit(value)
-            parts.port  # noqa: B018  (it is parsed when it is asked for)
-            good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            good = False
-        if not good:
-            raise UsageError(f"{name} must be an address such as http://localhost:9000, not {value!r}")
-
-
-_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token", "token")
-_CREDENTIALS_ELSEWHERE = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
-_REGIONS = frozenset({"aws_region", "region", "aws_default_region", "default_region"})
-_ENDPOINTS = frozenset({"aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3"})
-_LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file"})
-
-
-def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
-    """Put what a profile of AWS's files says into `values`; return who gives credentials where that takes a login.
-
-    As AWS's own tools have it: a profile that is asked for holds; keys, given or in the environment, come before the
-    profile that the environment names, or ``default``.
-    """
-    named = options.profile
-    if named is None:
-        given = any(name.removeprefix("aws_") in _CREDENTIALS for name in values)
-        if given or any(name in os.environ for name in _CREDENTIALS_ELSEWHERE):
-            return None
-    name = named or os.environ.get("AWS_PROFILE") or "default"
-    home = Path("~/.aws").expanduser()
-    config = os.environ.get("AWS_CONFIG_FILE") or home / "config"
-    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"
-    found = configparser.RawConfigParser(default_section="")
-    try:
-        found.read((config, credentials), encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError) as err:
-        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
-    settings: dict[str, str] = {}
-    for section in (f"profile {name}", name):
-        settings |= dict(found[section]) if found.has_section(section) else {}
-    if not settings:
-        if name == "default" and named is None:
-            return None
-        raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
-    # What the environment says comes before a profile that nobody asked for by name.
-    in_environment = set() if named else {name.lower() for name in os.environ if name.startswith("AWS_")}
-    if "region" in settings and not _REGIONS & {*values, *in_environment}:
-        values["aws_region"] = settings["region"]
-    if "endpoint_url" in settings and options.endpoint is None and not _ENDPOINTS & in_environment:
-        values["aws_endpoint"] = settings["endpoint_url"].rstrip("/")
-    if "aws_access_key_id" in settings and "role_arn" not in settings:
-        keys = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        values |= {key: settings[key] for key in keys if key in settings}
-        return None
-    if not _LOGINS & set(settings):
-        return None
-    try:
-        import boto3  # noqa: PLC0415  (extra "aws")
-        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("boto3", "aws") from None
-    try:
-        return Boto3CredentialProvider(boto3.Session(profile_name=name))
-    except Exception as err:  # noqa: BLE001  (botocore has an error of its own for every way to log in)
-        raise UsageError(f"AWS profile {name!r}: {_head(err)}") from None
+def _retries(policy: RetryPolicy) -> dict[str, Any]:
+    backoff = {
+        "init_backoff": timedelta(seconds=policy.init_backoff),
+        "max_backoff": timedelta(seconds=policy.max_backoff),
+        "base": 2,
+    }
+    retry_timeout = timedelta(seconds=policy.timeout)
+    return {"max_retries": policy.max_retries, "retry_timeout": retry_timeout, "backoff": backoff}
 
 
 class ObjectStore(Store):
@@ -170,13 +112,18 @@ class ObjectStore(Store):
         root: see `Store`.
         options: checked.
         query: of a web address. It may be a signature, and is not shown.
+        in_parts: makes a client that repeats requests by itself, for objects that are put in parts: only it can repeat
+            one of them.
     """
 
     tells_size = True
     lists_by_page = True
 
-    def __init__(self, client: Any, root: str, options: StoreOptions, *, query: str = "") -> None:
+    def __init__(
+        self, client: Any, root: str, options: StoreOptions, *, in_parts: Callable[[], Any], query: str = ""
+    ) -> None:
         self.root = root
+        self._in_parts = lru_cache(maxsize=1)(in_parts)
         self.max_concurrency = options.max_concurrency
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
@@ -223,7 +170,20 @@ class ObjectStore(Store):
         except StoreError as err:
             if err.reason is not Reason.NOT_PARTIAL or start is None:
                 raise
-        return self.get(key, etag=etag)
+        options.pop("range")
+
+        def whole(attempt: int) -> Fetched:
+            del attempt
+            answer = obstore.get(self._client, key, options=cast("Any", options))
+            data = bytearray()
+            for piece in answer.stream():
+                data += memoryview(cast("Any", piece))
+                if len(data) > _MOST_WITHOUT_RANGES:
+                    words = f"it has no byte ranges, and the file has more than {_MOST_WITHOUT_RANGES} bytes"
+                    raise store_error(self.url(key), "read", words, Reason.NOT_PARTIAL)
+            return Fetched(memoryview(bytes(data)), 0, _object(answer.meta))
+
+        return self._make("get", key, "read", whole, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object; see `Store.head`."""
@@ -240,10 +200,14 @@ class ObjectStore(Store):
         try:
             return self._make("head", key, "read", work, lambda _: 0)
         except StoreError as err:
-            if self._is_web or err.reason not in (Reason.DENIED, Reason.OTHER):
+            if err.reason not in (Reason.DENIED, Reason.OTHER):
                 raise
             wrong = err
-        self.get(key, 0, 1)  # the answer to a HEAD has no words, that to a GET says whether credentials have expired
+        # The answer to a HEAD has no words, that to a GET says whether credentials have expired; and a signature in a
+        # web address is of one method.
+        found = self.get(key, 0, 1).found
+        if self._is_web:
+            return found
         raise wrong
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
@@ -303,7 +267,8 @@ class ObjectStore(Store):
         """Write an object; see `Store.put`."""
         import obstore  # noqa: PLC0415
 
-        self._make("put", key, "write", lambda _: obstore.put(self._client, key, data), lambda _: len(data))
+        client = self._client if len(data) <= _PART_BYTES else self._in_parts()
+        self._make("put", key, "write", lambda _: obstore.put(client, key, data), lambda _: len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write an object that must not be there; see `Store.put_if_absent`.
@@ -321,7 +286,8 @@ class ObjectStore(Store):
                 obstore.put(self._client, key, data, mode="create")
             except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
                 wrong = self._error(key, "write", err)
-                if wrong.reason is Reason.EXISTS and lost and self.get(key).data == data:
+                # Asked of the client: this request has its slot, and `get` would wait for another.
+                if wrong.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
                     return
                 lost = lost or wrong.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
                 raise wrong from None
@@ -355,6 +321,8 @@ class ObjectStore(Store):
     def _make(
         self, kind: str, key: str, action: str, work: Callable[[int], Result], size: Callable[[Result], int]
     ) -> Result:
+        _refuse_fork(self.url(key))
+
         def checked(attempt: int) -> Result:
             try:
                 return work(attempt)
@@ -365,7 +333,7 @@ class ObjectStore(Store):
             except BaseException as err:
                 if type(err).__name__ != "PanicException":  # of Rust, which Python has no class for
                     raise
-                raise store_error(self.url(key), action, f"the client gave up: {_head(err)}", Reason.OTHER) from None
+                raise store_error(self.url(key), action, f"the client gave up: {one_line(err)}", Reason.OTHER) from None
 
         return self._requests.make(kind, self.url(key), checked, size)
 
@@ -373,7 +341,7 @@ class ObjectStore(Store):
         from obstore import exceptions  # noqa: PLC0415
 
         if isinstance(err, (ValueError, exceptions.InvalidPathError)):
-            raise UsageError(f"{self.url(key)}: {_head(err)}") from None
+            raise UsageError(f"{self.url(key)}: {one_line(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
         if self.root.lower().startswith("s3") and _INSTANCE_METADATA in str(err):
@@ -391,6 +359,19 @@ class ObjectStore(Store):
         )
 
 
+def _refuse_fork(url: str) -> None:
+    """Refuse requests of a forked process whose parent has made some: the client's threads are not in it.
+
+    Raises:
+        UsageError: it is such a process.
+    """
+    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
+        raise UsageError(
+            f"{url}: object stores cannot be used in a forked process whose parent has used them: start processes by "
+            "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
+        )
+
+
 def _object(meta: Any) -> StoredObject:
     modified = meta.get("last_modified")
     return StoredObject(
@@ -399,10 +380,6 @@ def _object(meta: Any) -> StoredObject:
         meta.get("e_tag"),
         None if modified is None else int(modified.timestamp() * 1000),
     )
-
-
-def _head(err: BaseException) -> str:
-    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:300] or type(err).__name__
 
 
 def web_address(url: str) -> tuple[str, str, str, str]:
