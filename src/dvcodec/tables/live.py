@@ -14,6 +14,7 @@ from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.io.file_key import named_as
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
 from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.problems import POSITION_DELETES
 from dvcodec.tables.reading import Progress
 
@@ -85,7 +86,7 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path, URL or writable file.
+        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
         data_file: `DataFile.path` of the only one to read; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
@@ -100,8 +101,10 @@ def export_live(
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        UsageError, DecodeError, OSError: see `live_batches`; the sink cannot be written.
+        UsageError: the sink is in the table; see also `live_batches`.
+        DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
+    check_outside(sink, table.location)
     try:
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
         import pyarrow.parquet as pq  # noqa: PLC0415
