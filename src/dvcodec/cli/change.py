@@ -22,6 +22,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, is_url
 from dvcodec.io.file_key import file_key, path_below, unite_spellings
+from dvcodec.io.target import local_path
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
 from dvcodec.ops.algebra import merge_inputs
@@ -246,7 +247,7 @@ def demo(
     """Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back."""
     from dvcodec.cli.demo import run
 
-    run(Path(folder))
+    run(_local_folder(folder))
 
 
 def spark_demo(
@@ -255,4 +256,11 @@ def spark_demo(
     """Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked."""
     from dvcodec.cli.spark_demo import run
 
-    run(Path(folder))
+    run(_local_folder(folder))
+
+
+def _local_folder(folder: str) -> Path:
+    local = local_path(folder)
+    if local is None:
+        raise UsageError(f"--folder {folder}: expected a local folder, found a URL")
+    return local
