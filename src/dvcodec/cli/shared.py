@@ -151,6 +151,8 @@ def sink_of(output: str) -> SinkTarget:
     return sys.stdout.buffer if output == STDOUT else output
 
 
-def label(found: Opened, ref: VectorRef) -> str:
-    """Name a vector among others: its data file, or where it stands."""
-    return ref.data_file or f"{found.source.name}@{ref.offset}"
+def label(found: Opened, ref: VectorRef, files: int) -> str:
+    """Name a vector among others: its data file, after the file that it is in where there are several; or its place."""
+    if ref.data_file is None:
+        return f"{found.source.name}@{ref.offset}"
+    return ref.data_file if files == 1 else f"{found.source.name}: {ref.data_file}"

@@ -55,7 +55,9 @@ def export_live(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     allow: Allow = None,
-    data_file: Annotated[str | None, typer.Option("--data-file", help="Only the rows of this data file.")] = None,
+    data_file: Annotated[
+        str | None, typer.Option("--data-file", help="Only the rows of this data file: its path or its name.")
+    ] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in the order wanted.")
     ] = None,
