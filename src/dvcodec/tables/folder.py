@@ -51,7 +51,9 @@ class Folder:
     def moved(self) -> bool:
         """Whether the metadata says that the table is somewhere else."""
         recorded = self.recorded
-        return recorded is not None and not _is_relative(recorded) and _key(recorded) != _key(self.location)
+        if recorded is None or _is_relative(recorded):
+            return False
+        return _key(self.location) not in (_key(recorded), file_key(recorded))  # the folder may be called a%20b
 
     def join(self, name: str) -> str:
         """Return the location of something below the folder (`name` may have slashes).
