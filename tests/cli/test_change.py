@@ -377,5 +377,7 @@ def test_rewrite_to_standard_output(puffin: Path) -> None:
 
 def test_rewrite_to_itself_changes_nothing(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert run("rewrite-paths", puffin, "-o", out, "--from", "s3://", "--to", "s3://").out.endswith("no paths changed\n")
+    assert run("rewrite-paths", puffin, "-o", out, "--from", "s3://", "--to", "s3://").out.endswith(
+        "no paths changed\n"
+    )
     assert out.read_bytes() == puffin.read_bytes()

@@ -48,7 +48,12 @@ Names = Annotated[
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
-Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: path, URL, or - for standard output.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", help="Where to write: path or URL (a file there is replaced), or - for standard output."
+    ),
+]
 To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
 DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
 DataFiles = Annotated[
