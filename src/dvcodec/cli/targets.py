@@ -31,6 +31,8 @@ _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOT
 # Names that Iceberg, Delta and Lance give to files of deletion vectors, and bleve to segments. Paimon's index files are
 # named as its hash indexes are, which are numbers and nothing else.
 _VECTOR_FILE = re.compile(r"(\.puffin|/deletion_vector_[0-9a-f-]{36}\.bin|/_deletions/[^/]+\.(arrow|bin))$")
+_SMALLEST = 8
+"""Bytes of the smallest vector: a bare bitmap without rows."""
 _SEGMENT_FILE = re.compile(r"\.zap$")
 
 
@@ -219,6 +221,10 @@ def _part(source: Source, target: Target) -> Part:
             expected="a vector" if size is None else f"{size} bytes",
             actual=f"{max(left, 0)} left of {source.size}",
         )
+    named = left if size is None else size
+    if named < _SMALLEST:  # a single byte 1 is a file without vectors, but only as a whole file
+        expected, actual = f"a vector of at least {_SMALLEST} bytes", f"{named} bytes"
+        raise Truncated("byte range", source=source.name, offset=base, expected=expected, actual=actual)
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
         claimed = frame.peek_size(head)

@@ -89,7 +89,8 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     """Open something to write to, whole or not at all.
 
     A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. A process that is killed leaves the
+    it does not, the temporary file is removed and an old file stays as it was. A file or object that is there is
+    replaced, unless `exclusive` says otherwise. A process that is killed leaves the
     temporary file, ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its
     permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
     in one call at the end.

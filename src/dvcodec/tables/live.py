@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import MissingExtra, NotCanonical
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.io.file_key import named_as
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
 from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables.naming import named_files
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.problems import POSITION_DELETES
 from dvcodec.tables.reading import Progress
 
@@ -36,7 +37,8 @@ def live_batches(
 
     Args:
         table: see `open_table`.
-        data_file: `DataFile.path` of the only one to read, however it is spelled; None = all.
+        data_file: the only one to read: its `DataFile.path` or `DataFile.location`, however it is spelled, its path
+            from the table's folder on, or its bare name, if no other has it; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
@@ -49,7 +51,7 @@ def live_batches(
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(table, snapshot, data_file)
+    files = named_files(table, snapshot, data_file)
     _check_strangers(table, snapshot)
     rows_of = _Deletes(table, snapshot)
     for file in files:
@@ -63,7 +65,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
         UsageError, DecodeError, OSError: as `live_batches`.
     """
     snapshot = table.snapshot(snapshot_id)
-    (file,) = _chosen(table, snapshot, data_file)
+    (file,) = named_files(table, snapshot, data_file)
     _check_strangers(table, snapshot)
     return _Deletes(table, snapshot)(file)
 
@@ -85,8 +87,8 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path, URL or writable file.
-        data_file: `DataFile.path` of the only one to read; None = all.
+        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
+        data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
@@ -100,15 +102,17 @@ def export_live(
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        UsageError, DecodeError, OSError: see `live_batches`; the sink cannot be written.
+        UsageError: the sink is in the table; see also `live_batches`.
+        DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
+    check_outside(sink, table.location)
     try:
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow", "tables") from None
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(table, snapshot, data_file)
+    files = named_files(table, snapshot, data_file)
     _check_strangers(table, snapshot)
     rows_of = _Deletes(table, snapshot)
     schema = table.schema(snapshot, columns)
@@ -136,17 +140,6 @@ def export_live(
 
 _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
-
-
-def _chosen(table: Table, snapshot: Snapshot, data_file: str | None) -> tuple[DataFile, ...]:
-    if data_file is None:
-        return snapshot.data_files
-    found = tuple(file for file in snapshot.data_files if file.path == data_file)
-    if not found:
-        found = tuple(file for file in snapshot.data_files if named_as(file.path, data_file))
-    if not found:
-        raise UsageError(f"{table.location}: no data file {data_file} in snapshot {snapshot.info.id}")
-    return found
 
 
 def _check_strangers(table: Table, snapshot: Snapshot) -> None:

@@ -15,6 +15,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
 from dvcodec.tables.audit import audit as audit_table
 from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import repair_plan, write
 from dvcodec.tables.stats import totals
 
@@ -55,6 +56,8 @@ def audit(
     if folder is not None and not plan:
         raise UsageError("--write goes with --repair-plan")
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    if folder:
+        check_outside(folder, table.location)
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if plan:

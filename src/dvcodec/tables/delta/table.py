@@ -20,7 +20,7 @@ from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Metadata, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
-from dvcodec.tables.delta.contradictions import contradictions
+from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import NULL_FOLDER
 from dvcodec.tables.delta.protocol import check_protocol, declares_mapping, mapping_mode
@@ -139,9 +139,12 @@ class DeltaTable(Table):
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
     def check_metadata(self, snapshot: Snapshot) -> Iterator[Problem]:
-        """Find where protocol and properties contradict the vectors; see `contradictions`."""
+        """Find where the log contradicts the vectors, the columns or itself; see `contradictions` and `Doubts`."""
         state = self._state(snapshot.info.id)
-        return contradictions(state.protocol, state.metadata, vectors=bool(snapshot.vectors))
+        yield from contradictions(state.protocol, state.metadata, vectors=bool(snapshot.vectors))
+        yield from state.doubts
+        if state.version == self.log.latest:
+            yield from check_hint(self.folder, self.log)
 
     def stored_rows(self, data_file: DataFile, snapshot: Snapshot) -> int | None:
         """Return the rows of a Parquet data file by its footer; None for other formats."""
