@@ -19,6 +19,7 @@ from dvcodec.core.errors import UsageError
 __all__ = [
     "LOCAL",
     "ROOTED",
+    "ROOTED_SCHEMES",
     "SAME_SCHEMES",
     "decoded_key",
     "file_key",
@@ -35,7 +36,8 @@ SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "
 LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])?/+))"
 """What a path from the root of this machine begins with; ``file://host/`` is another machine's."""
 
-ROOTED = r"^((?i:dbfs|hdfs|viewfs)):/(?!/)"
+ROOTED_SCHEMES = ("dbfs", "hdfs", "viewfs")
+ROOTED = rf"^((?i:{'|'.join(ROOTED_SCHEMES)})):/(?!/)"
 """What a path from the root of Hadoop's default file system begins with, where no empty host is written."""
 
 _LOG = logging.getLogger("dvcodec.paths")

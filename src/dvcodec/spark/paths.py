@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import LOCAL, ROOTED, SAME_SCHEMES, file_key
+from dvcodec.io.file_key import LOCAL, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -41,9 +41,14 @@ _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028
 """What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. Of `re` and of Java alike."""
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
 _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
+_HEAD = rf"(?:^(?i:https?)://[^/]*|{_URL}|{ROOTED})"
+"""A scheme, with the host of a web address: what is equal in upper and lower case."""
 _SLASHES = "/{2,}"
 _GONE = ("s3n", "az", "azure", "adl", "gcs")
 """Schemes that Spark does not read, or not any more: tables and other engines name them."""
+_SAME = {f"{other}://": f"{known}://" for known, others in SAME_SCHEMES.items() for other in others}
+_HEADS = [text for pair in (_SAME | {f"{name}:/": f"{name}:///" for name in ROOTED_SCHEMES}).items() for text in pair]
+"""What a head is to be spelled as, by turns."""
 _DECODINGS = 3
 """How often a name may have been percent-encoded for `twin_column` to see through it."""
 
@@ -127,21 +132,13 @@ def match_key_column(path: Column, *, uri: bool = False) -> Column:
 
 
 def _any_key(path: Column) -> Column:
+    # Few and short expressions: Java compiles no method of more than 64 KiB, and a join has this several times.
     local = sf.concat(sf.lit("/"), _tidy(sf.regexp_replace(path, LOCAL, "")))
-    named = sf.lower(sf.regexp_extract(path, _URL, 1))
-    scheme = sf.coalesce(
-        *(sf.when(named.isin(*others), sf.lit(known)) for known, others in SAME_SCHEMES.items()), named
-    )
-    whole = sf.regexp_replace(path, _URL, "")
-    rest = sf.when(whole.rlike(r"^/+\z"), sf.lit("/")).otherwise(_tidy(whole))
-    host = sf.lower(sf.regexp_extract(rest, "^[^/]*", 0))
-    web = sf.concat(host, sf.regexp_replace(rest, "^[^/]*", ""))
-    url = sf.concat(scheme, sf.lit("://"), sf.when(scheme.isin("http", "https"), web).otherwise(rest))
-    rooted = sf.concat(
-        sf.lower(sf.regexp_extract(path, ROOTED, 1)), sf.lit(":///"), _tidy(sf.regexp_replace(path, ROOTED, ""))
-    )
-    key = sf.when(path.rlike(LOCAL), local).when(path.rlike(_URL), url).when(path.rlike(ROOTED), rooted)
-    return key.otherwise(_tidy(path))
+    head = sf.lower(sf.regexp_extract(path, _HEAD, 0))
+    known = sf.coalesce(sf.create_map(*map(sf.lit, _HEADS))[head], head)
+    whole = sf.regexp_replace(path, _HEAD, "")
+    rest = sf.when(whole.rlike(r"^/+\z") & head.endswith("://"), sf.lit("/")).otherwise(_tidy(whole))
+    return sf.when(path.rlike(LOCAL), local).otherwise(sf.concat(known, rest))
 
 
 def _tidy(path: Column) -> Column:
