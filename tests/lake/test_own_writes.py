@@ -13,7 +13,6 @@ from delta_table import commit, data_file, descriptor
 from dvcodec import RowSet, iceberg
 from dvcodec.io import Storage, open_sink, remove
 from dvcodec.io.store import open_store, request_counts
-from dvcodec.spark.sources.storage import move
 from dvcodec.tables import open_table
 from lake import tables
 from lake.buckets import Bucket
@@ -43,6 +42,9 @@ class TestOwnWrites:
             assert storage.names(root) == ["t"]
 
     def test_moved_and_removed(self, folder: tuple[str, Storage]) -> None:
+        pytest.importorskip("pyspark")
+        from dvcodec.spark.sources.storage import move
+
         root, storage = folder
         for name in ("a", "b"):
             with open_sink(f"{root}/{name}", storage_options=storage) as sink:
