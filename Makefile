@@ -48,15 +48,18 @@ typecheck: $(VENV)/.dev
 unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers
 	$(BIN)/pytest -n auto --dist loadgroup
 
-# `unit` has run them in a classic session of the newest pyspark. Two at a time: they wait more than they work.
+# `unit` has run all tests of Spark in a classic session of the newest pyspark. Once more: the jobs, the functions and
+# the sources. Two at a time: they wait more than they work.
+SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write unite,tests/spark/test_$(room).py)
+
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
 
 spark-connect:
-	DVCODEC_SPARK=connect $(BIN)/pytest tests/spark
+	DVCODEC_SPARK=connect $(BIN)/pytest $(SPARK_TESTS)
 
 spark-lowest:
-	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest tests/spark
+	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest $(SPARK_TESTS) tests/spark/test_zap_source.py
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## only what other implementations say
 	$(BIN)/pytest -n auto --dist loadgroup -m interop

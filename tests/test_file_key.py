@@ -24,18 +24,31 @@ from dvcodec.io.file_key import (
 from dvcodec.ops.algebra import read_rows
 
 SAME = [
-    ("/wh/x", "file:/wh/x", "file:///wh/x", "FILE:///wh/x", "file://localhost/wh/x", "/wh//x", "//wh/x/", "/wh/x"),
+    (
+        "/wh/x",
+        "file:/wh/x",
+        "file:///wh/x",
+        "FILE:///wh/x",
+        "file://localhost/wh/x",
+        "file://LOCALHOST/wh/x",
+        "/wh//x",
+        "//wh/x/",
+        "/wh/x",
+    ),
     ("file://host/wh/x", "FILE://host//wh/x/"),
     ("s3://b/k/x", "s3a://b/k/x", "s3n://b/k/x", "S3A://b/k/x", "s3://b//k///x", "s3://b/k/x/"),
     ("abfs://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
-    ("abfs://c/x", "az://c/x", "AZ://c//x"),
+    ("abfs://c/x", "az://c/x", "AZ://c//x", "azure://c/x", "adl://c/x"),
+    ("dbfs:/t/x", "dbfs:///t/x", "DBFS:/t//x/"),
+    ("viewfs:/x", "viewfs:///x"),
     ("wasb://c@a/x", "wasbs://c@a/x"),
     ("gs://b/x", "gcs://b/x"),
     ("gs://B/x",),
     ("hdfs://nn/x", "HDFS://nn//x/"),
-    ("hdfs:///x", "hdfs:////x"),
+    ("hdfs:///x", "hdfs:////x", "hdfs:/x"),
     ("hdfs://nn:8020/x",),
-    ("http://h/x",),
+    ("http://h/x", "http://H/x"),
+    ("http://h/X",),
     ("https://h/x",),
     ("x.parquet",),
     ("day=1/x.parquet", "day=1//x.parquet"),
@@ -118,6 +131,7 @@ def test_paths_from_a_folder_on() -> None:
     assert path_below("s3a://b//t//d//x", "s3://b/t") == "/d//x"
     assert path_below("hdfs:///a/x", "hdfs:///a") == "x"
     assert path_below("hdfs:///x", "hdfs:///") == "x"
+    assert path_below("hdfs:/a//x", "hdfs:///a") == path_below("hdfs:///a//x", "hdfs:/a") == "/x"
     assert path_below("t/x", "t") == "x"
 
 
@@ -155,6 +169,21 @@ def test_names_that_may_be_encoded_are_refused(sides: tuple[list[str], ...]) -> 
     for inputs in (sides, sides[::-1]):
         with pytest.raises(UsageError, match=r"a%20b' and '.*a b' may be one data file, .*or two"):
             unite_spellings(*inputs)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("/t/a%20b+c", "/t/a%20b%2Bc"),
+        ("/t/%c3%a9", "file:/t/%C3%A9"),
+        ("abfss://c@a.dfs.core.windows.net/k", "az://c/k"),
+    ],
+)
+def test_names_that_may_be_one_file_are_refused(pair: tuple[str, str]) -> None:
+    for one, other in (pair, pair[::-1]):
+        with pytest.raises(UsageError, match="may be one data file"):
+            unite_spellings([one], ["/t/x"], [other])
+    assert unite_spellings(list(pair), [pair[1]])[pair[1]] == pair[1]
 
 
 def test_one_input_spells_in_one_way() -> None:

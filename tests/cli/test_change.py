@@ -144,6 +144,41 @@ def test_rewrite_paths_in_another_spelling(tmp_path: Path) -> None:
     assert set(iceberg.read_deletion_vectors(out)) == {"/copy/p=1/x", "s3://b/t2/y"}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("s3://lake", "gs://z", "gs://z/t/b"),
+        ("s3://lake/t/", "gs://z", "gs://z/b"),
+        ("s3://lake/t", "gs://z/", "gs://z/b"),
+        ("s3://lake/t/b", "gs://z/c", "gs://z/c"),
+        ("s3://", "s3a://", "s3a://lake/t/b"),
+        ("s3://lake/t/", "", "b"),
+        ("", "x", "x/s3://lake/t/b"),
+        ("s3a://lake", "/z", "/z/t/b"),
+    ],
+)
+def test_rewrite_paths_by_whole_steps(old: str, new: str, expected: str, tmp_path: Path) -> None:
+    file, out = puffin_file(tmp_path / "old.puffin", {"s3://lake/t/b": RowSet([1])}), tmp_path / "new.puffin"
+    assert run("rewrite-paths", file, "-o", out, "--from", old, "--to", new).code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {expected}
+
+
+def test_rewrite_paths_leaves_half_steps(tmp_path: Path) -> None:
+    file = puffin_file(tmp_path / "old.puffin", {"s3://lake/t/b": RowSet([1])})
+    result = run("rewrite-paths", file, "-o", tmp_path / "new.puffin", "--from", "s3://la", "--to", "gs://z")
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint == f"{file}: no data file's path begins with s3://la, by whole steps"
+
+
+def test_parts_of_puffin_files_need_a_name(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.puffin"
+    for command in (["convert", "--to", "puffin"], ["merge"]):
+        result = run(*command, f"{puffin}@4", "-o", out)
+        assert result.code == 2
+        assert "name the whole file, if it is a Puffin file, or give --data-file" in result.complaint
+        assert run(*command, f"{puffin}@4", "-o", out, "--data-file", A).code == 0
+
+
 def test_merge_onto_its_own_source(puffin: Path) -> None:
     assert run("merge", puffin, puffin, "-o", puffin).code == 0
     assert iceberg.read_deletion_vectors(puffin) == VECTORS
@@ -342,5 +377,7 @@ def test_rewrite_to_standard_output(puffin: Path) -> None:
 
 def test_rewrite_to_itself_changes_nothing(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert run("rewrite-paths", puffin, "-o", out, "--from", "s3", "--to", "s3").out.endswith("no paths changed\n")
+    assert run("rewrite-paths", puffin, "-o", out, "--from", "s3://", "--to", "s3://").out.endswith(
+        "no paths changed\n"
+    )
     assert out.read_bytes() == puffin.read_bytes()

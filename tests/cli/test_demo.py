@@ -24,6 +24,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.parametrize("command", ["demo", "spark-demo"])
+def test_demos_write_to_local_folders_only(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(command, "--folder", "s3://lake/demo")
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint == "--folder s3://lake/demo: expected a local folder, found a URL"
+    assert not list(tmp_path.iterdir())
+
+
 def test_demo(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "demo[1]"
     result = run("demo", "--folder", folder)

@@ -214,7 +214,14 @@ def test_positions_of_several_vectors_name_them(puffin: Path, tmp_path: Path) ->
 
 def test_positions_of_several_files_name_them(tmp_path: Path) -> None:
     one, two = (puffin_file(tmp_path / name, {f"s3://{name}": RowSet([1])}) for name in ("one", "two"))
-    assert run("positions", one, two).out == "s3://one\t1\ns3://two\t1\n"
+    assert run("positions", one, two).out == f"{one}: s3://one\t1\n{two}: s3://two\t1\n"
+
+
+def test_vectors_of_one_data_file_in_several_files(puffin: Path, tmp_path: Path) -> None:
+    other = puffin_file(tmp_path / "other", {A: RowSet([1])})
+    lines = run("stats", puffin, other).out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [[f"{puffin}:", A], [f"{puffin}:", B], [f"{other}:", A]]
+    assert run("ranges", "--data-file", A, other, puffin).out.startswith(f"{other}: {A}\t1\t2\n{puffin}: {A}\t0\t")
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 69_902, 69_903, 69_904, 10**9])
@@ -252,7 +259,7 @@ def test_data_file_chooses_a_vector(puffin: Path, tmp_path: Path) -> None:
     assert run("ranges", "--data-file", A, puffin).out == "0\t3\n7\t8\n"
     other = puffin_file(tmp_path / "other", {"s3://other": RowSet([1])})
     several = run("positions", "--data-file", B, other, puffin)
-    assert (several.code, several.out) == (0, f"{B}\t42\n"), "one of the files has it"
+    assert (several.code, several.out) == (0, f"{puffin}: {B}\t42\n"), "one of the files has it"
 
 
 def test_damaged_vector_leaves_the_next_its_turn(puffin: Path, tmp_path: Path) -> None:

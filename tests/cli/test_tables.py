@@ -259,7 +259,7 @@ def test_export_of_damaged_vectors_leaves_nothing(damaged: Path, tmp_path: Path)
     ("arguments", "told"),
     [
         (("--column", "nope"), "{lake} has no column 'nope': it has id"),
-        (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2"),
+        (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2; similar: b.parquet, a.parquet"),
         (("--snapshot", "7"), "{lake}/_delta_log: there is no version 7"),
     ],
 )

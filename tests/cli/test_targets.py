@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.dv@x:3", [Target("a.dv@x:3")]),
         ("@4", [Target("@4")]),
         ("s3://bucket/a.puffin", [Target("s3://bucket/a.puffin")]),
-        ("s3://bucket/a.dv@4:39", [Target("s3://bucket/a.dv", 4, 39)]),
+        ("memory://bucket/a.dv@4:39", [Target("memory://bucket/a.dv", 4, 39)]),
         ("file:/tmp/a.dv@4", [Target("file:/tmp/a.dv", 4)]),
         ("memory://a@b/c", [Target("memory://a@b/c")]),
     ],
@@ -154,6 +154,17 @@ def test_part_of_a_file(name: str, rows: list[int], tmp_path: Path, monkeypatch:
     file, _, place = name.partition("@")
     assert run("positions", "--", f"-@{place}", stdin=Path(file).read_bytes()).out == lines
     assert run("verify", name).code == 0
+
+
+@pytest.mark.parametrize("place", ["0:0", "0:1", "0:7", "1:1", "1:7", "0:40", "1:39", "1:47", "1:49", "85", "90"])
+@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+def test_parts_that_are_not_a_whole_vector(command: str, place: str, tmp_path: Path) -> None:
+    name = f"{delta_file(tmp_path / 'bin')}@{place}"
+    options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
+    result = run(command, name, *options)
+    assert result.code == (1 if command == "verify" else 2)
+    assert (result.out if command == "verify" else result.complaint).count(" expected ") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_part_that_is_a_container_itself(tmp_path: Path) -> None:

@@ -321,3 +321,17 @@ class TestOtherClouds:
 
 def lake_file(there: Lake) -> Path:
     return there.folder / "p" / "a.puffin"
+
+
+def test_an_object_whose_name_ends_like_a_place(counted_s3: Bucket, tmp_path: Path) -> None:
+    """The object of that very name comes first, as a local file does."""
+    for name, row in (("x", 1), ("x@4", 2), ("y@4:44", 3)):
+        iceberg.write_deletion_vectors(tmp_path / name, {"a": RowSet([row])})
+    counted_s3.upload(tmp_path)
+    printed = {name: run("positions", f"{counted_s3.url}/{name}", *options_of(counted_s3)).out for name in PLACES}
+    assert printed == PLACES
+    refused = run("positions", f"{counted_s3.url}/*@4", *options_of(counted_s3))
+    assert refused.complaint == f"{counted_s3.url}/*@4: an offset is in one file: name it instead of a pattern"
+
+
+PLACES = {"x": "1\n", "x@4": "2\n", "x@4:42": "1\n", "y@4:44": "3\n"}

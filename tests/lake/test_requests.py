@@ -108,7 +108,7 @@ class TestDelta:
 @pytest.mark.parametrize(
     ("parts", "gets"),
     [
-        (("delta", "spark-4.4.0", "checkpointed", "table"), 13),
+        (("delta", "spark-4.4.0", "checkpointed", "table"), 14),
         (("iceberg", "spark-1.12.0", "evolved", "table"), 17),
         (("paimon", "java-1.4.2", "changed64", "table"), 35),
         (("lance", "pylance-14.0.2", "life"), 18),

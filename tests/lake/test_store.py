@@ -239,3 +239,12 @@ class TestPutIfAbsent:
         with pytest.raises(StoreError, match="cannot write: store unavailable"):
             store_of(proxied_writable, max_retries=2).put_if_absent("one", b"mine")
         assert list(store_of(proxied_writable).list_all()) == []
+
+
+@pytest.mark.parametrize("fault", [Fault("error", "PUT", "partNumber=3"), Fault("reset", "PUT", "partNumber=3")])
+def test_a_part_that_fails_is_put_again_by_itself(counted_s3: Bucket, fault: Fault) -> None:
+    store, _ = open_store(counted_s3.url, counted_s3.options | {"init_backoff": "5ms"})
+    counted_s3.watched.fail(fault)
+    store.put("large", bytes(21 << 20))
+    parts = [one.query.partition("&")[0] for one in counted_s3.watched.traffic() if one.method == "PUT"]
+    assert sorted(parts) == [f"partNumber={number}" for number in (1, 2, 3, 3, 4, 5)]

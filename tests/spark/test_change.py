@@ -75,6 +75,9 @@ def test_diff_of_two_spellings(spark: SparkSession) -> None:
         sides = (frames(spark, {one: RowSet([1])}), frames(spark, {other: RowSet([1])}))
         with pytest.raises(Exception, match=r"'file:/t/a%20b' and '/t/a b' may be one data file"):
             diff(*sides).collect()
+    sides = (frames(spark, {"/t/%c3%a9": RowSet([1])}), frames(spark, {"/t/%C3%A9": RowSet([1])}))
+    with pytest.raises(Exception, match="may be one data file"):
+        diff(*sides).collect()
     twice = {"/t/a": RowSet([1]), "file:/t/a": RowSet([2])}
     with pytest.raises(Exception, match="has 2 new vectors"):
         diff(frames(spark, old), frames(spark, twice)).collect()

@@ -26,6 +26,7 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path / "out put")]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "CodeGenerator" not in done.stderr, "Java compiles no method of more than 64 KiB"
     assert "of 30,000 rows live." in done.stdout
     for words in ("audited them", "applied them", "merged into", "converted to delta", "converted to paimon32"):
         assert words in done.stdout

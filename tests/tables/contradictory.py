@@ -105,6 +105,109 @@ def make_delta(name: str, folder: Path) -> list[str]:
     return findings
 
 
+# ---------------------------------------------------------------------- Delta's log: the same rows
+
+Action = dict[str, Any]
+Edit = Callable[[list[Action], Path], object]
+NTZ = "timestampNtz"
+
+
+def edit(kind: str, change: Callable[[Action], object]) -> Edit:
+    """Change all actions of a kind."""
+
+    def run(actions: list[Action], log: Path) -> None:
+        for action in actions:
+            if kind in action:
+                change(action[kind])
+
+    return run
+
+
+def protocol_of(writer: int, readers: list[str], writers: list[str]) -> Edit:
+    lists = {"readerFeatures": [VECTORS, *readers], "writerFeatures": [VECTORS, *writers]}
+    return edit("protocol", lambda found: found.update({"minReaderVersion": 3, "minWriterVersion": writer} | lists))
+
+
+def both(*edits: Edit) -> Edit:
+    def run(actions: list[Action], log: Path) -> None:
+        for one in edits:
+            one(actions, log)
+
+    return run
+
+
+def column(name: str, kind: Any, metadata: Mapping[str, Any] | None = None) -> Action:
+    return {"name": name, "type": kind, "nullable": True, "metadata": dict(metadata or {})}
+
+
+def columns(*fields: Action) -> Edit:
+    text = json.dumps({"type": "struct", "fields": list(fields)})
+    return edit("metaData", lambda found: found.update(schemaString=text))
+
+
+def mapped_columns(*fields: Action) -> Edit:
+    on = edit("metaData", lambda found: found["configuration"].update(MAPPED))
+    return both(on, protocol_of(7, ["columnMapping"], ["columnMapping"]), columns(*fields))
+
+
+def respelled(kind: str, path: str) -> Edit:
+    return edit(kind, lambda found: found["path"] == "a.parquet" and found.update(path=path))
+
+
+def hint(version: int) -> Edit:
+    text = json.dumps({"version": version, "size": 3})
+    return lambda _, log: (log / "_last_checkpoint").write_text(text)
+
+
+ID, NESTED = column("id", "long"), {"type": "array", "elementType": "timestamp_ntz", "containsNull": True}
+PHYSICAL = {"delta.columnMapping.physicalName": "id"}
+LOGS: dict[str, tuple[Edit, list[str]]] = {
+    "add without modificationTime": (edit("add", lambda found: found.pop("modificationTime")), ["delta-action"]),
+    "add without dataChange": (edit("add", lambda found: found.pop("dataChange")), ["delta-action"]),
+    "remove without dataChange": (edit("remove", lambda found: found.pop("dataChange")), ["delta-action"]),
+    "metaData without id": (edit("metaData", lambda found: found.pop("id")), ["delta-action"]),
+    "remove, encoded": (respelled("remove", "%61.parquet"), ["delta-path"]),
+    "add of another vector, encoded": (respelled("add", "%61.parquet"), []),
+    "both, encoded": (both(respelled("add", "%61.parquet"), respelled("remove", "%61.parquet")), []),
+    "both, with a dot": (both(respelled("add", "./a.parquet"), respelled("remove", "./a.parquet")), []),
+    "hint": (hint(1), ["delta-checkpoint"]),
+    "writer version 8": (protocol_of(8, [], []), ["delta-protocol"]),
+    "reader feature only": (protocol_of(7, ["v2Checkpoint"], []), ["delta-feature"]),
+    "writer feature only": (protocol_of(7, [], ["appendOnly"]), []),
+    "timestamp_ntz": (columns(ID, column("t", "timestamp_ntz")), ["delta-feature"]),
+    "timestamp_ntz in an array": (columns(ID, column("t", NESTED)), ["delta-feature"]),
+    "timestamp_ntz with its feature": (both(columns(ID, column("t", NESTED)), protocol_of(7, [NTZ], [NTZ])), []),
+    "timestamp_ntz for writers": (both(columns(ID, column("t", NESTED)), protocol_of(7, [], [NTZ])), ["delta-feature"]),
+    "two columns but for case": (columns(ID, column("ID", "long")), ["delta-schema"]),
+    "mapped without names": (mapped_columns(ID), ["delta-schema"]),
+    "mapped without ids": (mapped_columns(column("id", "long", PHYSICAL)), ["delta-schema"]),
+    "mapped": (mapped_columns(column("id", "long", PHYSICAL | {"delta.columnMapping.id": 1})), []),
+    "mapped, a struct without names": (
+        mapped_columns(
+            column("id", "long", PHYSICAL | {"delta.columnMapping.id": 1}),
+            column(
+                "s",
+                {"type": "struct", "fields": [column("x", "long")]},
+                {"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "s"},
+            ),
+        ),
+        ["delta-schema"],
+    ),
+}
+"""Changes to the log of `delta_table`, and the findings."""
+
+
+def make_log(name: str, folder: Path) -> list[str]:
+    change, findings = LOGS[name]
+    delta_table.make(folder)
+    for version, path in enumerate(sorted((folder / "_delta_log").glob("*.json"))):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        if name != "add of another vector, encoded" or version == 2:
+            change(actions, path.parent)
+        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    return findings
+
+
 # ---------------------------------------------------------------------- Iceberg: 200 rows, of which 197 live
 
 SPEC = [{"source-id": 2, "field-id": 1000, "name": "name", "transform": "identity"}]

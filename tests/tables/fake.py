@@ -117,6 +117,13 @@ class FakeTable(Table):
         return ()
 
 
+def beside(folder: Path) -> Path:
+    """Return a folder for what is written: not in the table."""
+    path = folder.with_name(f"{folder.name}-out")
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def write_data(folder: Path, name: str, rows: int = ROWS, first: int = 0) -> DataFile:
     """Write a data file of row groups of 300 rows; `id` counts from `first`."""
     path = folder / "data" / f"{name}.parquet"

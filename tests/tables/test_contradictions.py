@@ -45,6 +45,13 @@ def test_delta(name: str, tmp_path: Path) -> None:
     assert named(tmp_path / "t") == expected
 
 
+@pytest.mark.parametrize("name", contradictory.LOGS)
+def test_delta_logs(name: str, tmp_path: Path) -> None:
+    expected = contradictory.make_log(name, tmp_path / "t")
+    assert named(tmp_path / "t") == expected
+    assert all(one.severity is Severity.ERROR for one in audit(open_table(str(tmp_path / "t"))).findings)
+
+
 def test_delta_in_words(tmp_path: Path) -> None:
     contradictory.make_delta("old protocol", tmp_path / "t")
     (finding,) = audit(open_table(str(tmp_path / "t"))).findings

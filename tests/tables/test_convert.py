@@ -36,7 +36,7 @@ from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, 
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
 from dvcodec.tables.partition_value import PartitionValue
-from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 from tables.iceberg import crafted as craft_iceberg
 from tables.paimon import crafted as craft_paimon
 
@@ -143,7 +143,7 @@ def assert_untouched(folder: Path) -> None:
 
 
 def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
-    root, out = tmp_path / "t 100% ☃", tmp_path / "out"
+    root, out = tmp_path / "t 100% ☃", beside(tmp_path) / "out"
     root.mkdir()
     names = {"p%3D1/x%20y.parquet": ROWS, "z.parquet": OTHER}
     table = open_table(delta_table(root, {**on_disk(root, names), "whole.parquet": None}))
@@ -186,7 +186,7 @@ def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
 
 def test_delta_vectors_are_copied_byte_for_byte(tmp_path: Path) -> None:
     table = open_table(delta_table(tmp_path, on_disk(tmp_path, {"a.parquet": ROWS, "b.parquet": OTHER})))
-    done = convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), reference_in_place=False)
     assert [vector.how for vector in done.vectors] == [How.COPIED, How.COPIED]
     (puffin,) = done.files
     assert iceberg.read_deletion_vectors(puffin) == {f"{tmp_path}/a.parquet": ROWS, f"{tmp_path}/b.parquet": OTHER}
@@ -219,7 +219,7 @@ def test_what_is_no_portable_frame_on_disk_is_encoded(tmp_path: Path) -> None:
         descriptors[f"inline {layout}.parquet"] = json.loads(inline.to_json())
     descriptors["nothing.parquet"] = json.loads(delta.descriptor.EMPTY.to_json())
     table = open_table(delta_table(tmp_path, descriptors))
-    done = convert_table(table, "iceberg", str(tmp_path / "out"))
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"))
     found = {Path(path).name: line for path, line in lines(done).items()}
     assert {name: line["how"] for name, line in found.items()} == {
         "native.parquet": "encoded",
@@ -238,8 +238,8 @@ def test_what_is_no_portable_frame_on_disk_is_encoded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["table", "elsewhere"])
 def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> None:
     table = make_table(tmp_path)
-    out = tmp_path if where == "table" else tmp_path / "out" / "deep"
-    done = convert_table(table, "delta", str(out))
+    out = tmp_path if where == "table" else beside(tmp_path) / "out" / "deep"
+    done = convert_table(table, "delta", str(out), root=str(tmp_path))
     found = lines(done)
     assert {path: rows_of(line, str(tmp_path)) for path, line in found.items()} == {
         "data/a.parquet": RowSet([1, 2, 500]),
@@ -267,7 +267,7 @@ def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> Non
 def test_delta_rs_reads_the_actions(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     table = make_table(tmp_path)
-    done = convert_table(table, "delta", str(tmp_path / "out" / "deep"))
+    done = convert_table(table, "delta", str(beside(tmp_path) / "out" / "deep"))
     delta_table(tmp_path, {f"data/{name}.parquet": None for name in "abcd"})
     actions = [{kind: line[kind]} for line in lines(done).values() for kind in ("remove", "add")]
     text = "".join(json.dumps(action) + "\n" for action in actions)
@@ -284,7 +284,7 @@ def test_delta_rs_reads_the_actions(tmp_path: Path) -> None:
 
 def test_delta_descriptors_may_point_into_puffin_files(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    done = convert_table(table, "delta", str(tmp_path / "out"), reference_in_place=True)
+    done = convert_table(table, "delta", str(beside(tmp_path) / "out"), reference_in_place=True)
     assert done.files == ()
     assert {vector.how for vector in done.vectors} == {How.IN_PLACE}
     for line, source in zip(lines(done).values(), table.snapshot().vectors, strict=True):
@@ -305,11 +305,11 @@ def test_delta_paths_are_as_delta_writes_them(tmp_path: Path) -> None:
     }
     files = [a_file(path=f"/t/{name}", location=f"/t/{name}") for name in spelled]
     vectors = write_vectors(tmp_path, "v", {file.path: ROWS for file in files})
-    done = convert_table(a_table(files, vectors, Path("/t")), "delta", str(tmp_path / "out"))
+    done = convert_table(a_table(files, vectors, Path("/t")), "delta", str(beside(tmp_path) / "out"))
     assert sorted(line["add"]["path"] for line in lines(done).values()) == sorted(spelled.values())
     assert {unquote(line["add"]["path"]) for line in lines(done).values()} == set(spelled)
     elsewhere = convert_table(
-        a_table(files, vectors, Path("/t")), "delta", str(tmp_path / "out2"), root="s3a://lake/other"
+        a_table(files, vectors, Path("/t")), "delta", str(beside(tmp_path) / "out2"), root="s3a://lake/other"
     )
     assert {line["add"]["path"] for line in lines(elsewhere).values()} == {
         f"file:///t/{name}" for name in spelled.values()
@@ -324,7 +324,7 @@ def test_delta_paths_of_a_bucket(tmp_path: Path, root: str, expected: str) -> No
     file = a_file(path="s3://lake/t/d/a %.parquet", location="s3://lake/t/d/a %.parquet")
     vectors = write_vectors(tmp_path, "v", {file.path: ROWS})
     table = a_table([file], vectors, Path("/t"))
-    (line,) = lines(convert_table(table, "delta", str(tmp_path / "out"), root=root)).values()
+    (line,) = lines(convert_table(table, "delta", str(beside(tmp_path) / "out"), root=root)).values()
     assert line["add"]["path"] == line["remove"]["path"] == expected
 
 
@@ -335,7 +335,7 @@ def test_partition_values_are_handed_on(tmp_path: Path) -> None:
     for name, record in records.items():
         file = a_file(partition="day=2026-01-01/part=null", record={name: record})
         table = a_table([file], write_vectors(tmp_path, "v", {file.path: ROWS}), tmp_path)
-        (line,) = lines(convert_table(table, "delta", str(tmp_path / name))).values()
+        (line,) = lines(convert_table(table, "delta", str(beside(tmp_path) / name))).values()
         assert line["add"]["partitionValues"] == line["partition_values"] == values
         assert line["partition"] == "day=2026-01-01/part=null"
 
@@ -356,7 +356,7 @@ def test_icebergs_partition_values_are_spelled_as_deltas(tmp_path: Path) -> None
     """By the name of the column, which that of the partition field need not be."""
     micros = {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True}
     crafted = partitioned(tmp_path / "t", "timestamptz", micros, -1)
-    (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(tmp_path / "out"))).values()
+    (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(beside(tmp_path) / "out"))).values()
     assert line["add"]["partitionValues"] == line["partition_values"] == {"c": "1969-12-31T23:59:59.999999Z"}
 
 
@@ -373,9 +373,9 @@ def test_partition_values_that_delta_does_not_have(
 ) -> None:
     table = open_table(partitioned(tmp_path / "t", kind, avro, value, transform).folder)
     with pytest.raises(UsageError, match=rf"a\.parquet: its partition value {why}"):
-        convert_table(table, "delta", str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
-    (line,) = lines(convert_table(table, "paimon64", str(tmp_path / "out"))).values()
+        convert_table(table, "delta", str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
+    (line,) = lines(convert_table(table, "paimon64", str(beside(tmp_path) / "out"))).values()
     assert line["partition_values"] is None
 
 
@@ -393,7 +393,7 @@ def test_position_deletes_for_a_data_file_spelled_otherwise(tmp_path: Path, scop
         craft_iceberg.Commit(deletes=[{"a.parquet": RowSet([1])}], scope=scope),
     )
     crafted = craft_iceberg.craft_table(tmp_path / "t", *commits, version=2, tweak_entry=spelled)
-    (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(tmp_path / "out"))).values()
+    (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(beside(tmp_path) / "out"))).values()
     assert line["add"]["deletionVector"]["cardinality"] == 1
 
 
@@ -408,7 +408,7 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
         third: {files[2].path: RowSet([100])},  # does not count where there is a vector
     }
     told: list[tuple[int, int]] = []
-    done = convert_table(table, "iceberg", str(tmp_path / "out"), progress=lambda *step: told.append(step))
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), progress=lambda *step: told.append(step))
     found = lines(done)
     assert {path: rows_of(line) for path, line in found.items()} == {
         files[0].path: RowSet([1, 2, 999]),
@@ -435,10 +435,10 @@ def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> N
     file = a_file(path="s3://lake/t/a.parquet", location=f"{tmp_path}/a.parquet")
     (vector,) = write_vectors(tmp_path, "v", {file.path: ROWS})
     table = a_table([file], [replace(vector, path="s3://lake/t/v.puffin")], tmp_path)
-    (line,) = lines(convert_table(table, "iceberg", str(tmp_path / "out"))).values()
+    (line,) = lines(convert_table(table, "iceberg", str(beside(tmp_path) / "out"))).values()
     assert line["manifest_entry"]["file_path"] == "s3://lake/t/v.puffin"
     assert line["manifest_entry"]["referenced_data_file"] == "s3://lake/t/a.parquet"
-    (other,) = lines(convert_table(table, "delta", str(tmp_path / "o2"), reference_in_place=True)).values()
+    (other,) = lines(convert_table(table, "delta", str(beside(tmp_path) / "o2"), reference_in_place=True)).values()
     assert other["path"] == vector.location
 
 
@@ -454,7 +454,7 @@ def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, t
         a_file("p=2/c.parquet", partition="p=2", record={"_BUCKET": 4}),
     ]
     vectors = write_vectors(tmp_path, "v", {file.path: RowSet([i, 500]) for i, file in enumerate(files)})
-    done = convert_table(a_table(files, vectors, tmp_path), to, str(tmp_path / "out"))
+    done = convert_table(a_table(files, vectors, tmp_path), to, str(beside(tmp_path) / "out"))
     found = [json.loads(line) for line in Path(done.entries).read_text().splitlines()]
     assert len(done.files) == 3
     assert [(line["deletion_vector_meta"]["data_file"], line["index_file"]["bucket"]) for line in found] == [
@@ -476,8 +476,8 @@ def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
     files = [a_file("x/a.parquet"), a_file("y/a.parquet")]
     table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
     with pytest.raises(UsageError, match=r"/t/y/a\.parquet and /t/x/a\.parquet"):
-        convert_table(table, "paimon64", str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(table, "paimon64", str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
 
 
 def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: int) -> list[DeletionVector]:
@@ -494,7 +494,7 @@ def test_from_paimon(tmp_path: Path, bits: int, to: Target) -> None:
     files = [a_file("bucket-0/a.parquet"), a_file("bucket-0/b.parquet")]
     rows = {files[0].path: ROWS, files[1].path: OTHER}
     table = a_table(files, paimon_vectors(tmp_path, rows, bits), Path("/t"), kind=TableKind.PAIMON)
-    done = convert_table(table, to, str(tmp_path / "out"))
+    done = convert_table(table, to, str(beside(tmp_path) / "out"))
     assert [rows_of(line, "/t") for line in lines(done).values()] == [ROWS, OTHER]
     expected = {("iceberg", 64): How.IN_PLACE, ("delta", 64): How.COPIED, (f"paimon{bits}", bits): How.COPIED}
     assert {vector.how for vector in done.vectors} == {expected.get((to, bits), How.ENCODED)}
@@ -504,9 +504,9 @@ def test_positions_beyond_32_bits(tmp_path: Path) -> None:
     file = a_file("huge.parquet", rows=2**40)
     table = a_table([file], write_vectors(tmp_path, "v", {file.path: RowSet([5, 2**31])}), tmp_path)
     with pytest.raises(UsageError, match=r"huge\.parquet.*2147483648"):
-        convert_table(table, "paimon32", str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
-    (line,) = lines(convert_table(table, "paimon64", str(tmp_path / "out"))).values()
+        convert_table(table, "paimon32", str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
+    (line,) = lines(convert_table(table, "paimon64", str(beside(tmp_path) / "out"))).values()
     assert rows_of(line) == RowSet([5, 2**31])
 
 
@@ -536,7 +536,7 @@ def test_frames_survive_any_way(tmp_path: Path, rows: dict[str, RowSet], way: li
         if to == table.kind.value == "delta":
             continue
         staying = in_place and to != "paimon64"
-        done = convert_table(table, to, str(folder / str(step)), reference_in_place=staying)
+        done = convert_table(table, to, str(beside(folder) / str(step)), reference_in_place=staying)
         assert {vector.how for vector in done.vectors} <= {How.IN_PLACE if staying else How.COPIED}
         vectors = [
             DeletionVector(to, vector.data_file.path, at.path, at.path, at.offset, at.size, at.cardinality)
@@ -560,7 +560,7 @@ def test_files_are_closed_when_they_are_full(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(writing, "FILE_BYTES", 2 * size)
     files = [a_file(f"{i}.parquet") for i in range(5)]
     table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
-    done = convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), reference_in_place=False)
     assert [len(iceberg.read_deletion_vectors(path)) for path in done.files] == [2, 2, 1]
     assert [rows_of(line) for line in lines(done).values()] == [ROWS] * 5
 
@@ -572,22 +572,22 @@ def test_a_broken_vector_takes_back_what_was_written(tmp_path: Path, monkeypatch
     assert last.offset is not None
     flip(last.location, last.offset + 12)
     with pytest.raises(ChecksumMismatch, match=r"deletes\.puffin"):
-        convert_table(table, "delta", str(tmp_path / "out" / "deep"))
-    assert not (tmp_path / "out" / "deep").exists()
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "mine").touch()
+        convert_table(table, "delta", str(beside(tmp_path) / "out" / "deep"))
+    assert not (beside(tmp_path) / "out" / "deep").exists()
+    (beside(tmp_path) / "kept").mkdir()
+    (beside(tmp_path) / "kept" / "mine").touch()
     with pytest.raises(ChecksumMismatch):
-        convert_table(table, "delta", str(tmp_path / "kept"))
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["mine"]
+        convert_table(table, "delta", str(beside(tmp_path) / "kept"))
+    assert [path.name for path in (beside(tmp_path) / "kept").iterdir()] == ["mine"]
 
 
 def test_an_earlier_conversion_is_not_replaced(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    convert_table(table, "delta", str(tmp_path / "out"))
-    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    convert_table(table, "delta", str(beside(tmp_path) / "out"))
+    before = {path.name: path.read_bytes() for path in (beside(tmp_path) / "out").iterdir()}
     with pytest.raises(UsageError, match=ENTRIES):
-        convert_table(table, "iceberg", str(tmp_path / "out"), reference_in_place=False)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+        convert_table(table, "iceberg", str(beside(tmp_path) / "out"), reference_in_place=False)
+    assert {path.name: path.read_bytes() for path in (beside(tmp_path) / "out").iterdir()} == before
 
 
 @pytest.mark.parametrize("to", TARGETS)
@@ -624,9 +624,9 @@ def test_paths_are_whole_however_the_folders_are_named(tmp_path: Path, monkeypat
 
 
 def test_a_table_without_vectors(tmp_path: Path) -> None:
-    done = convert_table(a_table([a_file()], [], tmp_path), "paimon32", str(tmp_path / "out"))
+    done = convert_table(a_table([a_file()], [], tmp_path), "paimon32", str(beside(tmp_path) / "out"))
     assert (done.vectors, done.files, done.rows) == ((), (), 0)
-    assert (tmp_path / "out" / ENTRIES).read_bytes() == b""
+    assert (beside(tmp_path) / "out" / ENTRIES).read_bytes() == b""
 
 
 def with_vectors(tmp_path: Path, file: DataFile, *rows: RowSet) -> Given:
@@ -638,8 +638,8 @@ def with_vectors(tmp_path: Path, file: DataFile, *rows: RowSet) -> Given:
 def test_two_live_vectors(tmp_path: Path, to: Target) -> None:
     table = with_vectors(tmp_path, a_file("twice.parquet"), ROWS, ROWS)
     with pytest.raises(NotCanonical, match=r"twice\.parquet: expected one, .*v0\.puffin@4 and .*v1\.puffin@4"):
-        convert_table(table, to, str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(table, to, str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
 
 
 @pytest.mark.parametrize("to", TARGETS)
@@ -647,8 +647,8 @@ def test_a_vector_of_a_data_file_that_is_gone(tmp_path: Path, to: Target) -> Non
     table = make_table(tmp_path)
     changed(table, *write_vectors(tmp_path, "v", {"/t/gone.parquet": ROWS}))
     with pytest.raises(NotCanonical, match=r"v\.puffin at byte 4.*/t/gone\.parquet"):
-        convert_table(table, to, str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(table, to, str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
 
 
 @pytest.mark.parametrize("to", TARGETS)
@@ -661,8 +661,8 @@ def test_rows_that_the_data_file_does_not_have(tmp_path: Path, to: Target, given
         table = a_table([file], [deletes], tmp_path)
         table.given = {deletes: {file.path: ROWS}}
     with pytest.raises(NotCanonical, match=r"for /t/short\.parquet: expected below 700.*found 700"):
-        convert_table(table, to, str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(table, to, str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
 
 
 @pytest.mark.parametrize("to", TARGETS)
@@ -671,42 +671,46 @@ def test_a_cardinality_that_is_not_the_recorded_one(tmp_path: Path, to: Target) 
     vector = table.snapshot().vectors[0]
     changed(table, replace(vector, cardinality=4), drop=[vector])
     with pytest.raises(CardinalityMismatch, match=r"deletes\.puffin"):
-        convert_table(table, to, str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(table, to, str(beside(tmp_path) / "out"))
+    assert_untouched(beside(tmp_path) / "out")
 
 
 def test_layouts_that_a_format_does_not_have(tmp_path: Path) -> None:
     file = a_file()
     (vector,) = paimon_vectors(tmp_path, {file.path: ROWS}, 32)
     with pytest.raises(DecodeError, match="magic"):
-        convert_table(a_table([file], [replace(vector, format="iceberg")], tmp_path), "delta", str(tmp_path / "out"))
+        convert_table(
+            a_table([file], [replace(vector, format="iceberg")], tmp_path), "delta", str(beside(tmp_path) / "out")
+        )
 
 
 @pytest.mark.parametrize("format", ["lance", "scorch", "equality-deletes"])
 def test_deletes_of_another_kind(tmp_path: Path, format: str) -> None:  # noqa: A002
     deletes = DeletionVector(format, "/t/a.parquet", "/t/d", "/t/d")
     with pytest.raises(Unsupported, match=rf"/t/d: deletes of the kind {format}"):
-        convert_table(a_table([a_file()], [deletes], tmp_path), "delta", str(tmp_path / "out"))
+        convert_table(a_table([a_file()], [deletes], tmp_path), "delta", str(beside(tmp_path) / "out"))
 
 
 def test_a_vector_of_no_data_file(tmp_path: Path) -> None:
     (vector,) = write_vectors(tmp_path, "v", {"/t/a.parquet": ROWS})
     table = a_table([a_file()], [replace(vector, data_file=None)], tmp_path)
     with pytest.raises(NotCanonical, match=r"v\.puffin@4.*none named"):
-        convert_table(table, "delta", str(tmp_path / "out"))
+        convert_table(table, "delta", str(beside(tmp_path) / "out"))
 
 
 @pytest.mark.parametrize("kind", [TableKind.LANCE, TableKind.SCORCH])
 def test_tables_without_data_files_of_rows(tmp_path: Path, kind: TableKind) -> None:
     with pytest.raises(UsageError, match=kind.value):
-        convert_table(a_table([], [], tmp_path, kind=kind), "iceberg", str(tmp_path / "out"))
+        convert_table(a_table([], [], tmp_path, kind=kind), "iceberg", str(beside(tmp_path) / "out"))
 
 
 @pytest.mark.parametrize("values", [{"rows": None}, {"size": None}, {"partition": "p=1"}])
 def test_what_delta_records_must_be_known(tmp_path: Path, values: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"/t/dark\.parquet: its (rows|bytes|partition values) are not known"):
-        convert_table(with_vectors(tmp_path, a_file("dark.parquet", **values), ROWS), "delta", str(tmp_path / "out"))
-    assert_untouched(tmp_path / "out")
+        convert_table(
+            with_vectors(tmp_path, a_file("dark.parquet", **values), ROWS), "delta", str(beside(tmp_path) / "out")
+        )
+    assert_untouched(beside(tmp_path) / "out")
 
 
 def test_equality_deletes_hold_within_iceberg_alone(tmp_path: Path) -> None:
@@ -717,10 +721,10 @@ def test_equality_deletes_hold_within_iceberg_alone(tmp_path: Path) -> None:
     table = open_table(crafted.folder)
     for to in ELSEWHERE:
         with pytest.raises(Unsupported, match=r"a\.parquet: .*equality-\d+\.parquet"):
-            convert_table(table, to, str(tmp_path / "out"))
-        assert_untouched(tmp_path / "out")
-    assert convert_table(table, "iceberg", str(tmp_path / "out1")).rows == 1
-    assert convert_table(table, "delta", str(tmp_path / "out2"), snapshot_id=crafted.snapshots[0]).rows == 1
+            convert_table(table, to, str(beside(tmp_path) / "out"))
+        assert_untouched(beside(tmp_path) / "out")
+    assert convert_table(table, "iceberg", str(beside(tmp_path) / "out1")).rows == 1
+    assert convert_table(table, "delta", str(beside(tmp_path) / "out2"), snapshot_id=crafted.snapshots[0]).rows == 1
 
 
 def test_a_vector_that_is_older_than_its_data_file(tmp_path: Path) -> None:
@@ -733,7 +737,7 @@ def test_a_vector_that_is_older_than_its_data_file(tmp_path: Path) -> None:
     craft_iceberg.craft_table(tmp_path / "t", *commits, tweak_entry=older)
     for to in TARGETS:
         with pytest.raises(NotCanonical, match=r"/b\b.*expected at least 2, .*found 1"):
-            convert_table(open_table(tmp_path / "t"), to, str(tmp_path / "out"))
+            convert_table(open_table(tmp_path / "t"), to, str(beside(tmp_path) / "out"))
 
 
 @pytest.mark.parametrize(
@@ -760,7 +764,7 @@ def test_records_that_are_no_rows_hold_within_paimon_alone(
         else:
             with pytest.raises(Unsupported, match=rf"0\.parquet: .*{why}"):
                 convert_table(table, to, str(tmp_path / to))
-    assert convert_table(table, "paimon64", str(tmp_path / "out")).rows == len(files)
+    assert convert_table(table, "paimon64", str(beside(tmp_path) / "out")).rows == len(files)
 
 
 def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
@@ -771,7 +775,7 @@ def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
     ]
     columns = [(0, "id", "BIGINT"), (1, "p", "STRING"), (2, "day", "DATE")]
     craft_paimon.craft_table(tmp_path / "t", columns, [data], partition_keys=["p", "day"])
-    found = lines(convert_table(open_table(tmp_path / "t"), "delta", str(tmp_path / "out")))
+    found = lines(convert_table(open_table(tmp_path / "t"), "delta", str(beside(tmp_path) / "out")))
     assert {path: line["add"]["partitionValues"] for path, line in found.items()} == {
         "p=a%252Fb%253Dc/day=20000/bucket-0/a.parquet": {"p": "a/b=c", "day": "2024-10-04"},
         "p=__DEFAULT_PARTITION__/day=20000/bucket-0/a.parquet": {"p": None, "day": "2024-10-04"},
@@ -783,12 +787,12 @@ def test_data_files_that_are_no_parquet(tmp_path: Path) -> None:
     for i, values in enumerate(cases):
         table = with_vectors(tmp_path, a_file(**values), ROWS)
         with pytest.raises(UsageError, match=r"/t/a\.\w+: it is (orc|avro)"):
-            convert_table(table, "delta", str(tmp_path / "out"))
-        assert convert_table(table, "iceberg", str(tmp_path / f"out{i}")).rows == 5
+            convert_table(table, "delta", str(beside(tmp_path) / "out"))
+        assert convert_table(table, "iceberg", str(beside(tmp_path) / f"out{i}")).rows == 5
 
 
 def test_wrong_use(tmp_path: Path) -> None:
-    table, out = make_table(tmp_path), str(tmp_path / "out")
+    table, out = make_table(tmp_path), str(beside(tmp_path) / "out")
     with pytest.raises(UsageError, match="only to iceberg, delta, paimon32, paimon64"):
         convert_table(table, "puffin", out)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="cannot be referenced in place"):
@@ -799,7 +803,7 @@ def test_wrong_use(tmp_path: Path) -> None:
         convert_table(table, "delta", "")
     with pytest.raises(UsageError, match="no snapshot 99"):
         convert_table(table, "delta", out, snapshot_id=99)
-    assert_untouched(tmp_path / "out")
+    assert_untouched(beside(tmp_path) / "out")
     assert convert_table(table, "delta", out, snapshot_id=1).vectors == ()
 
 
@@ -814,5 +818,5 @@ def test_damaged_vectors_end_in_an_error(tmp_path: Path, data: st.DataObject) ->
     flip(vectors[0].location, (vectors[0].offset or 0) + data.draw(st.integers(0, frames - 1)))
     to = data.draw(st.sampled_from(TARGETS))
     with pytest.raises(DvcodecError, match=r"deletes\.puffin"):
-        convert_table(table, to, str(folder / "out"))
-    assert_untouched(folder / "out")
+        convert_table(table, to, str(beside(folder) / "out"))
+    assert_untouched(beside(folder) / "out")

@@ -182,3 +182,9 @@ def test_times_as_stores_call_them(
     root = remote.removeprefix("memory:/")
     monkeypatch.setattr(type(files), "find", lambda *_, **__: {f"{root}/x": {"size": 7, **told}, f"{root}/y": {}})
     assert list(Folder(remote).walk()) == [StoredFile(f"{remote}/x", 7, modified), StoredFile(f"{remote}/y", 0)]
+
+
+def test_a_folder_whose_name_looks_encoded_has_not_moved() -> None:
+    assert not Folder("/d/w%20c", recorded="file:///d/w%20c").moved
+    assert not Folder("/d/w c", recorded="file:///d/w%20c").moved
+    assert Folder("/d/w", recorded="file:///d/w%20c").moved

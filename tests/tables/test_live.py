@@ -17,7 +17,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
-from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 
 def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:
@@ -137,7 +137,7 @@ def test_damage_is_an_error(
     damage(table, tmp_path)
     with pytest.raises(error, match=told):
         list(live_batches(table))
-    out = tmp_path / "out.parquet"
+    out = beside(tmp_path) / "out.parquet"
     with pytest.raises(error, match=told):
         export_live(table, out)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -184,7 +184,7 @@ def test_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no data file x in snapshot 2"):
         list(live_batches(table, "x"))
     with pytest.raises(UsageError, match="no column 'z': it has id, name"):
-        export_live(table, tmp_path / "out.parquet", columns=["z"])
+        export_live(table, beside(tmp_path) / "out.parquet", columns=["z"])
     with pytest.raises(UsageError, match="no snapshot 9"):
         list(live_batches(table, snapshot_id=9))
 
@@ -192,7 +192,7 @@ def test_usage(tmp_path: Path) -> None:
 def test_export(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     told: list[tuple[int, int]] = []
-    out = tmp_path / "out.parquet"
+    out = beside(tmp_path) / "out.parquet"
     count = export_live(table, out, progress=lambda done, total: told.append((done, total)))
     written = pq.read_table(out)
     assert count == written.num_rows == len(LIVE)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import delta_table
 from dvcodec import RowSet, UsageError, iceberg, paimon
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.core.location import DvLocation
 from dvcodec.core.report import Check
 from dvcodec.puffin import rewrite_paths
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import deleted_rows
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
@@ -223,10 +224,25 @@ def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "table"
     table = Described(str(folder), make_table(folder).states)
     plan = repair_plan(audit(table), table)
-    assert [(action.action, action.mends) for action in plan.actions] == [("write-again", ("blob-ids",))]
-    assert [finding.check for finding in plan.unmended] == ["blob-cardinality"]
+    (action,) = plan.actions
+    assert (action.action, action.mends) == ("write-again", ("blob-ids", "blob-cardinality"))
+    assert plan.unmended == ()
     (location,) = write(plan, table, str(tmp_path / "new"))
     assert iceberg.read_deletion_vectors(location.path) == {location.data_file: RowSet([1, 2, 500])}
+
+
+def test_what_a_file_says_of_a_replaced_vector_is_mended_too(tmp_path: Path) -> None:
+    """Of a Delta vector of a wrong size, ``length`` and ``frame`` are errors; one action mends both."""
+    log = delta_table.make(tmp_path / "t") / "_delta_log" / f"{2:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["deletionVector"]["sizeInBytes"] -= 1
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    table = open_table(str(tmp_path / "t"))
+    plan = repair_plan(audit(table), table)
+    assert [(action.action, action.mends) for action in plan.actions] == [("take-from-snapshot", ("length", "frame"))]
+    assert plan.unmended == ()
 
 
 @pytest.mark.parametrize("folder", ["", "{table}", "{table}/new", "{table}/data/../new", "file://{table}/x", "link"])
@@ -237,7 +253,7 @@ def test_never_in_the_table(folder: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "table" / "data")
     named = str(tmp_path / "link") if folder == "link" else folder.format(table=table.location)
     before = sorted((tmp_path / "table").rglob("*"))
-    with pytest.raises(UsageError, match=r"in the table|is empty"):
+    with pytest.raises(UsageError, match=r"found one in the table|is empty"):
         write(plan, table, named)
     assert sorted((tmp_path / "table").rglob("*")) == before
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = ["main"]
+
+_SECONDS_TO_CLEAN_UP = 2.0
 
 
 def main() -> None:
@@ -17,8 +24,9 @@ def main() -> None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     code = 2
     try:
-        code = _run(sys.argv[1:])
-        sys.stdout.flush()
+        with _ended_by_interrupt():
+            code = _run(sys.argv[1:])
+            sys.stdout.flush()
     except BrokenPipeError:  # `dvcodec positions FILE | head`
         _silence()
         code = 0
@@ -30,6 +38,35 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+@contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """End the process some seconds after Ctrl-C, also where threads wait for a server, or to ask it again.
+
+    The handler of Python's own waits for all of them. Until then the command may clean up.
+    """
+    if os.name != "posix" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals, written = os.pipe()
+    os.set_blocking(written, False)
+    before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        while (received := os.read(signals, 1)) and received[0] != signal.SIGINT:
+            pass
+        os.close(signals)
+        if received:
+            time.sleep(_SECONDS_TO_CLEAN_UP)
+            os._exit(130)
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(written)
 
 
 def _silence() -> None:

@@ -16,12 +16,13 @@ from dvcodec import delta, iceberg, paimon, puffin
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
 from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, opened, sink_of
 from dvcodec.cli.storage import storage
-from dvcodec.cli.targets import only, open_source_of
+from dvcodec.cli.targets import expand, only, open_source_of
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, is_url
 from dvcodec.io.file_key import file_key, path_below, unite_spellings
+from dvcodec.io.target import local_path
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
 from dvcodec.ops.algebra import merge_inputs
@@ -112,16 +113,19 @@ def merge(
             raise UsageError("--data-file names the one data file of vectors that do not name theirs")
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
-        raise UsageError("a Puffin file names the data file of every vector: give --data-file")
+        parts = any(target.offset is not None for target in expand(targets))
+        whole = f"{_WHOLE}, or " if parts else ""
+        raise UsageError(f"a Puffin file names the data file of every vector: {whole}give --data-file")
     _show_written(kind, conversion.write(kind, sink_of(output), vectors, storage_options=storage()), output, as_json)
 
 
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
     """Convert a file; vectors are verified, and copied byte for byte where the formats share them."""
     kind = _target(to)
-    with open_source_of(only(target)) as source:
+    chosen = only(target)
+    with open_source_of(chosen) as source:
         if kind == "puffin" and not data_files:
-            _need_names(source)
+            _need_names(source, part=chosen.offset is not None)
         written = conversion.convert(
             source, kind, sink_of(output), data_files=data_files or None, storage_options=storage()
         )
@@ -134,14 +138,18 @@ def _target(to: str) -> conversion.ConvertTarget:
     return cast("conversion.ConvertTarget", to)
 
 
-def _need_names(source: Source) -> None:
+def _need_names(source: Source, *, part: bool) -> None:
     vectors = sniff_source(source).vectors
     if any(ref.data_file is None for ref in vectors):
         times = "" if len(vectors) == 1 else f" {len(vectors)} times, in file order"
+        which, whole = ("part of a file", f"{_WHOLE}, or ") if part else ("file", "")
         raise UsageError(
-            f"{source.name}: a Puffin file names the data file of every vector, this file does not: "
-            f"give --data-file{times}"
+            f"{source.name}: a Puffin file names the data file of every vector, this {which} does not: "
+            f"{whole}give --data-file{times}"
         )
+
+
+_WHOLE = "name the whole file, if it is a Puffin file"
 
 
 def _commit_values(location: DvLocation) -> dict[str, Any]:
@@ -201,7 +209,7 @@ def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation],
 def rewrite_paths(
     target: Name,
     output: Output,
-    old: Annotated[str | None, typer.Option("--from", help="Prefix of the data files' old paths.")] = None,
+    old: Annotated[str | None, typer.Option("--from", help="Folder of the data files' old paths: whole steps.")] = None,
     new: Annotated[str | None, typer.Option("--to", help="What to put in its place.")] = None,
     pairs: Annotated[list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="One path for another.")] = None,
 ) -> None:
@@ -212,18 +220,25 @@ def rewrite_paths(
         blobs = puffin.PuffinReader(source).blobs
         paths = [path for blob in blobs if (path := blob.properties.get(puffin.REFERENCED_DATA_FILE)) is not None]
         if old is not None and new is not None:
-            mapping = {path: new + path[len(old) :] for path in paths if path.startswith(old)}
-            if not mapping:  # a folder, in another spelling
-                inside = {path: path_below(path, old) for path in paths}
-                folder = new.rstrip("/")
-                mapping = {path: f"{folder}/{rest}" for path, rest in inside.items() if rest is not None}
+            mapping = _moved(paths, old, new)
             if not mapping:
-                raise UsageError(f"{source.name}: no data file's path begins with {old}")
+                raise UsageError(f"{source.name}: no data file's path begins with {old}, by whole steps")
         else:
             mapping = dict(_pair(text, paths, source.name) for text in pairs or [])
         changed = puffin.rewrite_paths(source, sink_of(output), mapping, storage_options=storage())
     with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
+
+
+def _moved(paths: list[str], old: str, new: str) -> dict[str, str]:
+    """Put one folder in place of another, by whole steps of a path; in another spelling if none has the one given."""
+    folder = old if not old or old.endswith("/") else f"{old}/"
+    rests = {path: path[len(folder) :] for path in paths if path.startswith(folder)}
+    if not rests:
+        inside = {path: path_below(path, old) for path in paths}
+        rests = {path: rest for path, rest in inside.items() if rest is not None}
+    target = new if not new or new.endswith("/") else f"{new}/"
+    return {path: new for path in paths if path == old} | {path: target + rest for path, rest in rests.items()}
 
 
 def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
@@ -246,7 +261,7 @@ def demo(
     """Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back."""
     from dvcodec.cli.demo import run
 
-    run(Path(folder))
+    run(_local_folder(folder))
 
 
 def spark_demo(
@@ -255,4 +270,11 @@ def spark_demo(
     """Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked."""
     from dvcodec.cli.spark_demo import run
 
-    run(Path(folder))
+    run(_local_folder(folder))
+
+
+def _local_folder(folder: str) -> Path:
+    local = local_path(folder)
+    if local is None:
+        raise UsageError(f"--folder {folder}: expected a local folder, found a URL")
+    return local

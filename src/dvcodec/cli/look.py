@@ -176,7 +176,7 @@ def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
                     numbers = measure(found.read(ref), row_count=rows, size=ref.size)
                     mark = tour.tables.seen(found.source.name, ref.offset)
                     where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset} | mark
-                    items.append((label(found, ref), where, numbers))
+                    items.append((label(found, ref, len(tour.targets)), where, numbers))
     if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
     tour.finish()
@@ -269,7 +269,9 @@ def _list(
             refs = [ref for ref in found.container.vectors if named_as(ref.data_file, data_file)]
             chosen += len(refs)
             for ref in refs:
-                prefix = "" if len(tour.targets) == len(refs) == 1 else f"{plain(label(found, ref))}\t"
+                prefix = (
+                    "" if len(tour.targets) == len(refs) == 1 else f"{plain(label(found, ref, len(tour.targets)))}\t"
+                )
                 with tour.turn():
                     listed = show(found, ref, prefix)
                     where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}

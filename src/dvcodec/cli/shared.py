@@ -48,7 +48,12 @@ Names = Annotated[
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
-Output = Annotated[str, typer.Option("--output", "-o", help="Where to write: path, URL, or - for standard output.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", help="Where to write: path or URL (a file there is replaced), or - for standard output."
+    ),
+]
 To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
 DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
 DataFiles = Annotated[
@@ -151,6 +156,8 @@ def sink_of(output: str) -> SinkTarget:
     return sys.stdout.buffer if output == STDOUT else output
 
 
-def label(found: Opened, ref: VectorRef) -> str:
-    """Name a vector among others: its data file, or where it stands."""
-    return ref.data_file or f"{found.source.name}@{ref.offset}"
+def label(found: Opened, ref: VectorRef, files: int) -> str:
+    """Name a vector among others: its data file, after the file that it is in where there are several; or its place."""
+    if ref.data_file is None:
+        return f"{found.source.name}@{ref.offset}"
+    return ref.data_file if files == 1 else f"{found.source.name}: {ref.data_file}"

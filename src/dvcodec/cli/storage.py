@@ -87,7 +87,8 @@ def _parse(given: list[str]) -> dict[str, str]:
     for text in given:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UsageError(f"--storage-option {text}: expected KEY=VALUE, as in aws_region=eu-central-1")
+            shown = text.partition(":")[0] if not separator else "=.."  # what follows may be a secret
+            raise UsageError(f"--storage-option {shown}: expected KEY=VALUE, as in aws_region=eu-central-1")
         options[key] = value
     return options
 

@@ -18,7 +18,8 @@ from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
-from dvcodec.io.find import find_remote, has_pattern
+from dvcodec.io.find import find_remote, has_pattern, without_query
+from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import local_path
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
@@ -29,6 +30,8 @@ _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOT
 # Names that Iceberg, Delta and Lance give to files of deletion vectors, and bleve to segments. Paimon's index files are
 # named as its hash indexes are, which are numbers and nothing else.
 _VECTOR_FILE = re.compile(r"(\.puffin|/deletion_vector_[0-9a-f-]{36}\.bin|/_deletions/[^/]+\.(arrow|bin))$")
+_SMALLEST = 8
+"""Bytes of the smallest vector: a bare bitmap without rows."""
 _SEGMENT_FILE = re.compile(r"\.zap$")
 
 
@@ -129,6 +132,10 @@ def _expand_remote(name: str) -> list[Target]:
     """Expand a URL; one that matches nothing fails when it is opened, with the store's error."""
     match = _SLICE.match(name)
     if match:
+        if _is_object(name):
+            return [Target(name)]
+        if has_pattern(match["path"]) and not _is_object(match["path"]):
+            raise UsageError(f"{name}: an offset is in one file: name it instead of a pattern")
         size = match["size"]
         return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
     if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):
@@ -139,6 +146,18 @@ def _expand_remote(name: str) -> list[Target]:
             raise UsageError(f"{name}: no such files")
         return [Target(name)]
     return [Target(file.location, found=found.folder is not None and not found.is_pattern) for file in found.files]
+
+
+def _is_object(name: str) -> bool:
+    """Whether there is an object of that very name. A store that refuses to say is not asked again."""
+    store, key = open_store(name, storage().options)
+    try:
+        store.head(key)
+    except StoreError as err:
+        if err.reason in (Reason.UNREACHABLE, Reason.TIMEOUT):
+            raise
+        return False
+    return True
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -201,6 +220,10 @@ def _part(source: Source, target: Target) -> Part:
             expected="a vector" if size is None else f"{size} bytes",
             actual=f"{max(left, 0)} left of {source.size}",
         )
+    named = left if size is None else size
+    if named < _SMALLEST:  # a single byte 1 is a file without vectors, but only as a whole file
+        expected, actual = f"a vector of at least {_SMALLEST} bytes", f"{named} bytes"
+        raise Truncated("byte range", source=source.name, offset=base, expected=expected, actual=actual)
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
         claimed = frame.peek_size(head)
@@ -275,7 +298,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
 
 
 def _is_named_so(path: str, segments: bool) -> bool:
-    name = path if is_url(path) else Path(path).absolute().as_posix()
+    name = without_query(path) if is_url(path) else Path(path).absolute().as_posix()
     return bool(_VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name)))
 
 

@@ -18,6 +18,8 @@ from dvcodec.core.errors import UsageError
 
 __all__ = [
     "LOCAL",
+    "ROOTED",
+    "ROOTED_SCHEMES",
     "SAME_SCHEMES",
     "decoded_key",
     "file_key",
@@ -29,15 +31,20 @@ __all__ = [
     "unite_spellings",
 ]
 
-SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az"), "wasb": ("wasbs",), "gs": ("gcs",)}
+SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "wasb": ("wasbs",), "gs": ("gcs",)}
 """Schemes that are other clients, or other transports, of the same storage."""
-LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:localhost)?/+))"
+LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])?/+))"
 """What a path from the root of this machine begins with; ``file://host/`` is another machine's."""
+
+ROOTED_SCHEMES = ("dbfs", "hdfs", "viewfs")
+ROOTED = rf"^((?i:{'|'.join(ROOTED_SCHEMES)})):/(?!/)"
+"""What a path from the root of Hadoop's default file system begins with, where no empty host is written."""
 
 _LOG = logging.getLogger("dvcodec.paths")
 _SCHEMES = {other: scheme for scheme, others in SAME_SCHEMES.items() for other in others}
 _IS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*").fullmatch
 _LOCAL = re.compile(LOCAL)
+_ROOTED = re.compile(ROOTED)
 _HEAD = re.compile(r"/|file:/(?:(?!/)|//)|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/\n]+/")
 """What names of one table have in common at least: the root, or a host."""
 _SLASHES = re.compile(r"/{2,}")
@@ -49,9 +56,10 @@ Name = TypeVar("Name", bound="str | None")
 def file_key(path: str) -> str:
     """Return the form in which all spellings of one file in plain text (not percent-encoded) are equal.
 
-    Equal are ``/x``, ``file:/x``, ``file:///x`` and ``file://localhost/x``; ``s3``, ``s3a`` and ``s3n``; ``abfs``,
-    ``abfss`` and ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``; schemes in upper and lower case. Slashes that
-    follow a slash, and those at the end, do not count, in object stores too: Hadoop's clients drop them.
+    Equal are ``/x``, ``file:/x``, ``file:///x`` and ``file://localhost/x``; ``hdfs:/x`` and ``hdfs:///x``; ``s3``,
+    ``s3a`` and ``s3n``; ``abfs``, ``abfss``, ``az``, ``azure`` and ``adl``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``;
+    schemes, and hosts of web addresses, in upper and lower case. Slashes that follow a slash, and those at the end, do
+    not count, in object stores too: Hadoop's clients drop them.
 
     Not done: resolving ``.`` and ``..``, comparing hosts or ports, percent-decoding (see `decoded_key`).
 
@@ -66,11 +74,17 @@ def file_key(path: str) -> str:
         if scheme != "file":
             if rest.startswith("/"):  # hdfs:///x: no host, the path begins at once
                 return f"{_SCHEMES.get(scheme, scheme)}:///{_tidy(rest).lstrip('/')}"
+            if scheme in ("http", "https"):
+                host, slash, key = rest.partition("/")
+                rest = host.lower() + slash + key
             return f"{_SCHEMES.get(scheme, scheme)}://{_tidy(rest)}"
         local = _LOCAL.match(path)
         return (_tidy("/" + path[local.end() :]) or "/") if local else f"file://{_tidy(rest)}"
     if path[:6].lower() == "file:/":
         return _tidy(path[5:]) or "/"
+    rooted = _ROOTED.match(path) if ":" in path else None
+    if rooted:
+        return f"{rooted[1].lower()}:///{_tidy(path[rooted.end() :])}"
     return _tidy(path)
 
 
@@ -142,7 +156,8 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
             and ``a%20b`` are two files there. None represents itself.
 
     Raises:
-        UsageError: a name of one input is the percent-decoded form of another's, and no input has both.
+        UsageError: a name of one input is the percent-decoded form of another's, or percent-encoded otherwise than
+            another's, or names no account of Azure where another does, and no input has both.
 
     >>> unite_spellings(["/t/x"], ["file:///t/x", "/t/y"])
     {'/t/x': '/t/x', 'file:///t/x': '/t/x', '/t/y': '/t/y'}
@@ -158,14 +173,34 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
         for name in names:
             found[name] = name if name is None else first.setdefault(by_name[name], name)
     if len(lists) > 1:
+        _check_accounts(first, keys)
+        encoded: dict[str, str] = {}
         for key, name in first.items():
             plain = decoded_key(key)
-            if plain is None or plain == key or plain not in first:
+            if plain is None or plain == key:
                 continue
-            if not any(key in some and plain in some for some in keys):
-                raise undecidable(str(name), str(first[plain]))
+            for other in {plain, encoded.setdefault(plain, key)} - {key}:
+                if other in first and not any(key in some and other in some for some in keys):
+                    raise undecidable(str(name), str(first[other]))
     log_united([(name, kept) for name, kept in found.items() if name != kept])
     return found
+
+
+def _check_accounts(first: dict[str, Name], keys: list[set[str]]) -> None:
+    """Refuse names of Azure of which one says the account, and another, in another input, does not.
+
+    Raises:
+        UsageError: there are such names.
+    """
+    bare = {key: name for key, name in first.items() if key.startswith("abfs://")}
+    for key, name in bare.items():
+        container, account, rest = key.partition("@")
+        other = f"{container}/{rest.partition('/')[2]}"
+        if account and other in bare and not any(key in some and other in some for some in keys):
+            raise UsageError(
+                f"{name!r} and {bare[other]!r} may be one data file, or two of different storage accounts: spell the "
+                "account on both sides"
+            )
 
 
 def log_united(pairs: list[tuple[Name, Name]]) -> None:
@@ -189,7 +224,7 @@ def path_below(path: str, folder: str) -> str | None:
     if key.startswith("/"):
         return key[len(root) :].lstrip("/")
     steps = len([step for step in root.rpartition("://")[2].split("/") if step])
-    rest = path.partition("://")[2] if "://" in path else path
+    rest = path.partition("://")[2] if "://" in path else _ROOTED.sub("", path)
     for _ in range(steps):
         rest = rest.lstrip("/").partition("/")[2]
     return rest if steps else rest.lstrip("/")

@@ -9,7 +9,7 @@ from dvcodec.io.paths import join
 from dvcodec.io.storage import Listed, Storage
 from dvcodec.io.store import Reason, StoreError, open_store
 
-__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex"]
+__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -32,9 +32,12 @@ class FoundFiles:
 
 def has_pattern(url: str) -> bool:
     """Whether a URL, query aside, may be a pattern: it has ``*``, ``?`` or ``[`` in its key."""
-    inner = url.partition("::")[0]
-    key = inner.partition("://")[2]
-    return _MAGIC.search(key.partition("?")[0] if inner.lower().startswith("http") else key) is not None
+    return _MAGIC.search(without_query(url.partition("::")[0]).partition("://")[2]) is not None
+
+
+def without_query(url: str) -> str:
+    """Return a web address without its query, any other URL as it is."""
+    return url.partition("?")[0] if url.lower().startswith(("http:", "https:")) else url
 
 
 def find_remote(url: str, storage: Storage) -> FoundFiles | None:
@@ -63,11 +66,16 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
                 raise
         else:
             return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
-    if has_pattern(url):
-        matching = _matching(url, storage)
-    else:
-        inside = sorted(storage.walk(url), key=lambda file: file.location)
-        matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    try:
+        if has_pattern(url):
+            matching = _matching(url, storage)
+        else:
+            inside = sorted(storage.walk(url), key=lambda file: file.location)
+            matching = FoundFiles(inside, url.rstrip("/")) if inside else None
+    except StoreError:
+        if denied is None or not url.lower().startswith("http"):
+            raise
+        raise denied from None  # web servers without lists say so in words that do not help
     if matching is None and denied is not None:
         raise denied
     return matching
@@ -82,7 +90,7 @@ def _matching(url: str, storage: Storage) -> FoundFiles | None:
     start = len(join(base, "")) - len(chain + outer) if chain else len(base) + 1
     inside: list[Listed] = []
     files: list[Listed] = []
-    for file in storage.walk(base):
+    for file in _without_markers(list(storage.walk(base))):
         spelled = file.location[: len(file.location) - len(chain + outer)]
         if spelled.startswith(f"{inner.rstrip('/')}/"):
             inside.append(file)
@@ -111,11 +119,34 @@ def pattern_regex(pattern: str) -> re.Pattern[str]:
         elif pattern[at] == "?":
             parts.append("[^/]")
             at += 1
-        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
-            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            parts.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2 + pattern.startswith(("!", "^"), at + 1))) > 0:
+            parts.append(_set_regex(pattern[at + 1 : end]))
             at = end + 1
         else:
             parts.append(re.escape(pattern[at]))
             at += 1
     return re.compile("".join(parts), re.DOTALL)
+
+
+def _set_regex(inside: str) -> str:
+    """Translate what stands in brackets; a range that ends before it begins matches nothing."""
+    letters = re.sub(r"([\\\[\]&~|])", r"\\\1", inside[1:] if inside[0] in "!^" else inside).replace("--", "-\\-")
+    try:
+        re.compile(found := f"[{'^' if inside[0] in '!^' else ''}{letters}]")
+    except re.error:
+        return "(?!)"
+    return found
+
+
+def _without_markers(files: list[Listed]) -> list[Listed]:
+    """Leave out empty objects that stand for folders: ``t/`` in a list of ``t``, and ``t/sub/`` beside ``t/sub/x``."""
+    empty = {file.location.rstrip("/") for file in files if not file.size}
+    if not empty:
+        return files
+    folders: set[str] = set()
+    for file in files:
+        folder = file.location.rstrip("/").rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return [file for file in files if file.size or not (file.location.endswith("/") or file.location in folders)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from dvcodec.core.errors import DvcodecError
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.sink import Sink, SinkTarget, buffered, open_local_sink, target_name
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, held_source, object_source, open_local
-from dvcodec.io.storage import StorageOptions, open_remote, options_of, storage_of
+from dvcodec.io.storage import Storage, StorageOptions, open_remote, options_of, storage_of
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path
 
@@ -70,11 +70,11 @@ def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None)
 def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: StorageOptions = None) -> Iterator[Sink]:
     """Open something to write to, whole or not at all.
 
-    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. A process that is killed leaves the
-    temporary file, ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its
-    permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
-    in one call at the end.
+    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if it does
+    not, the temporary file is removed and an old file stays as it was. An existing file or object is replaced, unless
+    `exclusive` is set. A process that is killed leaves the temporary file,
+    ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its permissions, and a
+    symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes in one call at the end.
 
     Args:
         target: path, URL or writable file.
@@ -98,7 +98,12 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     else:
         store, key = open_store(str(target), options_of(storage_options))
         write = store.put_if_absent if exclusive else store.put
-        with buffered(str(target), lambda data: write(key, data)) as sink:
+
+        def put(data: bytes) -> None:
+            with _changes(str(target), storage_options):
+                write(key, data)
+
+        with buffered(str(target), put) as sink:
             yield sink
 
 
@@ -119,7 +124,13 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
             local.unlink()
         else:
             store, key = open_store(str(target), options_of(storage_options))
-            store.delete(key)
+            with _changes(str(target), storage_options):
+                store.delete(key)
+
+
+def _changes(location: str, storage_options: StorageOptions) -> AbstractContextManager[None]:
+    """Let a storage forget what the block writes or removes; options by themselves cache nothing."""
+    return storage_options.changes(location) if isinstance(storage_options, Storage) else nullcontext()
 
 
 def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:

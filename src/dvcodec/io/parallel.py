@@ -28,13 +28,16 @@ def run_bounded(work: Callable[[Item], Result], items: Iterable[Item], threads: 
         yield from map(work, items)
         return
     left = iter(items)
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    interrupted = False
+    try:
         running: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(left, 2 * threads))
-        try:
-            while running:
-                result = running.popleft().result()
-                running.extend(pool.submit(work, item) for item in islice(left, 1))
-                yield result
-        finally:
-            for future in running:
-                future.cancel()
+        while running:
+            result = running.popleft().result()
+            running.extend(pool.submit(work, item) for item in islice(left, 1))
+            yield result
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
+    finally:
+        pool.shutdown(wait=not interrupted, cancel_futures=True)

@@ -157,7 +157,7 @@ class StoreSource:
                 self._known = StoredObject(self._key, len(self._head))
             return None
         hint = self._expected
-        if hint is not None and hint <= WHOLE_BYTES:
+        if hint is not None and max(hint, stop) <= WHOLE_BYTES:
             first, last = 0, max(hint, stop, 1)
         elif (self._eager and stop <= WHOLE_BYTES) or not stop:
             first, last = 0, max(HEAD_BYTES, stop)

@@ -1,12 +1,13 @@
 """The storage of one reader: its options, and a cache of listings and small objects.
 
 A table, or a command, opens many files. One `Storage` serves all of them, so that nothing is requested twice: small
-objects are kept, and sizes known from a listing are not requested again. A new
-`Storage` knows nothing: who opens a table anew sees what is there now.
+objects are kept, and sizes known from a listing are not requested again. A new `Storage` knows nothing: opening a
+table anew reads its present state. A `Storage` forgets what is written, moved or removed through it.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
 from typing import TypeAlias
+from urllib.parse import unquote
 
-from dvcodec.core.errors import DvcodecError, LimitExceeded
+from dvcodec.core.errors import DvcodecError, LimitExceeded, UsageError
+from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
@@ -33,6 +36,7 @@ _LOCAL_THREADS = 8
 _FRESH_SECONDS = 30.0
 """How long the listing made to open a table is reused for files below its folder."""
 _PAGE = 1000
+_ACCOUNT = re.compile(r"@[^/]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class _Listing:
 
     def __init__(self, root: str, files: list[Listed]) -> None:
         self.root, self._files = root, files
+        self.key = _identity(root)
         self._made = time.monotonic()
 
     @property
@@ -102,10 +107,21 @@ class Storage:
             storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
         )
         self._lock = threading.Lock()
-        self._sources: OrderedDict[str, StoreSource] = OrderedDict()
+        # By location, and how often it was written when this became known: what was known before counts no more.
+        self._sources: OrderedDict[tuple[str, int], StoreSource] = OrderedDict()
+        self._listed: dict[tuple[str, int], StoredObject] = {}
+        self._written: dict[str, int] = {}
         self._bytes = 0
-        self._listed: dict[str, StoredObject] = {}
         self._folders: dict[str, _Listing] = {}
+        self._opened: set[str] = set()
+
+    def __repr__(self) -> str:
+        with self._lock:
+            return f"<Storage: {len(self._sources)} files open, {len(self._listed)} listed, {self._bytes} bytes kept>"
+
+    def __reduce__(self) -> tuple[type[Storage], tuple[StoreOptions]]:
+        """Another process is given the options, secrets among them, and nothing that is known."""
+        return Storage, (self.options,)
 
     @contextmanager
     def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
@@ -229,7 +245,8 @@ class Storage:
             OSError: it cannot be removed.
         """
         store, key = self._store(location)
-        store.delete(key)
+        with self.changes(location):
+            store.delete(key)
 
     def forget(self) -> None:
         """Drop what was read and listed: the next use requests it again."""
@@ -238,6 +255,44 @@ class Storage:
             self._listed.clear()
             self._folders.clear()
             self._bytes = 0
+
+    @contextmanager
+    def changes(self, *locations: str) -> Iterator[None]:
+        """Forget files that the block writes, moves or removes, in all spellings, and the lists that have them."""
+        try:
+            yield
+        finally:  # also where the answer alone was lost
+            for location in locations:
+                if local_path(location) is None:
+                    self._forget_file(location)
+
+    def reopen(self, folder: str) -> None:
+        """Forget all below the folder of a table, unless this is the first time that it is opened."""
+        if local_path(folder) is not None:
+            return
+        key = _identity(folder)
+        with self._lock:
+            if key not in self._opened:
+                self._opened.add(key)
+                return
+            for known in [one for one in self._sources if _is_below(_identity(one[0]), key)]:
+                self._bytes -= self._sources.pop(known).kept
+            for known in [one for one in self._listed if _is_below(_identity(one[0]), key)]:
+                del self._listed[known]
+            for root, one in list(self._folders.items()):
+                if _is_below(one.key, key) or _is_below(key, one.key):
+                    del self._folders[root]
+
+    def _forget_file(self, location: str) -> None:
+        key = _identity(location)
+        with self._lock:
+            self._written[key] = self._written.get(key, 0) + 1
+            for root in [root for root, one in self._folders.items() if _is_below(key, one.key)]:
+                del self._folders[root]
+
+    def _known_as(self, location: str) -> tuple[str, int]:
+        """Return what is known of a location is kept by. Called with the lock held."""
+        return location, self._written.get(_identity(location), 0) if self._written else 0
 
     def threads(self, location: str, wanted: int | None = None) -> int:
         """Return how many files to read at once: few where the processor is what limits, many where waiting is."""
@@ -256,21 +311,22 @@ class Storage:
     def remote(self, location: str, size: int | None = None) -> StoreSource:
         """Return a remote file as a source; see `open`."""
         with self._lock:
-            source = self._sources.get(location)
+            known = self._known_as(location)
+            source = self._sources.get(known)
             if source is None:
                 store, key = open_store(location, self.options)
-                listed = self._listed.get(location)
+                listed = self._listed.get(known)
                 source = StoreSource(
-                    store, key, location, listed=listed, expected=size, eager=True, grown=partial(self._grown, location)
+                    store, key, location, listed=listed, expected=size, eager=True, grown=partial(self._grown, known)
                 )
-                self._sources[location] = source
-            self._sources.move_to_end(location)
+                self._sources[known] = source
+            self._sources.move_to_end(known)
             return source
 
-    def _grown(self, location: str, by: int) -> None:
+    def _grown(self, known: tuple[str, int], by: int) -> None:
         """Count bytes that a source keeps, and let go of those used longest ago. Called with no lock held here."""
         with self._lock:
-            if location not in self._sources:  # it was let go of, and whoever has it goes on by itself
+            if known not in self._sources:  # it was let go of, and whoever has it goes on by itself
                 return
             self._bytes += by
             while len(self._sources) > 1 and (self._bytes > _KEPT_BYTES or len(self._sources) > _KEPT_SOURCES):
@@ -306,7 +362,7 @@ class Storage:
             files.append(Listed(location, one.size or 0, one.modified_ms))
             with self._lock:
                 if len(self._listed) < _KEPT_SOURCES:
-                    self._listed[location] = one
+                    self._listed[self._known_as(location)] = one
         return files
 
 
@@ -316,7 +372,23 @@ StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
 
 def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
     """Return the options themselves."""
-    return storage_options.options if isinstance(storage_options, Storage) else storage_options
+    if isinstance(storage_options, Storage):
+        return storage_options.options
+    if storage_options is None or isinstance(storage_options, Mapping):
+        return storage_options
+    raise UsageError(f"storage_options must be a mapping of options or a Storage, not {storage_options!r:.40}")
+
+
+def _identity(location: str) -> str:
+    """Return what all spellings of a location have in common; two locations that share it may still be two.
+
+    Web addresses are percent-encoded or not, and Azure's name the account or not.
+    """
+    return _ACCOUNT.sub("", file_key(unquote(location)))
+
+
+def _is_below(key: str, folder: str) -> bool:
+    return key == folder or key.startswith(f"{folder.rstrip('/')}/")
 
 
 def storage_of(storage_options: StorageOptions) -> Storage:

@@ -15,6 +15,8 @@ __all__ = ["errors_name", "is_url", "local_path"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)|file:/", re.IGNORECASE)
 
+_URL_AS_PATH = re.compile(r"(?:s3[an]?|gc?s|az|abfss?|wasbs?|https?|hdfs|memory):/(?!/)", re.IGNORECASE)
+
 
 def is_url(target: object) -> bool:
     """Whether `target` is a string with a scheme: ``s3://bucket/key``, ``file:/path``, ``zip://part::s3://bucket/key``.
@@ -28,16 +30,18 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
     """Return the local path of `target`, None for a remote URL. The file need not exist.
 
     Raises:
-        UsageError: a ``file:`` URL that names a host.
+        UsageError: a ``file:`` URL that names a host, or a URL that was made a `Path`.
     """
     if not is_url(target):
+        if isinstance(target, os.PathLike) and _URL_AS_PATH.match(os.fspath(target)):
+            raise UsageError(f"{target}: give a URL as text, a Path drops a slash of it")
         return Path(target)
     scheme, _, rest = str(target).partition(":")
     if scheme.lower() != "file" or rest.startswith(":"):
         return None
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
-        if host not in ("", "localhost"):
+        if host.lower() not in ("", "localhost"):
             raise UsageError(f"{target}: a file URL must not name a host")
         rest = f"/{path}"
     return Path(unquote(rest))

@@ -17,6 +17,7 @@ from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures
 from dvcodec.report.sections import KINDS, findings, head, name_of, rewrite, summary
 from dvcodec.tables.auditing import Audit
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.stats import rewrite_candidates, totals
 
 __all__ = ["render", "write"]
@@ -67,16 +68,17 @@ def write(
     """Write the page, whole or not at all; see `render`.
 
     Args:
-        sink: path, URL or open binary file.
+        sink: path or URL outside of the table, or open binary file. A file that is there is replaced.
         audit: what was found.
         made: when the report was asked for.
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: `min_ratio` is out of range.
+        UsageError: `min_ratio` is out of range, or the sink is in the table.
         OSError: it cannot be written.
     """
+    check_outside(sink, audit.table)
     page = render(audit, made=made, min_ratio=min_ratio).encode()
     with open_sink(sink, storage_options=storage_options) as file:
         file.write(page)

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import LOCAL, SAME_SCHEMES, file_key
+from dvcodec.io.file_key import LOCAL, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -41,9 +41,14 @@ _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028
 """What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. For `re` and for Java."""
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
 _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
+_HEAD = rf"(?:^(?i:https?)://[^/]*|{_URL}|{ROOTED})"
+"""A scheme, with the host of a web address: what is equal in upper and lower case."""
 _SLASHES = "/{2,}"
-_GONE = ("s3n", "az", "gcs")
+_GONE = ("s3n", "az", "azure", "adl", "gcs")
 """Schemes that Spark does not read (any more), but that tables and other engines use."""
+_SAME = {f"{other}://": f"{known}://" for known, others in SAME_SCHEMES.items() for other in others}
+_HEADS = [text for pair in (_SAME | {f"{name}:/": f"{name}:///" for name in ROOTED_SCHEMES}).items() for text in pair]
+"""Pairs of a head of a location and the spelling that replaces it."""
 _DECODINGS = 3
 """Levels of percent-encoding that `twin_column` decodes."""
 
@@ -127,15 +132,13 @@ def match_key_column(path: Column, *, uri: bool = False) -> Column:
 
 
 def _any_key(path: Column) -> Column:
+    # Few and short expressions: Java compiles no method of more than 64 KiB, and a join has this several times.
     local = sf.concat(sf.lit("/"), _tidy(sf.regexp_replace(path, LOCAL, "")))
-    named = sf.lower(sf.regexp_extract(path, _URL, 1))
-    scheme = sf.coalesce(
-        *(sf.when(named.isin(*others), sf.lit(known)) for known, others in SAME_SCHEMES.items()), named
-    )
-    whole = sf.regexp_replace(path, _URL, "")
-    rest = sf.when(whole.rlike(r"^/+\z"), sf.lit("/")).otherwise(_tidy(whole))
-    url = sf.concat(scheme, sf.lit("://"), rest)
-    return sf.when(path.rlike(LOCAL), local).when(path.rlike(_URL), url).otherwise(_tidy(path))
+    head = sf.lower(sf.regexp_extract(path, _HEAD, 0))
+    known = sf.coalesce(sf.create_map(*map(sf.lit, _HEADS))[head], head)
+    whole = sf.regexp_replace(path, _HEAD, "")
+    rest = sf.when(whole.rlike(r"^/+\z") & head.endswith("://"), sf.lit("/")).otherwise(_tidy(whole))
+    return sf.when(path.rlike(LOCAL), local).otherwise(sf.concat(known, rest))
 
 
 def _tidy(path: Column) -> Column:

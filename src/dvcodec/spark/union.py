@@ -174,12 +174,14 @@ def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Inde
 
 def _check_twins(names: list[str], keys: list[str], kept: dict[str, int], inputs_of: Index) -> None:
     """Refuse a name and its percent-encoded spelling, unless one input has both."""
-    for key in keys:
+    encoded: dict[str, str] = {}
+    for key in dict.fromkeys(keys):
         plain = decoded_key(key)
-        if plain is None or plain == key or plain not in kept:
+        if plain is None or plain == key:
             continue
-        if not int(inputs_of[kept[key]]) & int(inputs_of[kept[plain]]):
-            raise undecidable(names[kept[key]], names[kept[plain]])
+        for other in {plain, encoded.setdefault(plain, key)} - {key}:
+            if other in kept and not int(inputs_of[kept[key]]) & int(inputs_of[kept[other]]):
+                raise undecidable(names[kept[key]], names[kept[other]])
 
 
 def _whole(array: Any) -> BinaryColumn:

@@ -140,7 +140,7 @@ def open_table(
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
         storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
-            stores.
+            stores. A `Storage` forgets what it knows of a table that is opened with it again.
 
     Raises:
         UsageError: no table's metadata lies there, or that of several kinds.
@@ -149,7 +149,9 @@ def open_table(
         OSError: it cannot be read.
     """
     location = os.fspath(target).rstrip("/") or "/"
-    folder = Folder(location, allow=protocols(allow), storage=storage_of(storage_options))
+    storage = storage_of(storage_options)
+    storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
+    folder = Folder(location, allow=protocols(allow), storage=storage)
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:

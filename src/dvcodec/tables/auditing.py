@@ -14,6 +14,9 @@ Checks, each the `check` of its findings:
 - ``stale-blob-path``: a Puffin blob that names its data file by another path than the metadata does;
 - ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
   protocol or properties of a Delta table contradict its vectors or its columns;
+- ``delta-schema``, ``delta-action``, ``delta-path``, ``delta-checkpoint``: columns of a Delta table, or members of its
+  actions, without which deltalake does not open it; a data file that the log spells in two ways, which is two files to
+  deltalake; a ``_last_checkpoint`` that names a checkpoint that is not there;
 - ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
   of one data file that record another partition or partition spec than it, or a lower sequence number;
 - ``metadata-name``: metadata files of an Iceberg table that were not read, as their names say no version;

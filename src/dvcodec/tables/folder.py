@@ -51,7 +51,9 @@ class Folder:
     def moved(self) -> bool:
         """Whether the metadata says that the table is somewhere else."""
         recorded = self.recorded
-        return recorded is not None and not _is_relative(recorded) and _key(recorded) != _key(self.location)
+        if recorded is None or _is_relative(recorded):
+            return False
+        return _key(self.location) not in (_key(recorded), file_key(recorded))  # the folder may be called a%20b
 
     def join(self, name: str) -> str:
         """Return the location of something below the folder (`name` may have slashes).
@@ -93,18 +95,23 @@ class Folder:
         return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
 
     def below(self, path: str) -> str | None:
-        """Return a recorded path from the folder on; None if it lies elsewhere.
+        """Return a recorded path from the folder on, without steps ``.``; None if it lies elsewhere.
 
         >>> Folder("/copy/t", recorded="s3://lake/t").below("s3://lake/t/data/a.parquet")
+        'data/a.parquet'
+        >>> Folder("s3://lake/t").below("./data/a.parquet")
         'data/a.parquet'
 
         Raises:
             NotCanonical: it has a step ``..`` there, which no writer makes: such a path may climb out of the folder.
         """
         below = self._below(path)
-        if below is not None and ".." in below.split("/"):
+        if below is None:
+            return None
+        steps = below.split("/")
+        if ".." in steps:
             raise NotCanonical("path", source=self.location, expected="no step .. below the folder", actual=path)
-        return below
+        return "/".join(step for step in steps if step != ".") if "." in steps else below
 
     def _below(self, path: str) -> str | None:
         if _is_relative(path):

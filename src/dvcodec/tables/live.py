@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.io.file_key import named_as
 from dvcodec.tables import rules
 from dvcodec.tables.model import DataFile, DeletionVector, vectors_of
+from dvcodec.tables.naming import named_files
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.rules import Part
 from dvcodec.tables.table import Snapshot, Table
@@ -38,7 +39,8 @@ def live_batches(
 
     Args:
         table: see `open_table`.
-        data_file: `DataFile.path` of the only one to read, however it is spelled; None = all.
+        data_file: the only one to read: its `DataFile.path` or `DataFile.location`, however it is spelled, its path
+            from the table's folder on, or its bare name, if no other has it; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
@@ -51,7 +53,7 @@ def live_batches(
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(snapshot, data_file)
+    files = named_files(snapshot, data_file)
     _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     for file in files:
@@ -70,7 +72,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
         UsageError, DecodeError, OSError: as `live_batches`.
     """
     snapshot = table.snapshot(snapshot_id)
-    (file,) = _chosen(snapshot, data_file)
+    (file,) = named_files(snapshot, data_file)
     _check_paths(snapshot)
     return _Deletes(snapshot)(file)
 
@@ -92,8 +94,8 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path, URL or writable file.
-        data_file: `DataFile.path` of the only one to read; None = all.
+        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
+        data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
@@ -107,11 +109,13 @@ def export_live(
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        UsageError, DecodeError, OSError: see `live_batches`; the sink cannot be written.
+        UsageError: the sink is in the table; see also `live_batches`.
+        DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
+    check_outside(sink, table.location)
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
-    files = _chosen(snapshot, data_file)
+    files = named_files(snapshot, data_file)
     _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     schema = snapshot.schema(columns)
@@ -139,17 +143,6 @@ def export_live(
 
 _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
-
-
-def _chosen(snapshot: Snapshot, data_file: str | None) -> tuple[DataFile, ...]:
-    if data_file is None:
-        return snapshot.data_files
-    found = tuple(file for file in snapshot.data_files if file.path == data_file)
-    if not found:
-        found = tuple(file for file in snapshot.data_files if named_as(file.path, data_file))
-    if not found:
-        raise UsageError(f"{snapshot.table.location}: no data file {data_file} in snapshot {snapshot.info.id}")
-    return found
 
 
 def _check_paths(snapshot: Snapshot) -> None:

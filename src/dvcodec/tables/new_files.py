@@ -1,13 +1,50 @@
-"""Files that are written together: all of them, or none."""
+"""New files: outside of the table that is read, and written together, all of them or none."""
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dvcodec.io import StorageOptions, remove
+from dvcodec.core.errors import UsageError
+from dvcodec.io import SinkTarget, StorageOptions, remove
+from dvcodec.io.file_key import file_key
+from dvcodec.io.target import local_path
 
-__all__ = ["new_files"]
+__all__ = ["check_outside", "is_inside", "new_files"]
+
+
+def check_outside(target: SinkTarget, table: str) -> None:
+    """Refuse to write into a table: its own files could be replaced, and the next commit may not know the new ones.
+
+    Args:
+        target: what is to be written: path, URL or open file. Open files are not checked.
+        table: path or URL of the table's folder. Links and ``..`` are resolved, spellings compared by `file_key`.
+
+    Raises:
+        UsageError: it is the table's folder, or in it.
+    """
+    if is_inside(target, table):
+        raise UsageError(f"{target}: expected an output outside of the table {table}, found one in the table")
+
+
+def is_inside(target: SinkTarget, folder: str) -> bool:
+    """Whether a path or URL is a folder, or in it; see `check_outside`."""
+    if not isinstance(target, (str, os.PathLike)):
+        return False
+    root = _spellings(folder)[0].rstrip("/")
+    return any(path == root or path.startswith(f"{root}/") for path in _spellings(target))
+
+
+def _spellings(target: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the keys of a path: what it leads to; of a local link, also where it is itself."""
+    local = local_path(target)
+    if local is not None:
+        there = os.path.join(os.path.realpath(local.parent), local.name)  # noqa: PTH118  (a Path would drop "..")
+        return file_key(os.path.realpath(local)), file_key(os.path.normpath(there))
+    scheme, _, rest = file_key(str(target)).partition("://")
+    return (f"{scheme}://{posixpath.normpath(rest)}",)
 
 
 @contextmanager

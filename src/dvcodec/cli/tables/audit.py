@@ -16,6 +16,7 @@ from dvcodec.tables import open_table
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import repair_plan, write
 from dvcodec.tables.stats import totals
 
@@ -56,6 +57,8 @@ def audit(
     if folder is not None and not plan:
         raise UsageError("--write goes with --repair-plan")
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    if folder:
+        check_outside(folder, table.location)
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if plan:

@@ -18,6 +18,7 @@ from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.live import export_live as export
+from dvcodec.tables.new_files import check_outside
 
 
 def report(
@@ -37,6 +38,7 @@ def report(
     Exit code 1 if a vector could not be read: the page is written, and its numbers are bounds.
     """
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    check_outside(sink_of(output), table.location)  # an audit can take long
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
@@ -53,7 +55,9 @@ def export_live(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     allow: Allow = None,
-    data_file: Annotated[str | None, typer.Option("--data-file", help="Only the rows of this data file.")] = None,
+    data_file: Annotated[
+        str | None, typer.Option("--data-file", help="Only the rows of this data file: its path or its name.")
+    ] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in the order wanted.")
     ] = None,

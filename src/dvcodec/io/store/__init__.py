@@ -6,12 +6,13 @@ is Rust's object_store; every other protocol through fsspec. Local files have th
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from dvcodec.core.errors import UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.environment import files_state, variables
 from dvcodec.io.store.errors import (
     AccessDenied,
     BucketNotFound,
@@ -22,6 +23,7 @@ from dvcodec.io.store.errors import (
     StoreError,
     StoreTimeout,
     StoreUnreachable,
+    without_secrets,
 )
 from dvcodec.io.store.local import LocalStore
 from dvcodec.io.store.options import StoreOptions
@@ -55,7 +57,7 @@ _SCHEMES = {
     "https": "https",
 }
 """Schemes that obstore serves, by what the client is made for."""
-_ENVIRONMENT = re.compile(r"(?:AWS|AZURE|GOOGLE|GCP)_|SERVICE_ACCOUNT")
+_NOT_A_BUCKET = re.compile(r"[*?\[\s]")
 
 
 def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | None = None) -> tuple[Store, str]:
@@ -88,7 +90,10 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
     else:
         authority, _, key = rest.partition("/")
         key = re.sub(r"/{2,}", "/", key).strip("/")
-    environment = tuple(sorted((name, value) for name, value in os.environ.items() if _ENVIRONMENT.match(name)))
+    web = kind in ("http", "https")
+    if not authority or (not web and _NOT_A_BUCKET.search(authority)):
+        raise UsageError(f"{without_secrets(url)}: there is no {'host' if web else 'bucket'} in this URL")
+    environment = (variables(), files_state() if kind == "s3" else ())
     return _client(kind, scheme, authority, query, _Frozen(options), environment), key
 
 
@@ -111,7 +116,7 @@ _NAMES = ("endpoint", "profile", "anonymous", "retry", "max_concurrency")
 
 @lru_cache(maxsize=64)
 def _client(
-    kind: str, scheme: str, authority: str, query: str, options: _Frozen, environment: tuple[tuple[str, str], ...]
+    kind: str, scheme: str, authority: str, query: str, options: _Frozen, environment: tuple[object, ...]
 ) -> Store:
     """Make a client; what it reads of the environment is part of its identity, as keys there are changed."""
     del environment

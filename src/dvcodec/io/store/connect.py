@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, cast
+from datetime import timedelta
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.io.store.aws_profile import profile_credentials
-from dvcodec.io.store.errors import error_text
+from dvcodec.io.store.environment import complete, root_certificate, variable_to_blame
+from dvcodec.io.store.errors import error_text, without_secrets
 from dvcodec.io.store.objects import ObjectStore
-from dvcodec.io.store.options import StoreOptions, suggestion
+from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 
 __all__ = ["connect", "web_address"]
 
@@ -44,51 +44,48 @@ def connect(
         values["skip_signature"] = "true"
     if options.endpoint is not None:
         values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
-    _check_endpoint(options.endpoint, scheme)
+    provider = complete(scheme, options, values)
+    extra = root_certificate(values)
     shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
-    root, again = f"{spelled or scheme}://{shown}", cast("Any", {"max_retries": 0})  # `Requests` repeats them
-    client: Any
+    root = f"{spelled or scheme}://{shown}"
+    container, has_account, host = authority.partition("@")
+    if scheme == "az" and has_account:
+        values.setdefault("azure_storage_account_name", host.partition(".")[0])
+    kinds: dict[str, Any] = {"s3": clients.S3Store, "gs": clients.GCSStore, "az": clients.AzureStore}
+    given: dict[str, Any] = {"config": values, "client_options": extra or None}
+    if provider is not None:
+        given["credential_provider"] = provider
+    if scheme in ("http", "https"):
+        given = {"client_options": {"allow_http": scheme == "http", **values, **extra}}
+
+    def client(again: Any) -> Any:
+        if scheme in kinds:
+            return kinds[scheme](container if scheme == "az" else authority, retry_config=again, **given)
+        return clients.HTTPStore(f"{scheme}://{authority}/{query}", retry_config=again, **given)
+
     try:
-        if scheme == "s3":
-            provider = None if options.anonymous else profile_credentials(options, values)
-            client = clients.S3Store(
-                authority, config=cast("Any", values), retry_config=again, credential_provider=provider
-            )
-        elif scheme == "gs":
-            client = clients.GCSStore(authority, config=cast("Any", values), retry_config=again)
-        elif scheme in ("http", "https"):
-            values = {"allow_http": scheme == "http", **values}
-            root = f"{spelled or scheme}://{authority.rpartition('@')[2]}"
-            client = clients.HTTPStore(
-                f"{scheme}://{authority}/{query}", client_options=cast("Any", values), retry_config=again
-            )
-        else:
-            container, at, host = authority.partition("@")
-            if at:
-                values.setdefault("azure_storage_account_name", host.partition(".")[0])
-            client = clients.AzureStore(container, config=cast("Any", values), retry_config=again)
+        made = client({"max_retries": 0})  # `Requests` repeats them
     except UnknownConfigurationKeyError as err:
         name = str(err).partition("'")[2].partition("'")[0]
         raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
     except (BaseError, ValueError) as err:
-        raise UsageError(f"storage_options for {root}: {error_text(err)}") from None
-    return ObjectStore(client, root, options, query=query)
+        said = error_text(err)
+        if "Duplicate key" in said:
+            name = said.partition("Duplicate key ")[2].partition(" ")[0]
+            raise UsageError(f"storage_options: {name} is given twice, in two spellings") from None
+        where = variable_to_blame(err, values) or f"storage_options for {root}"
+        raise UsageError(f"{where}: {without_secrets(said)}") from None
+    return ObjectStore(made, root, options, query=query, in_parts=lambda: client(_retries(options.retry)))
 
 
-def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Refuse invalid addresses: the client would panic."""
-    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
-    given = [("storage_options: endpoint", endpoint)] if endpoint is not None else []
-    given += [(name, os.environ[name]) for name in names.get(scheme, ()) if name in os.environ]
-    for name, value in given:
-        try:
-            parts = urlsplit(value)
-            parts.port  # noqa: B018  (parsed on access)
-            good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            good = False
-        if not good:
-            raise UsageError(f"{name} must be an address such as http://localhost:9000, not {value!r}")
+def _retries(policy: RetryPolicy) -> dict[str, Any]:
+    backoff = {
+        "init_backoff": timedelta(seconds=policy.init_backoff),
+        "max_backoff": timedelta(seconds=policy.max_backoff),
+        "base": 2,
+    }
+    retry_timeout = timedelta(seconds=policy.timeout)
+    return {"max_retries": policy.max_retries, "retry_timeout": retry_timeout, "backoff": backoff}
 
 
 def web_address(url: str) -> tuple[str, str, str, str]:

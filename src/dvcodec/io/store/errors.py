@@ -21,6 +21,7 @@ __all__ = [
     "StoreUnreachable",
     "error_text",
     "store_error",
+    "without_secrets",
 ]
 
 
@@ -77,7 +78,8 @@ class StoreError(OSError):
 
     def __str__(self) -> str:
         words = f": {self.words}" if self.words else ""
-        return f"{self.url}: cannot {self.action}: {self.reason.value}{words}"
+        text = f"{self.url}: cannot {self.action}: {self.reason.value}{words}"
+        return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url, self.action, self.reason, self.words)
@@ -179,7 +181,7 @@ _STATUSES = {
     504: Reason.TIMEOUT,
 }
 _WORDS = (
-    (re.compile(r"NotPartial|non-partial response"), Reason.NOT_PARTIAL),
+    (re.compile(r"NotPartial|non-partial response|Range request not supported"), Reason.NOT_PARTIAL),
     (re.compile(r"Received redirect without LOCATION"), Reason.REGION),
     (re.compile(r"source: BadScheme"), Reason.PLAIN_HTTP),
     (re.compile(r"kind: Timeout|operation timed out|deadline has elapsed"), Reason.TIMEOUT),
@@ -195,12 +197,29 @@ _PERFORMING = re.compile(
     r"^(?:Generic \w+ error: )?(?:Error performing .*? in [0-9.]+[nµm]?s(?:, after [^-]*)? - )?", re.DOTALL
 )
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
-_SECRETS = re.compile(r"(?<=://)[^\s/@]*@|(?<=\?)[^\s?]*=[^\s]*")
+_SECRETS = re.compile(r"(?<=://)[^\s/@]*(?=@)|(?<=\?)[^\s?]*=[^\s]*")
+_TLS = (
+    (re.compile(r"InvalidMessage\(\s*InvalidContentType"), "the answer is not TLS, the server may speak plain http"),
+    (
+        re.compile(r"InvalidCertificate\("),
+        "its certificate is not trusted, an authority of your own is the storage option root_certificate",
+    ),
+)
 _SHOWN = 300
 _ADVICE = {
     Reason.REGION: "set the storage option aws_region, or the endpoint",
     Reason.PLAIN_HTTP: "set the storage option allow_http to true, or use https",
 }
+
+
+def without_secrets(text: str) -> str:
+    """Return text without the passwords and the queries of the URLs in it."""
+    return _SECRETS.sub("..", text)
+
+
+def one_line(err: BaseException) -> str:
+    """Return the words of a client's error on one line."""
+    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:_SHOWN] or type(err).__name__
 
 
 def store_error(url: str, action: str, text: str, reason: Reason | None = None) -> StoreError:
@@ -235,9 +254,9 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         words = " ".join(part for part in parts if part)
         words += f" ({found['message'].splitlines()[0]})" if found.get("message") else ""
     else:
-        cause = _CAUSE.findall(dump)
-        words = _PERFORMING.sub("", head) + (f": {cause[-1]}" if cause else "")
-        words = _SECRETS.sub("..", " ".join(words.split()))
+        causes = _CAUSE.findall(dump)[-1:] + [hint for pattern, hint in _TLS if pattern.search(dump)]
+        words = ": ".join([_PERFORMING.sub("", head), *causes])
+        words = without_secrets(" ".join(words.split()))
     advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)
 

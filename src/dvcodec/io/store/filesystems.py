@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.errors import Reason, StoreError, store_error
+from dvcodec.io.store.errors import Reason, StoreError, store_error, without_secrets
 from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
 
@@ -41,15 +41,15 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
         import fsspec  # noqa: PLC0415  (extra "remote")
     except ImportError:
         raise MissingExtra("fsspec", "remote") from None
-    given = dict(options.values)
+    given = dict(options.originals)
     if options.endpoint is not None:
         given["endpoint"] = options.endpoint
     try:
         filesystem, path = fsspec.core.url_to_fs(url, **given)
     except (ImportError, ValueError, TypeError) as err:  # no such protocol or option, or its package is not installed
-        raise UsageError(f"{url}: {err}") from None
+        raise UsageError(f"{without_secrets(url)}: {without_secrets(str(err))}") from None
     except Exception as err:
-        raise _error(url, "open", err) from err
+        raise _error(without_secrets(url), "open", err) from err
     return FilesystemStore(filesystem, url, str(path), options), str(path)
 
 
@@ -76,7 +76,7 @@ class FilesystemStore(Store):
 
     def url(self, key: str) -> str:
         """Return how users spell a key."""
-        return f"{self.root}{key}{self._chain}"
+        return without_secrets(f"{self.root}{key}{self._chain}")
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
         """Read a file or a byte range of it; see `Store.get`. That it was replaced meanwhile is not noticed."""

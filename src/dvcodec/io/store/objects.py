@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
@@ -19,6 +21,12 @@ PAGE = 1000
 """Objects in a page of a list, and in what is taken from the client at once."""
 _INSTANCE_METADATA = "/latest/api/token"
 """Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
+_PART_BYTES = 5 << 20
+"""obstore puts objects of more bytes in parts of so many."""
+_MOST_WITHOUT_RANGES = 1 << 30
+"""Bytes of a file that is read as a whole because its web server has no byte ranges."""
+_PROCESS: dict[str, int] = {}
+"""Id of the process that made the first request."""
 
 
 class ObjectStore(Store):
@@ -29,13 +37,18 @@ class ObjectStore(Store):
         root: see `Store`.
         options: checked.
         query: of a web address. It may be a signature, and is not shown.
+        in_parts: makes a client that repeats requests by itself, for objects that are put in parts: only it can repeat
+            one of them.
     """
 
     tells_size = True
     lists_by_page = True
 
-    def __init__(self, client: Any, root: str, options: StoreOptions, *, query: str = "") -> None:
+    def __init__(
+        self, client: Any, root: str, options: StoreOptions, *, in_parts: Callable[[], Any], query: str = ""
+    ) -> None:
         self.root = root
+        self._in_parts = lru_cache(maxsize=1)(in_parts)
         self.max_concurrency = options.max_concurrency
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
@@ -82,7 +95,20 @@ class ObjectStore(Store):
         except StoreError as err:
             if err.reason is not Reason.NOT_PARTIAL or start is None:
                 raise
-        return self.get(key, etag=etag)
+        options.pop("range")
+
+        def whole(attempt: int) -> Fetched:
+            del attempt
+            answer = obstore.get(self._client, key, options=cast("Any", options))
+            data = bytearray()
+            for piece in answer.stream():
+                data += memoryview(cast("Any", piece))
+                if len(data) > _MOST_WITHOUT_RANGES:
+                    words = f"it has no byte ranges, and the file has more than {_MOST_WITHOUT_RANGES} bytes"
+                    raise store_error(self.url(key), "read", words, Reason.NOT_PARTIAL)
+            return Fetched(memoryview(bytes(data)), 0, _object(answer.meta))
+
+        return self._make("get", key, "read", whole, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object; see `Store.head`."""
@@ -99,10 +125,14 @@ class ObjectStore(Store):
         try:
             return self._make("head", key, "read", work, lambda _: 0)
         except StoreError as err:
-            if self._is_web or err.reason not in (Reason.DENIED, Reason.OTHER):
+            if err.reason not in (Reason.DENIED, Reason.OTHER):
                 raise
             wrong = err
-        self.get(key, 0, 1)  # the answer to a HEAD has no words, that to a GET says whether credentials have expired
+        # The answer to a HEAD has no words, that to a GET says whether credentials have expired; and a signature in a
+        # web address is of one method.
+        found = self.get(key, 0, 1).found
+        if self._is_web:
+            return found
         raise wrong
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
@@ -162,7 +192,8 @@ class ObjectStore(Store):
         """Write an object; see `Store.put`."""
         import obstore  # noqa: PLC0415
 
-        self._make("put", key, "write", lambda _: obstore.put(self._client, key, data), lambda _: len(data))
+        client = self._client if len(data) <= _PART_BYTES else self._in_parts()
+        self._make("put", key, "write", lambda _: obstore.put(client, key, data), lambda _: len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write an object that must not be there; see `Store.put_if_absent`.
@@ -180,7 +211,8 @@ class ObjectStore(Store):
                 obstore.put(self._client, key, data, mode="create")
             except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
                 wrong = self._error(key, "write", err)
-                if wrong.reason is Reason.EXISTS and lost and self.get(key).data == data:
+                # Asked of the client: this request has its slot, and `get` would wait for another.
+                if wrong.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
                     return
                 lost = lost or wrong.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
                 raise wrong from None
@@ -214,6 +246,8 @@ class ObjectStore(Store):
     def _make(
         self, kind: str, key: str, action: str, work: Callable[[int], Result], size: Callable[[Result], int]
     ) -> Result:
+        _refuse_fork(self.url(key))
+
         def checked(attempt: int) -> Result:
             try:
                 return work(attempt)
@@ -249,6 +283,19 @@ class ObjectStore(Store):
         )
         return store_error(
             self.url(key), action, str(err), next((why for kind, why in kinds if isinstance(err, kind)), None)
+        )
+
+
+def _refuse_fork(url: str) -> None:
+    """Refuse requests of a forked process whose parent has made some: the client's threads are not in it.
+
+    Raises:
+        UsageError: it is such a process.
+    """
+    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
+        raise UsageError(
+            f"{url}: object stores cannot be used in a forked process whose parent has used them: start processes by "
+            "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
         )
 
 

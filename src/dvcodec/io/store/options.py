@@ -109,6 +109,7 @@ class StoreOptions:
         anonymous: whether requests are not signed.
         retry: how requests are repeated.
         max_concurrency: requests under way at once.
+        originals: `values` as they were given, for file systems of fsspec, whose options have types.
     """
 
     values: Mapping[str, str] = field(repr=False)  # secrets are among them
@@ -117,6 +118,7 @@ class StoreOptions:
     anonymous: bool = False
     retry: RetryPolicy = RetryPolicy()
     max_concurrency: int = DEFAULT_CONCURRENCY
+    originals: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, given: Mapping[str, object] | None) -> StoreOptions:
@@ -125,14 +127,20 @@ class StoreOptions:
         Raises:
             UsageError: a value that cannot be, or one option in two spellings.
         """
+        if given is not None and not isinstance(given, Mapping):
+            raise UsageError(f"storage_options must be a mapping of options, not {type(given).__name__}")
         values: dict[str, str] = {}
+        originals: dict[str, tuple[str, object]] = {}
         for key, value in (given or {}).items():
+            if not isinstance(key, str):
+                raise UsageError(f"storage_options: keys are text, not {key!r}")
             name = _ALIASES.get(key.lower(), key.lower())
             if value is None or name in _OF_DELTALAKE:
                 continue
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if values.setdefault(name, text) != text:
                 raise UsageError(f"storage_options: {name} is given twice, in two spellings")
+            originals[name] = (key, value)
         usual = RetryPolicy()
         retry = RetryPolicy(
             _whole(values, "max_retries", usual.max_retries),
@@ -154,6 +162,7 @@ class StoreOptions:
             anonymous,
             retry,
             concurrency,
+            {key: value for name, (key, value) in originals.items() if name in values},
         )
 
     def for_rust(self) -> dict[str, str]:

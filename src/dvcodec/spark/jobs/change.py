@@ -84,11 +84,12 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     """
     sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
     # Names of one side are of one spelling: only where each side has one name are two names perhaps the same file.
-    encoded = (sf.col("old_key") == sf.col("new_plain")) | (sf.col("new_key") == sf.col("old_plain"))
+    old_key, new_key, old_plain, new_plain = map(sf.col, ("old_key", "new_key", "old_plain", "new_plain"))
+    encoded = (old_key == new_plain) | (new_key == old_plain) | (old_plain == new_plain)
     single = (sf.col("old_names") == 1) & (sf.col("new_names") == 1)
-    same = (sf.col("old_key") == sf.col("new_key")) | (single & encoded)
+    same = (old_key == new_key) | (single & encoded)
     both = sides[0].join(sides[1], (sf.col("old_twin") == sf.col("new_twin")) & same, "full_outer")
-    suspect = sf.col("old_key") != sf.col("new_key")
+    suspect = old_key != new_key
     for name in ("old", "new"):
         there = sf.col(f"{name}_count").isNotNull()
         file, dv, count = (sf.col(f"{name}_{what}") for what in ("file", "dv", "count"))

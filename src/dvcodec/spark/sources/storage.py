@@ -182,8 +182,10 @@ def move(source: str, target: str, storage_options: StorageOptions = None) -> No
     if local is not None and to is not None:
         local.replace(to)
         return
-    store, key = open_store(source, options_of(storage_options))
-    store.move(key, open_store(target, options_of(storage_options))[1])
+    known = storage_of(storage_options)
+    store, key = open_store(source, known.options)
+    with known.changes(source, target):
+        store.move(key, open_store(target, known.options)[1])
 
 
 def sync(folder: str) -> None:

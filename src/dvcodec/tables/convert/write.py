@@ -22,7 +22,7 @@ from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
 from dvcodec.tables.model import SnapshotInfo
-from dvcodec.tables.new_files import new_files
+from dvcodec.tables.new_files import check_outside, is_inside, new_files
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -110,20 +110,22 @@ def convert_table(
     Args:
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
         to: the target; of Paimon with the width of its vectors.
-        folder: path or URL; made if it is not there. Nothing in it is replaced. Of several conversions at once into one
-            folder, one succeeds, and the others leave nothing; through fsspec that is not checked.
+        folder: path or URL outside of the table; made if it is not there. Nothing in it is replaced. Of several
+            conversions at once into one folder, one succeeds, and the others leave nothing; through fsspec that is not
+            checked.
         snapshot_id: which state; None = the current one.
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
             asks for. Java engines read them there by offset and size. Readers that open the container first do not:
             pyiceberg and iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: for Iceberg yes, for
             Delta no. Paimon's are always written anew.
-        root: folder of the target's table (Delta records paths from there); None = the source table's.
+        root: folder of the target's table (Delta records paths from there); None = the source table's. `folder` may be
+            in a `root` that is given, also where that is the source table's.
         progress: called with the number of vectors read and of all, after each.
         storage_options: how the store of `folder` is reached; None = as that of the table.
 
     Raises:
         UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold;
-            or a folder with a conversion in it, maybe one that has just ended.
+            or a folder in the table, or with a conversion in it, maybe one that has just ended.
         DecodeError: the metadata or a vector is not sound; two vectors hold for one data file, or one for a data file
             that is gone.
         Unsupported: rows are deleted by something else than positions, such as equality deletes.
@@ -133,6 +135,8 @@ def convert_table(
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
     if not folder:
         raise UsageError("the folder to write to is empty: name one")
+    if root is None or not is_inside(folder, root):
+        check_outside(folder, table.location)
     if reference_in_place and to.startswith("paimon"):
         raise UsageError("Paimon's vectors are in index files of its own: they cannot be referenced in place")
     if to == table.kind.value == "delta":

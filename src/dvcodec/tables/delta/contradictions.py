@@ -6,13 +6,20 @@ lists), "Table Features", "Column Mapping" and "Append-only Tables".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
+from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
+from dvcodec.tables.delta.schema import parse_schema
 from dvcodec.tables.findings import Finding, from_check
+from dvcodec.tables.folder import Folder
 
-__all__ = ["contradictions"]
+__all__ = ["check_hint", "contradictions"]
 
 VECTORS = "deletionVectors"
 READER_VERSION, WRITER_VERSION = 3, 7
@@ -20,6 +27,9 @@ READER_VERSION, WRITER_VERSION = 3, 7
 MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
 MAPPING_READER, MAPPING_WRITER = 2, 5
 """Versions that have column mapping without listing it."""
+PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+NTZ = "timestampNtz"
+_TYPES = ("type", "elementType", "keyType", "valueType")
 ENABLED, APPEND_ONLY = "delta.enableDeletionVectors", "delta.appendOnly"
 
 
@@ -29,9 +39,12 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     Checks:
 
     - ``delta-protocol``: vectors, but not reader version 3 and writer version 7. Readers that go by the protocol return
-      the deleted rows;
-    - ``delta-feature``: vectors, or a property that needs a table feature, without the feature. Spark refuses a table
-      whose protocol lacks the feature of an active property, other readers one that has it in a single list;
+      the deleted rows; or a writer version above 7, which deltalake refuses;
+    - ``delta-feature``: vectors, or a property or column that needs a table feature, without the feature; or a reader
+      feature that is not a writer feature. Spark refuses a table whose protocol lacks the feature of an active
+      property, other readers one that has it in a single list;
+    - ``delta-schema``: columns that readers refuse: two of one name but for case, or mapped columns without the names
+      and ids that they have in data files;
     - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that go by the protocol
       look for the columns under the wrong names and return nulls;
     - ``delta-append-only``: vectors where rows must not be deleted. Readers return the right rows;
@@ -47,6 +60,8 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
         yield from _versions(protocol)
     yield from _features(protocol, metadata, vectors=vectors)
     yield from _mapping(protocol, metadata)
+    yield from _lists(protocol)
+    yield from _schema(protocol, metadata)
     if vectors and _is_true(metadata, APPEND_ONLY):
         yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
     if vectors and not _is_true(metadata, ENABLED):
@@ -97,6 +112,83 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
         what = f"protocol of a table with {MAPPING_MODE}={mode!r:.40}"
         expected = f"{MAPPING} in readerFeatures and writerFeatures"
         yield _finding("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
+
+
+def _lists(protocol: Protocol) -> Iterator[Finding]:
+    """Find what a protocol says that none can; of vectors and column mapping, `_features` and `_mapping` say it."""
+    writer = protocol.writer_version or 0
+    if writer > WRITER_VERSION:
+        expected = f"a writer version of at most {WRITER_VERSION}"
+        yield _finding("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
+    missing = set(protocol.reader_features) - {*protocol.writer_features, VECTORS, MAPPING}
+    if writer >= WRITER_VERSION and missing:
+        expected = "the readerFeatures in writerFeatures too"
+        yield _finding("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(sorted(missing))} there")
+
+
+def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
+    """Find columns that readers refuse. Types that are not known, and properties, are not looked at."""
+    try:
+        mode = mapping_mode(protocol, metadata)
+        mode = parse_schema(metadata, mode, declared=declares_mapping(protocol)).mode
+    except Unsupported:
+        return
+    except NotCanonical as error:
+        yield from_check(Check.from_error("delta-schema", metadata.source, error), path=metadata.source)
+        return
+    nodes = list(_nodes(json.loads(metadata.schema)))
+    bare = None if mode == "none" else next((node for node in nodes if "name" in node and not _is_mapped(node)), None)
+    if bare is not None:
+        actual = f"not both of {str(bare['name'])!r:.60}"
+        yield _finding("delta-schema", metadata.source, "mapped column", f"{PHYSICAL_NAME} and {FIELD_ID}", actual)
+    writer = protocol.writer_version or 0
+    lists = [protocol.reader_features, *([protocol.writer_features] if writer >= WRITER_VERSION else [])]
+    types = {node.get(key) for node in nodes for key in _TYPES if isinstance(node.get(key), str)}
+    if "timestamp_ntz" in types and not all(NTZ in features for features in lists):
+        expected = f"{NTZ} in readerFeatures and writerFeatures"
+        what = "protocol of a table with a column of timestamp_ntz"
+        yield _finding("delta-feature", protocol.source, what, expected, "not in both")
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the types of a schema that have parts, and the fields of structs: what is an object in its JSON."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += reversed(node)
+        elif isinstance(node, dict):
+            yield node
+            waiting += [node.get(key) for key in ("fields", *_TYPES)]
+
+
+def _is_mapped(field: dict[str, Any]) -> bool:
+    metadata = field.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    return isinstance(metadata.get(PHYSICAL_NAME), str) and type(metadata.get(FIELD_ID)) is int
+
+
+def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
+    """Find a ``_last_checkpoint`` that names a checkpoint that is not there (``delta-checkpoint``).
+
+    delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
+    not JSON with a version is passed over, by them too.
+
+    Raises:
+        OSError: the hint cannot be read.
+    """
+    if LAST_CHECKPOINT not in log.names:
+        return
+    try:
+        version = json.loads(folder.read(f"{LOG}/{LAST_CHECKPOINT}"))["version"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return
+    newest = max(log.checkpoints, default=None)
+    if type(version) is int and (newest is None or version > newest):
+        actual = "none" if newest is None else f"none after version {newest}"
+        source = folder.join(f"{LOG}/{LAST_CHECKPOINT}")
+        yield _finding("delta-checkpoint", source, "checkpoint that is named as the last", f"version {version}", actual)
 
 
 def _is_true(metadata: Metadata, name: str) -> bool:

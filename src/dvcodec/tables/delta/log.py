@@ -9,8 +9,8 @@ Specification: Delta's PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Com
     00000000000000000004.00000000000000000007.compacted.json             versions 4 to 7 in one file
     00000000000000000007.crc                                             numbers of a version
 
-The whole folder is listed; ``_last_checkpoint``, which spares large logs that, is a hint and is not read. Nor are
-compacted files: the commits that they stand for are there too.
+The whole folder is listed; ``_last_checkpoint``, which spares large logs that, is a hint that only audits read. Nor are
+compacted files read: the commits that they stand for are there too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from dvcodec.core.errors import NotCanonical, UsageError
 
-__all__ = ["LOG", "SIDECARS", "Log"]
+__all__ = ["LAST_CHECKPOINT", "LOG", "SIDECARS", "Log"]
 
 LOG = "_delta_log"
 SIDECARS = f"{LOG}/_sidecars"

@@ -71,7 +71,7 @@ def check_protocol(protocol: Protocol) -> None:
         )
     unknown = sorted(set(protocol.reader_features) - KNOWN - OF_COLUMNS - OF_WRITERS)
     if unknown:
-        known = ", ".join(sorted(KNOWN))
+        known = ", ".join(sorted(KNOWN | OF_COLUMNS))
         raise Unsupported(
             "protocol.readerFeatures", source=protocol.source, expected=f"of {known}", actual=", ".join(unknown)[:200]
         )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.delta.doubts import Doubts
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.members import Members
@@ -31,12 +32,14 @@ class State:
         protocol: that holds.
         metadata: that holds.
         files: the live logical files, in the order in which the log names them.
+        doubts: what in its commits other readers refuse, or read otherwise.
     """
 
     version: int
     protocol: Protocol
     metadata: Metadata
     files: Mapping[FileKey, AddFile]
+    doubts: Doubts = field(default_factory=Doubts, repr=False)
 
 
 def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
@@ -56,6 +59,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
     replay = _Replay()
     if known is not None and known.version >= (-1 if base is None else base):
         replay.protocol, replay.metadata, replay.files = known.protocol, known.metadata, dict(known.files)
+        replay.doubts = known.doubts.copy()
         start = known.version + 1
     elif base is not None:
         location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
@@ -86,6 +90,7 @@ class _Replay:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.files: dict[FileKey, AddFile] = {}
+        self.doubts = Doubts()
 
     def apply(self, actions: Iterable[Members], *, ordered: bool = True) -> None:
         """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most.
@@ -100,14 +105,19 @@ class _Replay:
                 key = added.key
                 if key in removed:
                     _fail_both(action)
-                self.files.pop(key, None)  # the newest stands last
+                older = self.files.pop(key, None)  # the newest stands last
                 self.files[key] = added
+                if ordered:
+                    self.doubts.see(action, key, older)
             elif action.where == "remove":
                 key = RemoveFile.parse(action).key
-                if self.files.pop(key, None) is not None and not ordered:
-                    _fail_both(action)
-                if not ordered:
+                older = self.files.pop(key, None)
+                if ordered:
+                    self.doubts.see(action, key, older)
+                else:
                     removed.add(key)
+                    if older is not None:
+                        _fail_both(action)
             elif action.where in ("protocol", "metaData"):
                 if action.where in seen:
                     what = f"second {action.where}"
@@ -117,12 +127,14 @@ class _Replay:
                     self.protocol = Protocol.parse(action)
                 else:
                     self.metadata = Metadata.parse(action)
+                    if ordered:
+                        self.doubts.see(action)
 
     def state(self, version: int, source: str) -> State:
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
-        return State(version, self.protocol, self.metadata, self.files)
+        return State(version, self.protocol, self.metadata, self.files, self.doubts)
 
 
 def _fail_both(action: Members) -> NoReturn:

@@ -18,7 +18,8 @@ from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.contradictions import contradictions
+from dvcodec.tables.delta.contradictions import check_hint, contradictions
+from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
@@ -43,10 +44,14 @@ class DeltaSnapshot(Snapshot):
     Attributes:
         protocol: that holds.
         metadata: that holds.
+        doubts: about the commits that led here.
+        log: of the table.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
     metadata: Metadata = field(repr=False, compare=False)
+    doubts: tuple[Finding, ...] = field(repr=False, compare=False)
+    log: Log = field(repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""
@@ -107,8 +112,11 @@ class DeltaSnapshot(Snapshot):
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
     def check_metadata(self) -> Iterator[Finding]:
-        """Find where protocol and properties contradict the vectors; see `contradictions`."""
-        return contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
+        """Find where the log contradicts the vectors, the columns or itself; see `contradictions` and `Doubts`."""
+        yield from contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
+        yield from self.doubts
+        if self.info.id == self.log.latest:
+            yield from check_hint(self.table.folder, self.log)
 
     @cached_property
     def _columns(self) -> TableSchema:

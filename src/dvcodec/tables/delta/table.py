@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.report import Check
@@ -20,9 +19,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.members import Members
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["DeltaTable", "open"]
 
@@ -94,7 +90,16 @@ class DeltaTable(Table):
                 vectors.append(self._vector(added.vector, added, data_files[key].path))
         (info,) = commit_infos(self.folder, self.log, [version])
         files = tuple(data_files.values())
-        return DeltaSnapshot(self, info, files, tuple(vectors), protocol=state.protocol, metadata=state.metadata)
+        return DeltaSnapshot(
+            self,
+            info,
+            files,
+            tuple(vectors),
+            protocol=state.protocol,
+            metadata=state.metadata,
+            doubts=tuple(state.doubts),
+            log=self.log,
+        )
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         """Check a vector file frame by frame; what superseded vectors hold is not looked at.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
@@ -16,6 +17,8 @@ __all__ = ["repair_plan"]
 
 _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
+_OF_FILE = _UNREADABLE | _DESCRIBED | {"container", "frame"}
+"""Checks of a vector's bytes or file: of no account once a new file holds a vector in its place."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
@@ -83,6 +86,19 @@ class _Planner:
                     mapping=mapping,
                 )
             )
+        self.unmended = [finding for finding in self.unmended if not self._replaced(finding)]
+
+    def _replaced(self, finding: Finding) -> bool:
+        """Whether the vectors that a finding is about are replaced by new ones; the actions then say so."""
+        vectors = set(finding.vectors)
+        places = [i for i, action in enumerate(self.actions) if action.reads and vectors.intersection(action.replaces)]
+        new = {vector for i in places for vector in self.actions[i].replaces}
+        if finding.check not in _OF_FILE or not vectors or not new >= vectors:
+            return False
+        for i in places:
+            mends = dict.fromkeys((*self.actions[i].mends, finding.check))
+            self.actions[i] = replace(self.actions[i], mends=tuple(mends))
+        return True
 
     def _add(self, finding: Finding, action: RepairAction | None) -> None:
         """Keep an action; a data file gets one new vector at most."""

@@ -11,7 +11,6 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta.descriptor import new_file
 from dvcodec.io import Storage, StorageOptions, remove, storage_of
-from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
@@ -19,7 +18,7 @@ from dvcodec.ops.convert import ConvertTarget
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables.model import DeletionVector, TableKind
-from dvcodec.tables.new_files import new_files
+from dvcodec.tables.new_files import check_outside, new_files
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 from dvcodec.tables.table import Snapshot, Table
 
@@ -52,7 +51,9 @@ def write(
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
-    _check_outside(folder, table.location)
+    if not folder:
+        raise UsageError("the folder for new vectors is empty: name one")
+    check_outside(folder, table.location)
     groups = _groups(plan)
     if groups and table.kind not in (TableKind.ICEBERG, TableKind.DELTA, TableKind.PAIMON):
         raise UsageError(f"vectors of a {table.kind.value} table have to be written by its own library")
@@ -74,19 +75,6 @@ def write(
             if action.action == "rewrite-paths":
                 found[index] = _rewrite(action, folder, written, table.folder.storage, storage)
     return tuple(location for index in sorted(found) for location in found[index])
-
-
-def _check_outside(folder: str, table: str) -> None:
-    if not folder:
-        raise UsageError("the folder for new vectors is empty: name one")
-    there, root = _key(folder), _key(table)
-    if there == root or there.startswith(f"{root}/"):
-        raise UsageError(f"{folder} is in the table {table}: name a folder outside of it")
-
-
-def _key(folder: str) -> str:
-    local = local_path(folder)
-    return file_key(folder if local is None else str(local.resolve())).rstrip("/")
 
 
 def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:

@@ -1,0 +1,239 @@
+"""Credentials are of one identity, whatever else the environment has; an empty variable is one that is not set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dvcodec
+from cli_runner import run
+from dvcodec.core.errors import UsageError
+from dvcodec.io import Storage, open_sink
+from dvcodec.io.store import StoreError, open_store
+from lake.servers import NOWHERE
+
+pytest.importorskip("obstore")
+
+PAIR = {"aws_access_key_id": "OPTION", "aws_secret_access_key": "s"}
+OTHER = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "TOKEN"}
+PROFILE = "[p1]\naws_access_key_id = P1\naws_secret_access_key = s\n"
+DEFAULT = PROFILE.replace("p1", "default").replace("P1", "DEFAULT")
+USUAL = {"allow_http": "true", "max_retries": "0"}
+
+
+class Recorder(ThreadingHTTPServer):
+    """A server of one object; what a request was signed with is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.seen: list[tuple[str, str | None]] = []
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Recorder)
+        signed = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
+        self.server.seen.append((signed, self.headers.get("x-amz-security-token")))
+        self.send_response(200)
+        for name, value in (
+            ("ETag", '"e"'),
+            ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT"),
+            ("Content-Length", "1"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"x")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Recorder]:
+    made = Recorder()
+    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return tmp_path / "credentials"
+
+
+def read(options: dict[str, str]) -> None:
+    store, key = open_store("s3://lake/k", USUAL | options)
+    store.get(key)
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "file", "sent"),
+    [
+        (PAIR, {"AWS_SESSION_TOKEN": "TOKEN"}, "", ("OPTION", None)),
+        (PAIR, OTHER, "", ("OPTION", None)),
+        (PAIR | {"aws_session_token": "MINE"}, OTHER, "", ("OPTION", "MINE")),
+        ({"profile": "p1"}, OTHER, PROFILE, ("P1", None)),
+        ({"profile": "p1"}, OTHER, PROFILE + "aws_session_token = MINE", ("P1", "MINE")),
+        ({}, OTHER, DEFAULT, ("ENV", "TOKEN")),
+        ({}, dict.fromkeys(OTHER, ""), DEFAULT, ("DEFAULT", None)),
+        (
+            {},
+            {"AWS_REGION": "", "AWS_ALLOW_HTTP": "", "AWS_ENDPOINT": "", "AWS_PROFILE": ""},
+            DEFAULT,
+            ("DEFAULT", None),
+        ),
+        ({}, {"AWS_SKIP_SIGNATURE": "true", "AWS_PROFILE": "none"}, DEFAULT, ("", None)),
+        ({"aws_access_key_id": "OPTION"}, {"AWS_SECRET_ACCESS_KEY": "s"}, "", ("OPTION", None)),
+    ],
+)
+def test_one_identity(
+    server: Recorder,
+    credentials: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    variables: dict[str, str],
+    file: str,
+    sent: tuple[str, str | None],
+) -> None:
+    credentials.write_text(file)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    read(given | {"endpoint": server.url})
+    assert server.seen == [sent]
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
+def test_the_endpoint_of_a_profile_that_is_asked_for(
+    server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    credentials.write_text(f"{PROFILE}region = x\nendpoint_url = {server.url}\n")
+    monkeypatch.setenv(name, NOWHERE)
+    read({"profile": "p1"})
+    assert server.seen == [("P1", None)]
+
+
+@pytest.mark.parametrize("value", ["", "garbage", NOWHERE])
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_endpoint_that_is_given_holds(
+    server: Recorder, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    read(PAIR | {"endpoint": server.url})
+    assert server.seen == [("OPTION", None)]
+
+
+def test_a_key_that_is_replaced_in_the_file(server: Recorder, credentials: Path) -> None:
+    for number in range(3):
+        credentials.write_text(DEFAULT.replace("DEFAULT", f"KEY{'x' * number}"))
+        read({"endpoint": server.url})
+    assert [key for key, _ in server.seen] == ["KEY", "KEYx", "KEYxx"]
+
+
+SECRET = "geheim"
+REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
+    (
+        "s3://lake/k",
+        {"aws_access_key_id": "x"},
+        {},
+        "",
+        "storage_options has aws_access_key_id, and no aws_secret_access_key",
+    ),
+    (
+        "s3://lake/k",
+        {"secret_access_key": SECRET},
+        OTHER,
+        "",
+        "storage_options has aws_secret_access_key, and no aws_acc",
+    ),
+    ("s3://lake/k", {}, {"AWS_ACCESS_KEY_ID": "x"}, "", "AWS_ACCESS_KEY_ID is set in the environment, and AWS_SECRET"),
+    (
+        "s3://lake/k",
+        PAIR,
+        {"AWS_ALLOW_HTTP": "perhaps"},
+        "",
+        'AWS_ALLOW_HTTP: Generic Config error: failed to parse "perh',
+    ),
+    ("s3://lake/k", {"conditional_put": "etag", "aws_conditional_put": "etag"}, OTHER, "", "twice, in two spellings"),
+    (
+        "s3://lake/k",
+        {"endpoint": f"joe:{SECRET}@host"},
+        OTHER,
+        "",
+        "must be an address such as http://localhost:9000, not",
+    ),
+    ("s3://lake/k", {}, {}, f"key = {SECRET}\n[default]\n", "credentials, line 1 cannot be parsed"),
+    ("s3://lake/k", {}, {}, f"[default]\nkey = x\n{SECRET}\n", "credentials, line 3 cannot be parsed"),
+    (
+        "s3://lake/k",
+        {"root_certificate": "/no/such"},
+        OTHER,
+        "",
+        "root_certificate: No such file or directory: /no/such",
+    ),
+    ("s3:///k", {}, {}, "", "s3:///k: there is no bucket in this URL"),
+    ("s3://*/k", {}, {}, "", "s3://*/k: there is no bucket in this URL"),
+    ("https:///k", {}, {}, "", "https:///k: there is no host in this URL"),
+    ("s3://lake/k", {1: 2}, {}, "", "storage_options: keys are text, not 1"),  # type: ignore[dict-item]
+    ("zip://a::nothing://joe:geheim@h/x?sig=geheim", {}, {}, "", "zip://a::nothing://..@h/x?..: "),
+]
+
+
+@pytest.mark.parametrize(("url", "given", "variables", "file", "said"), REFUSED)
+def test_what_is_refused_shows_no_secret(
+    credentials: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    given: dict[str, Any],
+    variables: dict[str, str],
+    file: str,
+    said: str,
+) -> None:
+    pytest.importorskip("fsspec")
+    credentials.write_text(file)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as failed:
+        open_store(url, given)
+    assert said in str(failed.value)
+    assert SECRET not in str(failed.value)
+
+
+CALLS: list[Callable[[Any], object]] = [
+    Storage,
+    lambda options: dvcodec.verify("s3://lake/k", storage_options=options),
+    lambda options: open_sink("s3://lake/k", storage_options=options).__enter__(),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_options_that_are_no_mapping(call: Callable[[Any], object]) -> None:
+    with pytest.raises(UsageError, match="storage_options must be a mapping of options"):
+        call("abc")
+
+
+def test_other_places_that_show_no_secret() -> None:
+    pytest.importorskip("fsspec")
+    for given in (f"aws_secret_access_key:{SECRET}", f"={SECRET}"):
+        result = run("verify", "s3://lake/k", "--storage-option", given)
+        assert (result.code, SECRET in result.err) == (2, False)
+    with pytest.raises((StoreError, UsageError)) as failed:
+        open_store(f"ftp://joe:{SECRET}@127.0.0.1:1/x")
+    assert SECRET not in str(failed.value)
+
+
+def test_options_of_other_file_systems_keep_their_types() -> None:
+    """fsspec's take numbers, and names in upper case."""
+    pytest.importorskip("fsspec")
+    with pytest.raises((StoreError, UsageError)) as failed:
+        open_store("ftp://127.0.0.1:1/x", {"timeout": 1})
+    assert "Connection refused" in str(failed.value)

@@ -1,0 +1,98 @@
+"""One `Storage` for reading and writing: what it writes itself is never read as it was before."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from delta_table import commit, data_file, descriptor
+from dvcodec import RowSet, iceberg
+from dvcodec.io import Storage, open_sink, remove
+from dvcodec.io.store import open_store, request_counts
+from dvcodec.tables import open_table
+from lake import tables
+from lake.buckets import Bucket
+from lake.proxy import Fault
+
+pytest.importorskip("obstore")
+
+
+class TestOwnWrites:
+    @pytest.fixture(params=["s3", "memory"])
+    def folder(self, request: pytest.FixtureRequest) -> tuple[str, Storage]:
+        if request.param == "memory":
+            pytest.importorskip("fsspec")
+            return f"memory://{uuid.uuid4()}", Storage()
+        bucket: Bucket = request.getfixturevalue("counted_s3")
+        return bucket.url, Storage(bucket.options)
+
+    @pytest.mark.parametrize("other", [lambda url: url, lambda url: url.replace("s3:", "S3A:")])
+    def test_a_file_that_is_written_again(self, folder: tuple[str, Storage], other: Callable[[str], str]) -> None:
+        root, storage = folder
+        url = f"{root}/t/a.puffin"
+        for row in range(3):
+            assert list(storage.walk(f"{root}/t")) or row == 0  # its size is known from a list
+            iceberg.write_deletion_vectors(other(url), {"a": RowSet(range(row + 1))}, storage_options=storage)
+            found = iceberg.read_deletion_vectors(url, storage_options=storage)
+            assert found == {"a": RowSet(range(row + 1))}
+            assert storage.names(root) == ["t"]
+
+    def test_moved_and_removed(self, folder: tuple[str, Storage]) -> None:
+        pytest.importorskip("pyspark")
+        from dvcodec.spark.sources.storage import move
+
+        root, storage = folder
+        for name in ("a", "b"):
+            with open_sink(f"{root}/{name}", storage_options=storage) as sink:
+                sink.write(name.encode())
+            assert storage.read(f"{root}/{name}", 10, "most") == name.encode()
+        assert sorted(storage.names(root)) == ["a", "b"]
+        move(f"{root}/a", f"{root}/b", storage)
+        assert storage.names(root) == ["b"]
+        assert storage.read(f"{root}/b", 10, "most") == b"a"
+        with pytest.raises(FileNotFoundError):
+            storage.read(f"{root}/a", 10, "most")
+        remove(f"{root}/b", storage_options=storage)
+        with pytest.raises(FileNotFoundError):
+            storage.read(f"{root}/b", 10, "most")
+        assert storage.names(root) == []
+
+    def test_a_table_that_is_opened_again(self, counted_s3: Bucket, tmp_path: Path) -> None:
+        """The first time uses what was listed before; the second time asks anew, of this table alone."""
+        folder = tables.delta_table(tmp_path / "t", files=2)
+        url = counted_s3.upload(folder, "t")
+        counted_s3.put({"u/x": b"x"})
+        storage = Storage(counted_s3.options)
+        storage.read(f"{counted_s3.url}/u/x", 10, "most")
+        assert open_table(url, storage_options=storage).snapshot().info.id == 1
+        add = data_file(folder, "more.parquet", 0)
+        add |= {"deletionVector": descriptor(folder, f"deletion_vector_{uuid.UUID(int=2)}.bin", tables.rows(2))}
+        commit(folder, 2, "WRITE", {"add": add})
+        counted_s3.upload(folder, "t")
+        with counted_s3.watched.watch() as seen:
+            assert open_table(f"{url}/", storage_options=storage).snapshot().info.id == 2
+            storage.read(f"{counted_s3.url}/u/x", 10, "most")
+        assert seen[0].kinds == {"GET": 3, "LIST": 1}
+
+
+def test_a_lost_answer_with_one_request_at_once(counted_s3: Bucket) -> None:
+    """The object that is there is read without a second slot, of which there is none."""
+    counted_s3.watched.fail(Fault("lost", "PUT"))
+    store, _ = open_store(counted_s3.url, counted_s3.options | {"max_concurrency": "1", "init_backoff": "5ms"})
+    put = threading.Thread(target=store.put_if_absent, args=("k", b"x"), daemon=True)
+    put.start()
+    put.join(20)
+    assert not put.is_alive()
+
+
+def test_a_size_of_metadata_that_is_too_small(counted_s3: Bucket) -> None:
+    """What is far from the beginning is read by itself."""
+    counted_s3.put({"big": bytes(9 << 20)})
+    before = request_counts()
+    with Storage(counted_s3.options).open(f"{counted_s3.url}/big", size=100) as source:
+        source.read(8 << 20, 50)
+    assert (request_counts() - before).bytes_read == 50

@@ -1,0 +1,101 @@
+"""Nothing is written into the table that is read, whatever writes and however the path is spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from cli_runner import run
+from delta_table import make
+from dvcodec import UsageError, report
+from dvcodec.tables import Table, open_table
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.convert import convert_table
+from dvcodec.tables.live import export_live
+from dvcodec.tables.new_files import check_outside
+from dvcodec.tables.repair import repair_plan, write
+
+WRITERS: dict[str, Callable[[Table, str], object]] = {
+    "export_live": export_live,
+    "report": lambda table, target: report.write(target, audit(table), made=datetime.now(timezone.utc)),
+    "convert_table": lambda table, target: convert_table(table, "iceberg", target),
+    "repair": lambda table, target: write(repair_plan(audit(table), table), table, target),
+}
+COMMANDS = {
+    "export-live": ["export-live", "-o"],
+    "report": ["report", "-o"],
+    "convert-table": ["convert-table", "--to", "iceberg", "-o"],
+    "audit": ["audit", "--repair-plan", "--write"],
+}
+INSIDE = (
+    "t",
+    "t/",
+    "t/a.parquet",
+    "t/new/x",
+    "./t//x",
+    "o/../t/x",
+    "file:{}/t/x",
+    "link",
+    "link/x",
+    "t/out",
+    "t/out/x",
+)
+
+
+def state(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "t")
+    (tmp_path / "o").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t" / "_delta_log")
+    (tmp_path / "t" / "out").symlink_to(tmp_path / "o")
+    return tmp_path
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_functions(writer: str, folder: Path) -> None:
+    before = state(folder)
+    for path in INSIDE[:-1]:  # what a link in the table leads to is elsewhere
+        target = path.format(folder)
+        with pytest.raises(UsageError, match="expected an output outside of the table t, found one in the table"):
+            WRITERS[writer](open_table("t"), target)
+    assert state(folder) == before
+    WRITERS[writer](open_table("t"), "t2")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command: str, folder: Path) -> None:
+    before = state(folder)
+    for path in INSIDE[:3]:
+        result = run(*COMMANDS[command], path, "t")
+        assert (result.code, result.out) == (2, "")
+        assert result.complaint == f"{path}: expected an output outside of the table t, found one in the table"
+    assert state(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "table", "inside"),
+    [
+        ("s3a://lake//t/x", "s3://lake/t", True),
+        ("s3://lake/t", "s3://lake/t/", True),
+        ("s3://lake/u/../t/x", "s3://lake/t", True),
+        ("s3://lake", "s3://lake", True),
+        ("s3://lake/t2/x", "s3://lake/t", False),
+        ("gs://lake/t/x", "s3://lake/t", False),
+        ("/lake/t/x", "s3://lake/t", False),
+        ("/x", "/", True),
+    ],
+)
+def test_urls(target: str, table: str, inside: bool) -> None:
+    if inside:
+        with pytest.raises(UsageError, match="found one in the table"):
+            check_outside(target, table)
+    else:
+        check_outside(target, table)
