@@ -169,10 +169,10 @@ def no_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
         raise BitmapBuilt
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("dvcodec.") and "BitMap" in vars(module):
-            monkeypatch.setattr(module, "BitMap", NoBitMap)
+        for kind in ("BitMap", "FrozenBitMap"):
+            if name.startswith("dvcodec.") and kind in vars(module):
+                monkeypatch.setattr(module, kind, NoBitMap)
     monkeypatch.setattr("dvcodec.core.bitmap.BitmapView.load", refuse)
-    monkeypatch.setattr(RowSet, "_wrap", refuse)
     monkeypatch.setattr(RowSet, "__init__", refuse)
 
 
