@@ -128,58 +128,6 @@ def test_modules_are_attributes(name: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# ------------------------------------------------------------------------------------------------------------ doors
-
-DOORS = {
-    "decode": (["buf"], ["limits", "source", "base", "cardinality", "verify_checksum"], "RowSet"),
-    "encode": (["rows"], ["run_optimize"], "bytes"),
-    "load": (["location"], ["limits", "verify_checksum", "storage_options"], "RowSet"),
-    "read_deletion_vectors": (["source"], ["limits", "verify_checksum", "storage_options"], "dict[str, RowSet]"),
-    "write_deletion_vectors": (["target", "vectors"], ["run_optimize", "storage_options"], "list[DvLocation]"),
-    "write_stored_vectors": (["target", "vectors"], ["storage_options"], "list[DvLocation]"),
-}
-"""Door -> leading parameters, options that every format has, and what it returns."""
-FORMATS = (dvcodec.iceberg, dvcodec.delta, dvcodec.paimon)
-FIRST = {"decode": "buf", "read": "source", "load": "source", "open": "source", "write": "target"}
-"""First word of a function's name -> name of its first parameter."""
-EXCEPTIONS = {
-    **dict.fromkeys(["iceberg.load", "delta.load", "paimon.load"], "location"),
-    "delta.decode_inline": "text",
-    "paimon.write_index_files": "folder",
-    "lance.write_deletion_file": "folder",
-    "puffin.decode_footer": "source",  # read by byte ranges
-}
-
-
-@pytest.mark.parametrize("name", DOORS)
-@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.__name__)
-def test_formats_have_the_same_doors(module: Any, name: str) -> None:
-    leading, options, returned = DOORS[name]
-    signature = inspect.signature(getattr(module, name))
-    parameters = list(signature.parameters.values())
-    assert [one.name for one in parameters[: len(leading)]] == leading
-    assert {*options} <= {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
-    assert signature.return_annotation == returned
-
-
-@pytest.mark.parametrize("name", ["delta", "iceberg", "lance", "paimon", "puffin"])
-def test_a_first_parameter_has_one_name_for_each_idea(name: str) -> None:
-    module = importlib.import_module(f"dvcodec.{name}")
-    for public in module.__all__:
-        value, verb = getattr(module, public), public.partition("_")[0]
-        if inspect.isfunction(value) and verb in FIRST:
-            expected = EXCEPTIONS.get(f"{name}.{public}", FIRST[verb])
-            assert next(iter(inspect.signature(value).parameters)) == expected, f"{name}.{public}"
-
-
-def test_what_decodes_has_its_inverse() -> None:
-    for name in ("iceberg", "delta", "paimon", "lance", "puffin"):
-        names = importlib.import_module(f"dvcodec.{name}").__all__
-        decoders = {one.removeprefix("decode") for one in names if one.startswith("decode")}
-        encoders = {one.removeprefix("encode") for one in names if one.startswith("encode")}
-        assert decoders == encoders, name
-
-
 @pytest.mark.parametrize("name", ["dvcodec", "dvcodec.delta", "dvcodec.iceberg", "dvcodec.paimon", "dvcodec.puffin"])
 def test_types_in_signatures_are_public(name: str) -> None:
     """What a caller has to pass or gets back can be imported from a public module."""
