@@ -245,6 +245,7 @@ def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.M
             assert isinstance(error, ChecksumMismatch if vector < length else Truncated)
             at = offsets[vector] + len(parts[vector]) - 4 if vector < length else offsets[length]
             assert error.offset == at
+    near = {offset + step for offset in offsets for step in range(-9, 26)}
     for size in range(1, len(sound)):
-        if size not in offsets:
+        if (size in near or size % 11 == 0) and size not in offsets:
             assert isinstance(outcome(load, sound[:size]), Truncated)
