@@ -288,7 +288,7 @@ def test_uuid_that_is_no_z85_is_refused(text: str) -> None:
 
 def test_uuid_is_the_last_20_characters() -> None:
     assert Descriptor("u", SPEC, 34, 1).file_uuid == uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-    with pytest.raises(UsageError, match="holds no UUID"):
+    with pytest.raises(UsageError, match="has no UUID"):
         _ = Descriptor("p", "/x", 34, 1).file_uuid
 
 
