@@ -82,7 +82,7 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
     sample = SAMPLES[name]
     names = names_for(name)
     if to == "blob" and len(names) != 1:
-        with pytest.raises(UsageError, match=f"holds {len(names)} vectors"):
+        with pytest.raises(UsageError, match=f"exactly one vector, found {len(names)}"):
             run(sample.data, to)
         return
     if not all(fits(rows, to) for rows in sample.rows):
