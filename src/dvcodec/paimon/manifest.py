@@ -258,7 +258,7 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
     known = {field["name"] for field in SCHEMA["fields"]}
     unknown = next((name for name, value in record.items() if name not in known and value is not None), None)
     if unknown is not None:
-        raise cursor.error(Unsupported, f"unknown field {unknown} of {where}", at=0, expected="null")
+        raise cursor.error(Unsupported, f"{unknown} of {where}", at=0, expected="no unknown field")
     ranges, index = record.get(_RANGES), record.get(_GLOBAL_INDEX)
     if index:
         for field_id in (index["_INDEX_FIELD_ID"], *(index.get("_EXTRA_FIELD_IDS") or ())):
