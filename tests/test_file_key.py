@@ -238,7 +238,7 @@ def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
 
 
 def test_no_puffin_of_two_spellings_is_written() -> None:
-    with pytest.raises(UsageError, match=r"'file:/x', which '/x' names too: unite them first"):
+    with pytest.raises(UsageError, match=r"'file:/x', also spelled '/x': merge them first"):
         iceberg.write_deletion_vectors(io.BytesIO(), {"/x": RowSet([1]), "file:/x": RowSet([2])}, order="given")
 
 

@@ -1,8 +1,8 @@
 """Deletion vectors of Iceberg, Delta Lake, Paimon and Lance, and bleve's segments: read, write, verify, convert, apply.
 
-The value is `RowSet`, an immutable set of 0-based physical row positions. One module per format (`iceberg`, `delta`,
-`paimon`, `lance`, and the container `puffin`) decodes to it and encodes from it; `sniff`, `verify`, `convert`, `diff`,
-`merge` and `describe` work over all of them; `arrow` applies row sets to rows. `zap` is search segments.
+Vectors are decoded to `RowSet`, an immutable set of 0-based physical row positions, and encoded from it, by one module
+per format (`iceberg`, `delta`, `paimon`, `lance`, and the container `puffin`). `sniff`, `verify`, `convert`, `diff`,
+`merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and writes search segments.
 
 >>> import dvcodec
 >>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
@@ -98,9 +98,8 @@ __all__ = [
     "zap",
 ]
 
-# Names are imported when first used: a command line that prints its help, or a program that needs one format,
-# does not wait for NumPy and all the others.
-# `from dvcodec import *` leaves out `io`, which would hide Python's, and modules that need more than the base.
+# Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
+# all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
 _MODULES = ("arrow", "delta", "iceberg", "io", "lance", "paimon", "puffin", "report", "spark", "tables", "zap")
 _HOMES = {
     "core.errors": (

@@ -321,7 +321,7 @@ def test_convert_of_a_damaged_file_leaves_the_old_one(puffin: Path, tmp_path: Pa
 def test_convert_too_many_names(puffin: Path, tmp_path: Path) -> None:
     names = ["--data-file", "a", "--data-file", "b", "--data-file", "c"]
     result = run("convert", puffin, "--to", "puffin", "-o", tmp_path / "out", *names)
-    assert result.complaint.startswith(f"{puffin} holds 2 vectors, 3 data files")
+    assert result.complaint.startswith(f"{puffin}: 2 vectors, but 3 data files")
 
 
 def test_convert_real_tables(vectors: Path, tmp_path: Path) -> None:

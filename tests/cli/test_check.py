@@ -73,7 +73,7 @@ def test_all_shows_what_passed_and_what_does_not_apply(puffin: Path) -> None:
         (["--rows", "42"], 1, f"rows: vector of {B} at byte 52: highest position: expected below 42"),
         (["--rows", "0"], 1, f"rows: vector of {A} at byte 4: highest position: expected below 0"),
         (["--data-file", A, "--cardinality", "4"], 0, None),
-        (["--data-file", A, "--cardinality", "5"], 1, f"cardinality: vector of {A} at byte 4: cardinality promised by"),
+        (["--data-file", A, "--cardinality", "5"], 1, f"cardinality: vector of {A} at byte 4: cardinality stated by"),
         (["--data-file", A, "--rows", "8"], 0, None),
         (["--data-file", "x"], 1, "data-file: file: referenced-data-file: expected x, found no such vector"),
     ],

@@ -688,7 +688,7 @@ WRONG = {
     "drop file is missing": (["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=no"], "no: No such file or directory"),
     "drop file is a segment": (
         ["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=bad.zap"],
-        "bad.zap: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+        "bad.zap: a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap",
     ),
     "version below": (["merge", "a.zap", "-o", "x", "--version", "10"], "Invalid value for '--version'"),
     "no such command": (["explode"], "No such command 'explode' (see dvcodec zap --help)"),
@@ -732,7 +732,7 @@ def test_commands_on_vectors_say_what_a_segment_is(command: str, segment: Path, 
     result = run(command, segment, *options.get(command, []))
     assert (result.code, result.out) == (2, "")
     assert result.complaint == (
-        f"{segment}: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap"
+        f"{segment}: a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.zap"]
 

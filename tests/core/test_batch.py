@@ -202,7 +202,7 @@ def test_arrays_out_of_order_are_found_wherever_they_lie(gap: int, alone: bool) 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_AT_ONCE", at_once)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_VECTORS", at_once)
     chance = random.Random(6)
     for _ in range(60):
         frames = [ice.encode(chance.choice(SOUND)) for _ in range(8)]

@@ -156,7 +156,7 @@ def test_a_refusal_that_the_checks_do_not_explain_is_still_a_decode_error(monkey
     monkeypatch.setattr(module, "FrozenBitMap", Refusing)
     with pytest.raises(NotCanonical) as caught:
         view.load()
-    assert caught.value.what == "roaring bitmap refused: for reasons of its own"
+    assert caught.value.what == "roaring bitmap: for reasons of its own"
     assert (caught.value.source, caught.value.offset) == ("x.bin", 100)
 
 

@@ -308,7 +308,7 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         chosen = options[turn // 3 % 4]
         found = read(bytes(data), chosen)
         with monkeypatch.context() as patch:
-            patch.setattr("dvcodec.iceberg.files._read_alike", lambda *_: None)
+            patch.setattr("dvcodec.iceberg.files._read_uniform", lambda *_: None)
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150

@@ -272,8 +272,8 @@ def test_highest_position_fits_without_gap_keys() -> None:
 @pytest.mark.parametrize(
     ("rows", "gap_keys", "match"),
     [
-        (RowSet([MAX_POSITION + 1]), False, "above the highest"),
-        (RowSet([2**63]), True, "above the highest"),
+        (RowSet([MAX_POSITION + 1]), False, "highest in a deletion vector"),
+        (RowSet([2**63]), True, "highest in a deletion vector"),
         (RowSet([MAX_POSITION]), True, "gap_keys=False"),
     ],
 )

@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[bytes, type[DecodeError], str, int, object, object]] = 
     "range is a group": (field(1, b"\x0b\x0c"), NotCanonical, "Range", 2, A_LENGTH, WRONG_TYPE),
     "field number 0": (field(1, b"\x02\x00"), NotCanonical, "field key", 2, "a field number and a wire type", 2),
     "wire type 7": (field(1, b"\x0f"), NotCanonical, "field key", 2, "a field number and a wire type", 15),
-    "end without a group": (field(1, b"\x7c"), NotCanonical, "field key", 2, "a group before its end", 15),
+    "end without a group": (field(1, b"\x7c"), NotCanonical, "field key", 2, "no end without a group", 15),
     "varint of 65 bits": (
         segment(1, b"\x10" + b"\xff" * 9 + b"\x02"),
         NotCanonical,

@@ -107,7 +107,7 @@ def test_rows_of_any_container_are_read(name: str, tmp_path: Path) -> None:
         expected = dict(zip(sample.data_files, sample.rows, strict=True))
     else:
         if len(sample.rows) > 1:
-            with pytest.raises(UsageError, match="does not say of which data files"):
+            with pytest.raises(UsageError, match="without data file names"):
                 read_rows(sample.data)
             return
         expected = {None: sample.rows[0]} if sample.vectors else {}

@@ -245,9 +245,7 @@ def test_segment_of_another_writer(tmp_path: Path) -> None:
     "read", [read_rows, lambda data: convert(data, "delta", io.BytesIO())], ids=["rows", "convert"]
 )
 def test_segment_holds_no_vectors(read: Callable[[bytes], object]) -> None:
-    with pytest.raises(
-        Unsupported, match="<bytes>: a search segment holds no deletion vectors: look at it with dvcodec"
-    ):
+    with pytest.raises(Unsupported, match="<bytes>: a search segment has no deletion vectors: see dvcodec"):
         read(segment(zap.Document(b"a")))
 
 

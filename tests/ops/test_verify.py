@@ -306,7 +306,7 @@ def test_cardinality_of_the_caller_is_checked(name: str) -> None:
     assert statuses(verify(sample.data, cardinality=count))["cardinality"] is PASS
     found = finding(verify(sample.data, cardinality=count + 1), "cardinality")
     assert (found.message, found.expected, found.actual) == (
-        "cardinality promised by the caller",
+        "cardinality stated by the caller",
         str(count + 1),
         str(count),
     )
@@ -315,7 +315,7 @@ def test_cardinality_of_the_caller_is_checked(name: str) -> None:
 def test_cardinality_of_the_container_is_checked() -> None:
     data = PUFFIN.replace(b'"cardinality":"3"', b'"cardinality":"2"')
     found = finding(verify(data), "cardinality")
-    assert (found.message, found.expected, found.actual) == ("cardinality promised by the container", "2", "3")
+    assert (found.message, found.expected, found.actual) == ("cardinality stated by the container", "2", "3")
     assert failed(verify(data, cardinality=3)) == ["cardinality"]
     assert failed(verify(data, cardinality=2)) == ["cardinality"]
 

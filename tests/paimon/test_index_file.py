@@ -548,7 +548,7 @@ def test_other_bits_are_a_usage_error(tmp_path: Path, bits: Any, sets: dict[str,
 def test_frame_of_another_format_is_a_usage_error(tmp_path: Path, frame: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
-    with pytest.raises(UsageError, match="32- and 64-bit vectors alone"):
+    with pytest.raises(UsageError, match="32- and 64-bit vectors only"):
         paimon.write_stored_vectors(path, [StoredFrame("a", 3, FRAMES[32]), StoredFrame("b", 3, frame)])
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 

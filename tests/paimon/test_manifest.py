@@ -755,7 +755,7 @@ def test_two_vectors_for_a_data_file_are_refused() -> None:
     twice = [vector_of(), vector_of(f0="b"), vector_of(f1=100)]
     with pytest.raises(NotCanonical) as caught:
         read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=twice)))
-    assert (caught.value.expected, caught.value.actual) == ("one vector for a data file", "two for 'a'")
+    assert (caught.value.expected, caught.value.actual) == ("one vector per data file", "two for 'a'")
     once = [record_of(_DELETIONS_VECTORS_RANGES=[vector_of()]), record_of("x", _DELETIONS_VECTORS_RANGES=[vector_of()])]
     assert len(read_index_manifest(manifest(SCHEMA, *once))) == 2
 

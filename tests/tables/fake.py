@@ -15,7 +15,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
 from dvcodec.core.frame import Magic
 from dvcodec.core.report import Check
-from dvcodec.iceberg.lint import check_doubles
+from dvcodec.iceberg.lint import check_duplicates
 from dvcodec.io import Storage, open_source, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.puffin import open_puffin
@@ -93,7 +93,7 @@ class FakeTable(Table):
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
         with open_puffin(location) as reader:
             blobs = {blob.offset: blob for blob in reader.blobs}
-            yield from check_doubles(reader.blobs)
+            yield from check_duplicates(reader.blobs)
         for vector in vectors:
             blob = blobs.get(vector.offset or 0)
             named = None if blob is None else blob.properties.get("referenced-data-file")

@@ -1,4 +1,4 @@
-"""A set of 64-bit integers as one roaring bitmap per high half: the methods and operators of Python's `frozenset`."""
+"""A set of 64-bit integers with the interface of `frozenset`, stored as one roaring bitmap per high half."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BitmapSet:
     _hash: int | None
 
     def __init__(self, positions: Positions | Holder = ()) -> None:
-        """Build from positions in any order; formats pass a `Holder`, whose bitmaps the set shares."""
+        """Build from positions in any order; a `Holder`, as decoders pass, is used as it is."""
         if isinstance(positions, Holder):
             self._holder = positions
         elif isinstance(positions, BitmapSet):
@@ -80,20 +80,20 @@ class BitmapSet:
 
     @property
     def holder(self) -> Holder:
-        """The form in which the set holds its bitmaps now; see `core.holders`."""
+        """The current representation of the bitmaps; see `core.holders`."""
         return self._holder
 
     def serialized(self, *, run_optimize: bool = True) -> dict[int, Pieces]:
-        """Return each bitmap as it is written, in pieces to join, by high half; see `roaring.serialize`."""
+        """Return the serialized bitmaps by high half, each in pieces; see `roaring.serialize`."""
         return self._measure().pieces() if run_optimize else self._load().pieces(run_optimize=False)
 
     def _load(self) -> Loaded:
-        held = self._holder = self._holder.load()
-        return held
+        loaded = self._holder = self._holder.load()
+        return loaded
 
     def _measure(self) -> Loaded | Canonical:
-        held = self._holder = self._holder.measured()
-        return held
+        measured = self._holder = self._holder.measured()
+        return measured
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickle, (type(self), {key: bitmap.serialize() for key, bitmap in self._load().items()}))
@@ -102,7 +102,7 @@ class BitmapSet:
 
     @property
     def cardinality(self) -> int:
-        """Number of rows (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        """Number of rows (``len`` is limited to 2**63 - 1)."""
         return self._measure().cardinality
 
     @property
@@ -151,7 +151,7 @@ class BitmapSet:
         """Return the positions that are in this set or in any of `others`.
 
         Raises:
-            UsageError: one of `others` holds a value that is not a row position; see `from_positions`.
+            UsageError: a value in `others` is not a row position; see `from_positions`.
         """
         return self._of(
             {key: FrozenBitMap.union(*maps) if len(maps) > 1 else maps[0] for key, maps in self._by_key(others)}
@@ -181,7 +181,7 @@ class BitmapSet:
         return self._of({key: FrozenBitMap.difference(*maps) for key, maps in self._by_key(others) if key in mine})
 
     def symmetric_difference(self, *others: Positions) -> Self:
-        """Return the positions that are in an odd number of the sets: with one other, in exactly one of the two.
+        """Return the positions that are in an odd number of the sets; with one other set, in exactly one of the two.
 
         Raises:
             UsageError: see `union`.
@@ -215,14 +215,14 @@ class BitmapSet:
         return not any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
 
     def _of(self, bitmaps: dict[int, FrozenBitMap]) -> Self:
-        """Return the set of these bitmaps, keys ascending, without the empty ones."""
+        """Return the set of these bitmaps, with ascending keys; empty ones are dropped."""
         return type(self)(Loaded({key: bitmap for key, bitmap in bitmaps.items() if bitmap}))
 
     def _as_set(self, positions: Positions) -> BitmapSet:
         return positions if isinstance(positions, BitmapSet) else type(self)(positions)
 
     def _by_key(self, others: Iterable[Positions]) -> Iterable[tuple[int, list[FrozenBitMap]]]:
-        """Group the bitmaps of this set and the others by key, ascending; those of this set come first."""
+        """Group the bitmaps of all sets by key, ascending; those of this set come first."""
         by_key = {key: [bitmap] for key, bitmap in self._load().items()}
         for other in others:
             for key, bitmap in self._as_set(other).bitmaps.items():

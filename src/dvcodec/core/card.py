@@ -1,4 +1,4 @@
-"""A row set as a small HTML card, as notebooks show it."""
+"""The HTML card that notebooks show for a row set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def card(
     mix: ContainerMix,
     histogram: Callable[[int, int], NDArray[np.int64]],
 ) -> str:
-    """Return HTML with inline SVG; all of its text is numbers and words of this module.
+    """Return HTML with inline SVG. It contains no text from outside this module, only numbers.
 
     Args:
         cardinality: number of rows.
@@ -41,7 +41,7 @@ def card(
 
 
 def _strip(counts: NDArray[np.int64], high: int) -> str:
-    """Draw the share of deleted rows from position 0 to the last: a bar a slice, full height for the densest."""
+    """Draw deleted rows per slice from position 0 to the last, as bars; the densest slice has full height."""
     heights = np.ceil(counts * (_HEIGHT / int(counts.max()))).astype(int).tolist()
     bars = "".join(
         f'<rect x="{x}" y="{_HEIGHT - height}" width="1" height="{height}"/>'

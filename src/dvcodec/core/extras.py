@@ -1,4 +1,4 @@
-"""Optional dependencies: imported where they are first needed."""
+"""Optional dependencies, imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def require_extra(module: str, extra: str, package: str | None = None) -> Any:
     Args:
         module: its import name, with dots for a submodule.
         extra: the extra of dvcodec that installs it.
-        package: what the error calls it; by default the top level of `module`.
+        package: its name in the error; by default the top-level package of `module`.
 
     Raises:
         MissingExtra: it is not installed.

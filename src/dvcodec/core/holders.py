@@ -1,4 +1,4 @@
-"""The forms in which a row set holds its bitmaps: loaded, as they will be written, or as they were read."""
+"""The representations of a row set's bitmaps: loaded, encoded for writing, or as read."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Canonical", "Holder", "Loaded", "Stored", "canonical"]
 
 
 class Holder:
-    """One form of the bitmaps of a row set; false if there are none. High halves of positions are the keys."""
+    """One representation of the bitmaps of a row set, by the high half of their positions; false if empty."""
 
     __slots__ = ()
 
     def load(self) -> Loaded:
-        """Return the bitmaps, built if they are not yet."""
+        """Return the bitmaps; build them if necessary."""
         raise NotImplementedError
 
     def measured(self) -> Loaded | Canonical:
-        """Return a form that knows its extent and its canonical bytes: this one, or the loaded one."""
+        """Return a representation with cardinality, bounds and canonical bytes: this one, or the loaded one."""
         return self.load()
 
 
@@ -60,10 +60,9 @@ class Loaded(dict[int, FrozenBitMap], Holder):
 
 
 class Stored(tuple[memoryview, int, int, int], Holder):
-    """One serialized bitmap, not empty and fully checked, in bytes that never change: data, key, start, stop.
+    """One serialized, non-empty, fully checked bitmap in immutable bytes: data, key, start, stop.
 
-    It is built when first used: most of the thousands of vectors in a file wait long for that. A tuple, because
-    thousands are made at once.
+    It is built on first use. A tuple, because thousands are created at once.
     """
 
     __slots__ = ()
@@ -76,10 +75,10 @@ class Stored(tuple[memoryview, int, int, int], Holder):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Canonical(Holder):
-    """Bitmaps as they are written, not yet built: many sets of positions are encoded and never read.
+    """Canonically serialized bitmaps, built on first use: many row sets are encoded and never read.
 
     Attributes:
-        parts: key -> what `roaring.serialize` returns for the bitmap, in pieces; keys ascend.
+        parts: key -> bytes of the bitmap as from `roaring.serialize`, in pieces; keys ascend.
         cardinality: number of positions, at least 1.
         low: lowest position.
         high: highest position.
@@ -99,12 +98,12 @@ class Canonical(Holder):
         return self
 
     def pieces(self) -> dict[int, Pieces]:
-        """Return the parts, in lists of the caller's own."""
+        """Return a copy of the parts."""
         return {key: [*pieces] for key, pieces in self.parts.items()}
 
 
 def canonical(values: NDArray[np.uint64]) -> Holder:
-    """Serialize one bitmap per high half from values in any order; duplicates are fine."""
+    """Serialize one bitmap per high half, from values in any order; duplicates are fine."""
     if not len(values):
         return Loaded()
     values = build.ascending(values)

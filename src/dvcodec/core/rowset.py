@@ -1,4 +1,4 @@
-"""The value that every format decodes to and encodes from: an immutable set of row positions."""
+"""`RowSet`, an immutable set of row positions: what every format decodes to and encodes from."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = ["RowSet"]
 
 _CONTAINER_ROWS = 1 << 16
 DEFAULT_MAX_ROWS = 1 << 30
-"""Rows that are expanded unless a caller asks for more: 8 GiB of positions."""
+"""Default upper bound on expanded rows: 8 GiB of positions."""
 
 
 class RowSet(BitmapSet):
     """An immutable, hashable set of 0-based physical row positions in one data file.
 
     Positions are unsigned 64-bit values; deletion vectors use 0 .. 0x7ffffffe80000000, which their encoders check.
-    Inside, each high half maps to one 32-bit roaring bitmap, so a set costs what its serialized form costs, however
-    many rows it holds. Not checked: whether the data file has as many rows.
+    Each high half maps to one 32-bit roaring bitmap, so a set takes about as much memory as its serialized form.
+    Positions are not checked against the row count of the data file.
 
     >>> rows = RowSet([3, 1, 4, 1, 5])
     >>> rows
@@ -48,7 +48,7 @@ class RowSet(BitmapSet):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # arithmetic on a set would be on an array of all its positions
+    __array_ufunc__ = None  # otherwise NumPy operators would expand the set to an array
 
     # ------------------------------------------------------------------ building
 
@@ -77,10 +77,10 @@ class RowSet(BitmapSet):
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_] | Iterable[bool], start: int = 0) -> RowSet:
-        """Build from booleans, True = row is in the set; `mask[0]` stands for position `start`.
+        """Build from booleans, True = row is in the set; `mask[0]` is position `start`.
 
         Raises:
-            UsageError: the mask is not a flat array of booleans, or leaves the positions 0 to 2**64 - 1.
+            UsageError: the mask is not a flat array of booleans, or extends beyond positions 0 to 2**64 - 1.
         """
         return cls(positions_of(mask, start))
 
@@ -110,7 +110,7 @@ class RowSet(BitmapSet):
 
     @property
     def containers(self) -> ContainerMix:
-        """How many array, bitset and run containers the canonical encoding has."""
+        """Number of array, bitset and run containers in the canonical encoding."""
         mix = ContainerMix()
         for data in self.serialized().values():
             mix = mix.plus(roaring.walk(Cursor(b"".join(data))).mix)
@@ -125,7 +125,7 @@ class RowSet(BitmapSet):
         return expand64.count(self._load(), *as_bounds(start, stop))
 
     def histogram(self, stop: int, bins: int) -> NDArray[np.int64]:
-        """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Nothing is expanded.
+        """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Positions are not expanded.
 
         Raises:
             UsageError: fewer than one bin, or a negative stop.
@@ -135,7 +135,7 @@ class RowSet(BitmapSet):
         return expand64.histogram(self._load(), index(stop), index(bins))
 
     def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Return for each position whether it is in the set: bool[n], for positions in any order.
+        """Return whether each position is in the set: bool[n]; positions may be in any order.
 
         Raises:
             UsageError: a negative position, or not a flat array of integers.
@@ -150,8 +150,8 @@ class RowSet(BitmapSet):
         common = (self & RowSet(wanted)).to_numpy(np.uint64, max_rows=None)
         if not len(common):
             return np.zeros(len(wanted), np.bool_)
-        at = np.minimum(np.searchsorted(common, wanted), len(common) - 1)
-        return np.asarray(common[at] == wanted)
+        index = np.minimum(np.searchsorted(common, wanted), len(common) - 1)
+        return np.asarray(common[index] == wanted)
 
     # ------------------------------------------------------------------ out
 
@@ -164,8 +164,8 @@ class RowSet(BitmapSet):
 
         Args:
             dtype: ``np.int64``, or ``np.uint64`` for positions from 2**63 on.
-            max_rows: refuse to expand more rows than this; a few bytes of runs can stand for billions.
-                Read such a set by `chunks`, `ranges` or `mask`, or pass None.
+            max_rows: upper bound on expanded rows, as a few bytes of runs can encode billions; None for no bound. Use
+                `chunks`, `ranges` or `mask` for larger sets.
 
         Raises:
             LimitExceeded: the set has more than `max_rows` rows.
@@ -189,7 +189,7 @@ class RowSet(BitmapSet):
         return require_extra("pyarrow", "arrow").array(self.to_numpy())
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[np.int64]]:
-        """Return all positions, ascending, as int64 arrays of at most `rows` (at least 65,536) rows, one at a time.
+        """Iterate over all positions, ascending, as int64 arrays of at most `rows` rows (at least 65,536).
 
         Raises:
             UsageError: a position does not fit int64.
@@ -201,7 +201,7 @@ class RowSet(BitmapSet):
     def ranges(self) -> NDArray[np.int64]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
 
-        Runs are never expanded: 2**32 rows in a row are one range.
+        Runs are not expanded: 2**32 consecutive rows are one range.
 
         Raises:
             UsageError: a range ends above 2**63 - 1.
@@ -226,14 +226,14 @@ class RowSet(BitmapSet):
         return bits[start & 7 :].view(np.bool_)
 
     def packed_mask(self, start: int, stop: int, *, keep: bool = False) -> NDArray[np.uint8]:
-        """Return the mask of `mask` as bits, least significant first, without expanding positions: uint8.
+        """Return `mask` packed into bits, least significant first, without expanding positions: uint8.
 
-        The first bit belongs to position ``start & ~7``: bit ``start & 7`` of the first byte is `start`.
+        Bit 0 of the first byte is position ``start & ~7``; bit ``start & 7`` is `start`.
 
         Args:
             start: first position, absolute in the data file.
             stop: position after the last.
-            keep: True inverts: a set bit is a row that is *not* in the set.
+            keep: True inverts: set bits are rows *not* in the set.
 
         Raises:
             UsageError: not 0 <= start <= stop.
@@ -248,7 +248,7 @@ class RowSet(BitmapSet):
         Args:
             start: first position, absolute in the data file.
             stop: position after the last.
-            keep: True inverts: a set bit is a row that is *not* in the set.
+            keep: True inverts: set bits are rows *not* in the set.
 
         Raises:
             UsageError: not 0 <= start <= stop.
@@ -262,7 +262,7 @@ class RowSet(BitmapSet):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all positions for ``np.asarray``: int64, or uint64 if one is above 2**63 - 1; see `to_numpy`."""
         if copy is False:
-            raise UsageError("a row set does not hold an array: copy=False cannot be met")
+            raise UsageError("a row set is not backed by an array: copy=False is not possible")
         wide = (self.max or 0) > np.iinfo(np.int64).max
         array = self.to_numpy(np.uint64) if wide else self.to_numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -275,5 +275,5 @@ class RowSet(BitmapSet):
         return f"RowSet({self.cardinality:,} rows in {self.min}..{self.max})"
 
     def _repr_html_(self) -> str:
-        """Return a card for notebooks: cardinality, first and last row, container mix, and where the rows are."""
+        """Return an HTML card for notebooks: cardinality, first and last row, containers, and a histogram."""
         return card(self.cardinality, self.min, self.max, self.containers, self.histogram)

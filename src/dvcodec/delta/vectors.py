@@ -1,7 +1,7 @@
-"""Delta's vectors on disk: frames in a file; `inline` has those in the log itself.
+"""Delta's vector files; `inline` has the vectors in the log.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
-``RoaringBitmapArray``. A file is a version byte and frames back to back; only the log knows which is whose::
+``RoaringBitmapArray``. A file is a version byte and adjacent frames; the log has their data files::
 
     u8 1 | frame | frame | ...
     frame   = u32 BE size | magic | bitmaps | u32 BE CRC-32       size = sizeInBytes = magic and bitmaps
@@ -52,13 +52,13 @@ def decode(
 
     Args:
         buf: exactly the frame: ``sizeInBytes + 8`` bytes from the descriptor's offset.
-        cardinality: of the descriptor; None skips the check.
+        cardinality: from the descriptor; None skips the check.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
         source: name of the file, for errors.
         base: byte offset of the frame in that file, for errors.
 
-    Result and errors are those of `dvcodec.iceberg.decode`.
+    Returns and raises as `dvcodec.iceberg.decode`.
     """
     return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
 
@@ -66,17 +66,17 @@ def decode(
 def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode one frame.
 
-    The defaults give the bytes of Delta Spark for a fresh vector. Its *merged* vectors are not run-optimised again, so
-    they may hold other containers.
+    The defaults give the bytes of Delta Spark for a fresh vector. *Merged* vectors are not run-optimised there, and may
+    have other containers.
 
     Args:
         rows: the deleted rows.
         layout: ``portable``, the one written to files, or ``native``.
         run_optimize: False writes no run containers (delta-kernel-rs).
-        gap_keys: False leaves out empty bitmaps below the highest key (delta-kernel-rs); native needs them.
+        gap_keys: False omits the empty bitmaps below the highest key (delta-kernel-rs); native always has them.
 
     Raises:
-        UsageError: a position or a size that the format cannot hold, or an unknown layout.
+        UsageError: a position or a size that does not fit the format, or an unknown layout.
     """
     magic = magic_of(layout)
     return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
@@ -139,8 +139,8 @@ def _load_from(source: Source, location: DvLocation | Descriptor, limits: Limits
 def frame_at(source: Source, location: DvLocation | Descriptor, limits: Limits = DEFAULT_LIMITS) -> Cursor:
     """Read the byte range of one frame.
 
-    An absent offset means 0 in the protocol and in Java, 1 in delta-kernel-rs. Byte 0 of a vector file is its version
-    and cannot begin a frame, so: 1 if it is the version, else 0.
+    An absent offset means 0 in the protocol and in Java, 1 in delta-kernel-rs. Here: 1 if byte 0 is the version of
+    a vector file (which cannot begin a frame), else 0.
 
     Raises:
         LimitExceeded: the frame is larger than `Limits.max_vector_bytes`.
@@ -164,7 +164,7 @@ def read_deletion_vectors(
 ) -> dict[str, RowSet]:
     """Read vectors of one vector file by their byte ranges: data file -> deleted rows.
 
-    The file itself does not name data files: `load_frames` reads it without the log.
+    The file does not name data files; use `load_frames` without the log.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
@@ -235,7 +235,7 @@ def write_deletion_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is; `Descriptor.from_location` makes a log entry of it. No vectors: no file.
+        The location of each vector; `Descriptor.from_location` converts it to a log entry. No vectors: no file.
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
@@ -254,11 +254,11 @@ def write_deletion_vectors(
 def write_stored_vectors(
     target: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
 ) -> list[DvLocation]:
-    """Write frames as they are: conversion without re-encoding. Their contents are not checked.
+    """Write frames unchanged: conversion without re-encoding. Their contents are not checked.
 
     Args:
         target: path, URL or writable file; `new_file` gives a Delta name.
-        vectors: the frames. None of them: no file.
+        vectors: the frames. No frames: no file.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Iceberg deletion vectors: the blob, Puffin files of blobs, their rules, and the position deletes they replace.
+"""Iceberg deletion vectors, and the position deletes that they replace.
 
-`vectors` is the blob, `blobs` its footer entry, `files` the Puffin files, `manifest` the values for a commit, `lint`
-the rules for blob metadata, and `position_deletes` the v2 files of (file_path, pos).
+`vectors`: the blob. `blobs`: its footer entry. `files`: Puffin files. `manifest`: manifest entries. `lint`: rules for
+blob metadata. `position_deletes`: the v2 files of (file_path, pos).
 """
 
 from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD

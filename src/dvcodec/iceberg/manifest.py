@@ -1,4 +1,4 @@
-"""Manifest values of a vector, and the order of Java's writer."""
+"""Manifest entries of vectors, and the blob order of Java's writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dvcodec.core.location import DvLocation
 __all__ = ["java_blob_order", "location_of", "manifest_entry"]
 
 _JAVA_TABLE = 16
-"""Buckets of a new HashMap."""
+"""Initial buckets of a HashMap."""
 _JAVA_CROWDED = 8
 """Entries of a bucket from which a small table doubles."""
 _JAVA_MIN_TREE_TABLE = 64
@@ -29,7 +29,7 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
         UsageError: the data file is unknown.
     """
     if location.data_file is None:
-        raise UsageError(f"{location.path} at byte {location.offset}: an Iceberg vector needs its data file")
+        raise UsageError(f"{location.path} at byte {location.offset}: unknown data file, which a manifest entry needs")
     return {
         "content": 1,
         "file_path": location.path,
@@ -60,14 +60,14 @@ def location_of(entry: Mapping[str, Any]) -> DvLocation:
 def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
     """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as its ``HashMap`` iterates.
 
-    The map is filled by ``computeIfAbsent``, once for every deleted row: a bucket takes its newest entry at the head,
-    and a call that finds the table more than three quarters full doubles it first, even for a key that is there.
+    The map is filled by ``computeIfAbsent``, once for every deleted row. New entries go to the head of their bucket; a
+    call that finds the table more than three quarters full doubles it first, even if the key exists.
 
     Args:
-        deletes: data file -> number of deleted rows, in the order in which the files were deleted from, one file
-            after the other.
+        deletes: data file -> number of deleted rows, in the order of their first delete, with all deletes of a file
+            before those of the next.
 
-    Not modelled: buckets of 8 and more in tables of 64 and more, which Java turns into trees.
+    Not modelled: buckets of 8 or more entries in tables of 64 or more, which Java turns into trees.
     """
     size = _JAVA_TABLE
     table: dict[int, list[str]] = {}

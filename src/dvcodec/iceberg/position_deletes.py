@@ -1,7 +1,7 @@
 """Position deletes of Iceberg v2: rows of (file_path, pos), to be replaced by deletion vectors in v3.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545), 0-based; sorted by both, which is not relied on here.
+(2147483545), 0-based; sorted by both (not required here).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def read_position_deletes(
         MissingExtra: pyarrow is not installed.
         OSError: the file cannot be opened or read.
         NotCanonical: not a Parquet file, a damaged one, or one without columns ``file_path`` and ``pos``; a null in
-            them, or a position that no vector can hold (below 0, above 0x7ffffffe80000000).
-        Unsupported: it uses what pyarrow does not know.
+            them, or a position below 0 or above 0x7ffffffe80000000.
+        Unsupported: a Parquet feature that pyarrow does not support.
     """
     pq = require_extra("pyarrow.parquet", "arrow")
     with open_source(source, storage_options=storage_options) as opened:
@@ -71,7 +71,7 @@ def read_position_deletes(
 
 @contextmanager
 def data_errors(source: str) -> Iterator[None]:
-    """Turn what is wrong with the rows of a file into a `NotCanonical`: they are not the caller's."""
+    """Turn a `UsageError` about rows into `NotCanonical`: here they come from a file, not from the caller."""
     try:
         yield
     except UsageError as err:
@@ -81,7 +81,7 @@ def data_errors(source: str) -> Iterator[None]:
 
 
 def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_column: str = POS) -> dict[str, RowSet]:
-    """Build vectors from Arrow rows of (data file, position), in any order, duplicates fine.
+    """Build vectors from Arrow rows of (data file, position), in any order; duplicates are fine.
 
     Args:
         data: a Table, a RecordBatch, or an iterable of RecordBatches (then memory stays bounded).
@@ -89,14 +89,14 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
         pos_column: integer column, 0-based physical row positions.
 
     Raises:
-        UsageError: a column is missing, has nulls, or holds no row positions (0 to 0x7ffffffe80000000).
+        UsageError: a column is missing, has nulls, or has values that are not positions (0 to 0x7ffffffe80000000).
     """
     found: dict[str, list[RowSet]] = {}
     for batch in _batches(data):
         for path, rows in _split_batch(batch, file_column, pos_column):
             parts = found.setdefault(path, [])
             parts.append(rows)
-            if len(parts) >= 16:  # fold now and then: many small parts cost more than their union
+            if len(parts) >= 16:  # merge now and then: many small parts take more memory than their union
                 parts[:] = [RowSet().union(*parts)]
     return {path: RowSet().union(*parts) for path, parts in found.items()}
 
@@ -115,7 +115,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
     check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
         if batch.column(name).null_count:
-            raise UsageError(f"column {name!r} holds {batch.column(name).null_count} nulls")
+            raise UsageError(f"column {name!r} contains {batch.column(name).null_count} nulls")
     if not batch.num_rows:
         return
     paths = batch.column(file_column)
@@ -123,7 +123,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         paths = paths.dictionary_encode()
     codes: NDArray[np.integer[Any]] = paths.indices.to_numpy(zero_copy_only=False)
     if int(codes.min()) < 0 or int(codes.max()) >= len(paths.dictionary):
-        raise UsageError(f"column {file_column!r} has codes outside of its dictionary")
+        raise UsageError(f"column {file_column!r} has codes outside its dictionary")
     positions = batch.column(pos_column).to_numpy(zero_copy_only=False)
     if (codes[1:] < codes[:-1]).any():
         order = np.argsort(codes, kind="stable")
@@ -138,28 +138,28 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
             raise UsageError(f"column {file_column!r} has None in place of a string")
         rows = RowSet(positions[start:stop])
         if (rows.max or 0) > MAX_DV_POSITION:
-            raise UsageError(f"column {pos_column!r} holds {rows.max}: no vector has rows above {MAX_DV_POSITION:#x}")
+            raise UsageError(f"column {pos_column!r} contains {rows.max}, expected at most {MAX_DV_POSITION:#x}")
         yield path, rows
 
 
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
-    """Check that both columns are there once, and that data files are strings, as they are or in a dictionary.
+    """Check that both columns exist exactly once, and that data files are strings, dictionary-encoded or not.
 
     Not checked: the type of the positions (`RowSet` does). `where` is the prefix of the message.
 
     Raises:
-        UsageError: a column is missing, is there twice, or does not hold strings; or a name is not valid UTF-8.
+        UsageError: a column is missing or duplicated, or is not of strings; or a name is not valid UTF-8.
     """
     try:
         names = schema.names
-    except UnicodeDecodeError as err:  # Arrow does not look when it reads a schema
+    except UnicodeDecodeError as err:  # Arrow does not check names when it reads a schema
         raise UsageError(f"{where}a column has a name that is not valid UTF-8: {err}") from None
     for name in (file_column, pos_column):
         count = names.count(name)
         if count != 1:
-            problem = f"{count} columns are called {name!r}" if count else f"no column {name!r}"
-            raise UsageError(f"{where}{problem}, but {', '.join(names)}")
+            problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
+            raise UsageError(f"{where}{problem} among {', '.join(names)}")
     kind = schema.field(file_column).type
     kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
     if str(kind) not in ("string", "large_string", "string_view"):
-        raise UsageError(f"{where}column {file_column!r} holds {kind}, not strings")
+        raise UsageError(f"{where}column {file_column!r} is of type {kind}, expected strings")

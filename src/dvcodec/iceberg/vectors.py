@@ -1,12 +1,12 @@
-"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob alone; `files` has the Puffin files of many.
+"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` has the Puffin files.
 
 Specification: Apache Iceberg, "Puffin file format" (blob type deletion-vector-v1) and "Table spec" v3; the bytes are
 those of Iceberg Java's ``BitmapPositionDeleteIndex``. A blob is one frame::
 
     u32 BE length | D1 D3 39 64 | 64-bit portable roaring, LE | u32 BE CRC-32
 
-Java engines read a blob by the manifest's `content_offset` and `content_size_in_bytes` alone and never open the
-footer; so does `decode`. Positions are 0-based physical row positions in the data file.
+Like Java engines, `decode` needs only the byte range from the manifest (`content_offset`, `content_size_in_bytes`), not
+the footer. Positions are 0-based physical row positions in the data file.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def decode(
 def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode one blob.
 
-    The defaults give the bytes of Iceberg Java (positions deleted one by one, then serialized). What Java makes of
-    *range* deletes and of merges with an older vector may hold other containers for the same rows.
+    The defaults give the bytes of Iceberg Java (positions deleted one by one, then serialized). After
+    *range* deletes and merges with an older vector, Java may write other containers for the same rows.
 
     Args:
         rows: the deleted rows.

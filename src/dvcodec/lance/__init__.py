@@ -1,9 +1,8 @@
-"""Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest that names them.
+"""Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest.
 
-`row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, which
-`segment_reader` reads from the protobuf form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and
-its `fragments` cut all of them out of a dataset, `transactions` names the operation that made a version, and `check`
-compares the ids of the fragments.
+`row_ids` and `versions`: the sequences, of `segments` of numbers in `arrays`; `segment_reader` decodes them from
+protobuf (`wire`). `deletions` and `addresses`: sets of rows. `manifest` and `fragments`: the versions of a dataset.
+`transactions`: the operation that created a version. `check`: whether row ids are unique. `data_file`: row counts.
 """
 
 from dvcodec.lance.addresses import (

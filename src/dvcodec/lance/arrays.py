@@ -29,12 +29,12 @@ _NUMBERS = {width: number for number, width in WIDTHS.items()}
 _FULL_WIDTH = 8
 _TOP = 2**64 - 1
 _MOST_VALUES = 2**60 - 1
-"""Above this number of values the size in bytes exceeds what NumPy can address."""
+"""Maximum number of values whose bytes NumPy can address."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedArray:
-    """Unsigned 64-bit values as they are stored.
+    """Unsigned 64-bit values as stored.
 
     Attributes:
         width: bytes of a stored value: 2, 4 or 8.
@@ -48,7 +48,7 @@ class EncodedArray:
 
     @classmethod
     def from_values(cls, values: Values) -> EncodedArray:
-        """Choose the narrowest form; the base is the minimum."""
+        """Encode with the narrowest width; the base is the minimum."""
         if not len(values):
             return cls(_FULL_WIDTH)
         low, high = int(values.min()), int(values.max())
@@ -78,12 +78,12 @@ class EncodedArray:
         return self.base + int.from_bytes(self.data[i * self.width : (i + 1) * self.width], "little")
 
     def cut(self, offset: int, length: int) -> EncodedArray:
-        """Return `length` elements from `offset` on, with the same base."""
+        """Return `length` elements from index `offset`, with the same base."""
         data = self.data[offset * self.width : (offset + length) * self.width]
         return EncodedArray(self.width, self.base, data)
 
     def search(self, value: int) -> int:
-        """Return how many values of an ascending array are below `value`."""
+        """Return the number of values below `value` in an ascending array."""
         wanted = value - self.base
         if wanted <= 0:
             return 0
@@ -109,7 +109,7 @@ class EncodedArray:
 
 @dataclass(slots=True)
 class ArrayParts:
-    """An array read so far: its message may come in parts."""
+    """An array being decoded: its message may come in several parts."""
 
     number: int = 0
     base: int = 0
@@ -120,12 +120,12 @@ class ArrayParts:
 
         Raises:
             Truncated: the bytes end inside a field.
-            NotCanonical: a field of another wire type, or a varint that cannot be one.
+            NotCanonical: a field of the wrong wire type, or an invalid varint.
         """
         for entry in wire.fields(cursor):
             if entry.number not in WIDTHS:
                 continue
-            if entry.number != self.number:  # the last of the three wins
+            if entry.number != self.number:  # the last one wins
                 self.number, self.base, self.data = entry.number, 0, None
             window = entry.window(cursor, "array")
             for inner in wire.fields(window):
@@ -138,7 +138,7 @@ class ArrayParts:
         """Check the array and return it; `at` is its position in `cursor`, for errors.
 
         Raises:
-            NotCanonical: no array, an odd number of bytes, or a value above 2**64 - 1.
+            NotCanonical: no array, an incomplete value, or a value above 2**64 - 1.
         """
         if not self.number:
             raise cursor.error(NotCanonical, "array", at=at, expected="a U16Array, U32Array or U64Array")
@@ -161,15 +161,15 @@ class ArrayParts:
 
 @contextmanager
 def expanding(what: str, count: int, max_rows: int | None) -> Iterator[None]:
-    """Guard an expansion: a few bytes can stand for any number of values.
+    """Bound an expansion: a few bytes can encode any number of values.
 
     Args:
         what: the values, in the plural.
         count: number of values.
-        max_rows: upper bound; None for memory alone.
+        max_rows: upper bound on `count`; None bounds by memory only.
 
     Raises:
-        LimitExceeded: `count` is higher, or an allocation in the block failed.
+        LimitExceeded: `count` is above `max_rows`, or an allocation in the block failed.
     """
     most = _MOST_VALUES if max_rows is None else max_rows
     if count > most:

@@ -1,4 +1,4 @@
-"""A fragment of a dataset as the manifest has it: its data files, sequences and deletion file.
+"""A fragment of a dataset from the manifest: its data files, sequences and deletion file.
 
 Specification: Lance's ``table.proto``, messages ``DataFragment``, ``DataFile`` and ``DeletionFile``.
 """
@@ -24,17 +24,17 @@ _SPILL_COLUMNS = {
     -4: "_row_created_at_version",
     -5: "_row_last_updated_at_version",
 }
-"""Field ids by which a data file says that it holds a spilled sequence, and the hidden column's name."""
+"""Field ids of spilled sequences in data files -> name of the hidden column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a sequence of a fragment is.
+    """A sequence of a fragment, stored in the manifest or elsewhere.
 
     Attributes:
         inline: its bytes, if they are in the manifest.
         offset: byte offset of `inline` in the manifest file.
-        elsewhere: in words, where it is otherwise: a hidden column of a data file, or a file of its own.
+        elsewhere: otherwise, a description of the location: a hidden column of a data file, or a separate file.
     """
 
     inline: bytes | None = None
@@ -47,9 +47,9 @@ class FragmentFile:
     """A data file of a fragment.
 
     Attributes:
-        path: as recorded: below the folder ``data`` of the dataset, or of a base path.
-        size: bytes; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it is stored under; None for the dataset's own folder.
+        path: relative to the folder ``data`` of the dataset, or of a base path.
+        size: bytes; 0 if unknown.
+        base_id: id of the base path that it is stored under; None for the dataset's folder.
     """
 
     path: str
@@ -62,14 +62,14 @@ class Fragment:
     """One fragment of a dataset version.
 
     Attributes:
-        id: of the fragment.
-        physical_rows: rows in its data files, deleted ones included; 0 where the writer did not say.
-        row_ids: where its row-id sequence is, None without stable row ids.
-        created_at: where its sequence of creating versions is, None without.
-        last_updated_at: where its sequence of updating versions is, None without.
+        id: id of the fragment.
+        physical_rows: rows in its data files, including deleted ones; 0 if unknown.
+        row_ids: its row-id sequence, None without stable row ids.
+        created_at: its sequence of creating versions, or None.
+        last_updated_at: its sequence of updating versions, or None.
         deletion_file: its deletion file, None without deleted rows.
-        files: its data files; all have the same rows, each other columns.
-        overlays: files that overlay new values on some of them.
+        files: its data files, with the same rows and different columns.
+        overlays: files with newer values for some rows.
         source: name of the manifest, for errors.
     """
 
@@ -84,11 +84,11 @@ class Fragment:
     source: str | None = None
 
     def row_id_sequence(self) -> RowIdSequence:
-        """Decode the row ids: as many as there are physical rows.
+        """Decode the row ids, one per physical row.
 
         Raises:
             UsageError: the dataset has no stable row ids.
-            Unsupported: they are not in the manifest; the message says where they are.
+            Unsupported: they are not in the manifest; the message names the location.
             DecodeError: the sequence is corrupt, or does not have `physical_rows` ids.
         """
         data, offset = self._bytes(self.row_ids, "row ids")
@@ -107,7 +107,7 @@ class Fragment:
     def deleted_rows(
         self, folder: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
     ) -> RowSet:
-        """Read the deletion file below the dataset's folder and hold it against the manifest.
+        """Read the deletion file and check it against the manifest.
 
         Args:
             folder: the dataset's folder, path or URL.
@@ -115,8 +115,8 @@ class Fragment:
             storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
-            Unsupported: it is stored under another base path.
-            DecodeError: it is corrupt.
+            Unsupported: the file is stored under a base path.
+            DecodeError: the file is corrupt.
         """
         if self.deletion_file is None:
             return RowSet()
@@ -161,16 +161,16 @@ _SEQUENCES = {
     7: "last_updated_at", 8: "last_updated_at", 13: "last_updated_at",
     9: "created_at", 10: "created_at", 14: "created_at",
 }  # fmt: skip
-"""Fields of ``DataFragment`` that hold a sequence: inline, in a file of its own, or spilled to a hidden column."""
+"""Fields of ``DataFragment`` for sequences: inline, in a separate file, or spilled to a hidden column."""
 _INLINE, _EXTERNAL = (5, 7, 9), (6, 8, 10)
 _COLUMN_OF = {12: -3, 13: -5, 14: -4}
 
 
 def decode_fragment(cursor: Cursor) -> Fragment:
-    """Read the message ``DataFragment`` that fills the window; sequences in it are cut out.
+    """Decode the message ``DataFragment`` that fills the window; its sequences are decoded on demand.
 
     Raises:
-        DecodeError: it is corrupt.
+        DecodeError: the message is corrupt.
     """
     numbers = {1: 0, 4: 0}
     sequences: dict[str, Stored] = {}
@@ -216,7 +216,7 @@ def decode_fragment(cursor: Cursor) -> Fragment:
 
 
 def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
-    """Read a data file, and the hidden columns that it holds: field id -> path of the file."""
+    """Decode a data file, and its hidden columns: field id -> path of the file."""
     path, size, base_id = "", 0, None
     ids: list[int] = []
     for entry in wire.fields(cursor):
@@ -233,14 +233,14 @@ def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
             size = entry.integer(cursor, "size of a data file")
         elif entry.number == 7:
             base_id = entry.integer(cursor, "base path of a data file")
-    # An int32 below zero is written as the 64-bit varint of the same value.
+    # A negative int32 is stored as the varint of its 64-bit two's complement.
     signed = (value - (1 << 64) if value >> 63 else value for value in ids)
     hidden = {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
     return FragmentFile(path, size, base_id), hidden
 
 
 def _overlay(cursor: Cursor) -> list[FragmentFile]:
-    """Read the data file of a ``DataOverlayFile``."""
+    """Decode the data file of a ``DataOverlayFile``."""
     return [_data_file(entry.window(cursor, "data file"))[0] for entry in wire.fields(cursor) if entry.number == 1]
 
 

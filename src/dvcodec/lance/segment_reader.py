@@ -1,6 +1,6 @@
-"""Reads the message ``U64Segment`` of a Lance sequence: one of five kinds, each by its own rules.
+"""Decodes the message ``U64Segment`` of a Lance sequence, which has five kinds.
 
-`segments` describes the kinds and writes them. As strict as the reader of pylance 14.
+`segments` describes and encodes them. As strict as the reader of pylance 14.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, 
 __all__ = ["decode_segment"]
 
 RANGE_WITH_RUNS = 6
-"""Field number of a segment that has been proposed and that no release writes."""
+"""Field number of a proposed segment kind that no release writes."""
 _NAMES = {1: "Range", 2: "RangeWithHoles", 3: "RangeWithBitmap", 4: "sorted_array", 5: "array"}
 _START, _END, _THIRD = 1, 2, 3
 
 
 def decode_segment(parts: list[Cursor]) -> Segment:
-    """Decode one segment, whose message may have come in parts.
+    """Decode one segment, whose message may come in several parts.
 
     Raises:
         Truncated: the bytes end inside a field.
-        NotCanonical: none of the five, or one that breaks a rule of its kind.
+        NotCanonical: none of the five kinds, or an invalid segment.
         Unsupported: the proposed kind ``RangeWithRuns``.
     """
     number, start, end = 0, 0, 0
@@ -42,7 +42,7 @@ def decode_segment(parts: list[Cursor]) -> Segment:
                 )
             if entry.number not in _NAMES:
                 continue
-            if entry.number != number:  # the last of the five wins
+            if entry.number != number:  # the last one wins
                 number, start, end, third, array = entry.number, 0, 0, None, None
             window = entry.window(cursor, _NAMES[number])
             if number in (SortedArray.number, ArraySegment.number):

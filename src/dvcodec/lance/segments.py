@@ -1,13 +1,13 @@
-"""The five segments of a Lance row-id sequence: what each holds, and which one today's writer chooses.
+"""The five segment kinds of Lance row-id sequences, and the choice that Lance's current writer makes among them.
 
 Specification: Lance's ``rowids.proto``, message ``U64Segment``; Rust module ``rowids/segment.rs``. One of five::
 
     1 Range             start = 1, end = 2                       the values start .. end - 1
-    2 RangeWithHoles    start = 1, end = 2, holes = 3            without the holes, which are values, not offsets
-    3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           those whose bit is set, least significant bit first
+    2 RangeWithHoles    start = 1, end = 2, holes = 3            without the holes (values, not offsets)
+    3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           values whose bit is set, least significant bit first
     4 sorted_array      an encoded array, ascending              5 array   an encoded array in any order
 
-(The comment in rowids.proto and the web pages say that the bitmap's most significant bit comes first; no writer does.)
+(rowids.proto and the web pages document the most significant bit first, but no writer does that.)
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Segment(ABC):
 
     @abstractmethod
     def position(self, value: int) -> int | None:
-        """Return the index of `value` (of the first one, where an array repeats it), None if it is not there."""
+        """Return the index of `value` (the first, if an array repeats it), None if it is missing."""
 
     @abstractmethod
     def get(self, i: int) -> int | None:
         """Return the i-th value, None beyond the end."""
 
     def slice(self, offset: int, length: int) -> Segment:
-        """Return `length` values from index `offset` on, in the form that today's writer gives them."""
+        """Return `length` values from index `offset`, as the segment that Lance's current writer chooses."""
         return from_values(self.values()[offset : offset + length])
 
     def mask(self, offsets: Offsets) -> Segment:
@@ -86,7 +86,7 @@ class Segment(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RangeSegment(Segment):
-    """The values from `start` to before `end`."""
+    """The values from `start` to `end` - 1."""
 
     start: int
     end: int
@@ -117,7 +117,7 @@ class RangeSegment(Segment):
 
 @dataclass(frozen=True, slots=True)
 class RangeWithHoles(Segment):
-    """The values from `start` to before `end`, without `holes`."""
+    """The values from `start` to `end` - 1, without `holes`."""
 
     start: int
     end: int
@@ -145,7 +145,7 @@ class RangeWithHoles(Segment):
         return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
     def _at(self, offsets: Offsets) -> Values:
-        """Return the values at `offsets`: hole k stands before them if k of the holes and no more values do."""
+        """Return the values at `offsets`; `rank[k]` is the number of values before hole k."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
         wanted = offsets.astype(np.uint64)
@@ -228,7 +228,7 @@ class _StoredArray(Segment):
 
 @dataclass(frozen=True, slots=True)
 class SortedArray(_StoredArray):
-    """Values that ascend."""
+    """Ascending values."""
 
     number = 4
 
@@ -258,8 +258,8 @@ class ArraySegment(_StoredArray):
 def from_values(values: Values) -> Segment:
     """Choose the segment that Lance's writer chooses for these values.
 
-    Values that ascend become the smallest of three by an estimate, else an array (also where neighbours are equal,
-    which the writer itself would lose).
+    Ascending values become the smallest of three kinds by an estimate, others an array (also with equal neighbours,
+    which Lance's writer would lose).
     """
     if not len(values):
         return RangeSegment(0, 0)
@@ -273,14 +273,14 @@ def from_values(values: Values) -> Segment:
         return SortedArray(EncodedArray.from_values(values))
     if kind is RangeWithHoles:
         return RangeWithHoles(low, high + 1, EncodedArray.from_values(_holes(values)))
-    # The range is at most 16 times as long as the values are many.
+    # The range has at most 16 slots per value.
     present = np.zeros(high - low + 1, np.bool_)
     present[(values - np.uint64(low)).view(np.int64)] = True
     return RangeWithBitmap(low, high + 1, np.packbits(present, bitorder="little").tobytes())
 
 
 def _holes(values: Values) -> Values:
-    """Return the gaps between ascending values, block by block: the differences stay in the CPU caches."""
+    """Return the gaps between ascending values, block by block to stay in the CPU caches."""
     starts = range(0, len(values) - 1, _PART)
     parts = [values[start : start + _PART + 1] for start in starts]
     found = [start + np.flatnonzero(part[1:] - part[:-1] != 1) for start, part in zip(starts, parts, strict=True)]
@@ -290,7 +290,7 @@ def _holes(values: Values) -> Values:
 
 
 def _from_interval(start: int, end: int, holes: Values) -> Segment:
-    """`from_values` for a range without ascending holes; the range is not expanded unless that is the smaller form."""
+    """`from_values` for a range without these ascending holes; the range is only expanded if that form is smaller."""
     index = np.arange(len(holes), dtype=np.uint64)
     head = _leading(holes == index + np.uint64(start))
     tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end % 2**64))[::-1])
@@ -305,14 +305,14 @@ def _from_interval(start: int, end: int, holes: Values) -> Segment:
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
-    """Return how many flags are set before the first that is not."""
+    """Return the number of leading True flags."""
     return len(flags) if flags.all() else int(np.argmin(flags))
 
 
 def _cheapest(low: int, high: int, count: int) -> type[Segment]:
-    """Apply the writer's rule: estimates in bytes, of which the smallest wins, and of equals the first.
+    """Apply the rule of Lance's writer: the kind with the smallest estimate in bytes, the first on ties.
 
-    They take 4 bytes for a hole and 2 for a value, however wide those will be.
+    The estimates assume 4 bytes per hole and 2 per value, whatever their width.
     """
     if high == _TOP:  # the exclusive end of a range would not fit
         return SortedArray
@@ -325,7 +325,7 @@ def _cheapest(low: int, high: int, count: int) -> type[Segment]:
 
 
 def _shifted(offsets: NDArray[np.integer[Any]], start: int) -> Values:
-    """Return offsets, which are nobody else's and not negative, from another start."""
+    """Return `start` plus the offsets, which must not be negative; may modify `offsets`."""
     values: Values = offsets.view(np.uint64) if offsets.dtype == np.int64 else offsets.astype(np.uint64)
     if start:
         values += np.uint64(start)

@@ -1,11 +1,11 @@
-"""Lance version sequences: in which dataset version each row of a fragment was created, or last updated.
+"""Lance version sequences: the dataset version in which each row of a fragment was created or last updated.
 
 Specification: Lance's ``rowids.proto``, message ``RowDatasetVersionSequence``; Rust module ``rowids/version.rs``::
 
     1 run | 1 run | ...          run = 1 span (a U64Segment), 2 version
 
-A run covers as many rows as its span has values, from where the run before it ended. The values themselves mean
-nothing: compaction leaves those of the old fragments in place.
+Runs cover consecutive rows, as many as their span has values. The values have no meaning: compaction keeps those of the
+old fragments.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SPAN, _VERSION = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class VersionRun:
-    """Rows that follow one another and have one version.
+    """Consecutive rows with the same version.
 
     Attributes:
-        span: its number of values is the number of rows.
-        version: of the dataset.
+        span: has as many values as the run has rows.
+        version: dataset version.
     """
 
     span: Segment
@@ -51,11 +51,11 @@ class VersionRun:
 
 @dataclass(frozen=True, slots=True)
 class RowDatasetVersionSequence:
-    """Dataset versions of a fragment's rows: those of the i-th physical row are found by the runs' lengths.
+    """Dataset versions of the physical rows of a fragment, as runs.
 
     Attributes:
         runs: in row order.
-        stored: the bytes that were decoded, if `runs` alone would encode to others.
+        stored: the decoded bytes, if `runs` would encode to others.
 
     >>> RowDatasetVersionSequence.from_versions([1, 1, 1, 4]).runs
     (VersionRun(span=RangeSegment(start=0, end=3), version=1), VersionRun(span=RangeSegment(start=3, end=4), version=4))
@@ -89,10 +89,10 @@ class RowDatasetVersionSequence:
         """Return the version of each row, in row order: uint64[n].
 
         Args:
-            max_rows: refuse to expand more rows than this: one run can stand for 2**64 of them. None: no limit.
+            max_rows: upper bound on expanded rows, as one run can encode 2**64 of them; None for no bound.
 
         Raises:
-            LimitExceeded: more than `max_rows` rows, or than there is memory for.
+            LimitExceeded: more than `max_rows` rows, or more than fit in memory.
         """
         with expanding("versions", self.count, max_rows):
             lengths = np.array([run.count for run in self.runs], np.int64)
@@ -110,7 +110,7 @@ class RowDatasetVersionSequence:
 
 
 def encode_versions(sequence: RowDatasetVersionSequence) -> bytes:
-    """Encode a version sequence; one that was decoded gives the bytes it came from."""
+    """Encode a version sequence; a decoded one encodes to the same bytes."""
     return sequence.stored if sequence.stored is not None else _encode(sequence.runs)
 
 
@@ -130,7 +130,7 @@ def decode_versions(buf: BytesLike, *, source: str | None = None, base: int = 0)
 
     Raises:
         Truncated: the bytes end inside a field.
-        NotCanonical: an unknown field, a run without a span, or a span that breaks a rule of its kind.
+        NotCanonical: an unknown field, a run without a span, or an invalid span.
         Unsupported: a span of the proposed kind ``RangeWithRuns``.
     """
     cursor = Cursor(buf, source=source, base=base)

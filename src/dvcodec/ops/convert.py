@@ -1,8 +1,7 @@
 """Conversion between the containers of the formats.
 
-Iceberg, Delta (portable) and Paimon (64-bit) hold the same frame: converting copies it, verified but never re-encoded,
-and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are re-encoded; rows
-that do not fit are an error.
+Iceberg, Delta (portable) and Paimon (64-bit) share one frame: conversion verifies and copies it, without building
+bitmaps. Other layouts (Delta native, Paimon 32-bit, bare roaring) are re-encoded.
 """
 
 from __future__ import annotations
@@ -46,21 +45,21 @@ def convert(
 ) -> list[DvLocation]:
     """Convert all vectors of a file.
 
-    Every vector is verified on the way: length, CRC, magic, structure, and cardinality where the source states it.
+    Every vector is verified: length, CRC, magic, structure, and cardinality if the source states it.
 
     Args:
         source: any container that `sniff` knows, apart from search segments.
         to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
         target: path, URL or writable file; written whole or not at all.
-        data_files: the data file of each vector, in file order or by offset; needed for ``puffin`` where the
-            source does not name them, and replaces the names where it does.
+        data_files: the data file of each vector, in file order or by offset; required for ``puffin`` if the
+            source does not name them; replaces the names if it does.
         created_by: ``created-by`` of a Puffin file.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
+        The locations of the written vectors. A source without vectors writes no file (Paimon: a file of one byte).
 
     Raises:
         DecodeError: a vector is corrupt (nothing is written).
@@ -75,11 +74,9 @@ def convert(
         if to == "puffin":
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
-                raise UsageError(
-                    f"{opened.name} does not name the data file of the vector at {nameless.offset}: name it"
-                )
+                raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
         if to == "blob" and len(refs) != 1:
-            raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
+            raise UsageError(f"{opened.name}: a blob is exactly one vector, found {len(refs)}")
         return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
@@ -93,7 +90,7 @@ def write(
 ) -> list[DvLocation]:
     """Write row sets into a new file of the given kind; arguments as in `convert`.
 
-    Vectors have Java's bytes, gap keys included, unless a row set reaches 2**48: then no gap keys are written.
+    Vectors have Java's bytes, including gap keys unless a row set reaches 2**48.
 
     Raises:
         UsageError: an unknown kind, a data file is missing, a ``blob`` of not exactly one vector, or rows that do not
@@ -114,16 +111,16 @@ def write(
             storage_options=storage_options,
         )
     if to == "blob" and len(vectors) != 1:
-        raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
+        raise UsageError(f"a blob is exactly one vector, got {len(vectors)}")
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
     return _write_frames(to, target, frames, created_by, storage_options)
 
 
 def encode_frame(rows: RowSet, to: ConvertTarget, name: object) -> bytes:
-    """Encode the frame that a target holds.
+    """Encode the frame for a target.
 
     Raises:
-        UsageError: rows that do not fit; the message calls the vector `name`.
+        UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
         return iceberg.encode(rows, gap_keys=_dense(rows))
@@ -164,12 +161,12 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
             raise UsageError(f"{container.source} has no vector at byte {min(unknown)}")
         return [replace(ref, data_file=data_files.get(ref.offset, ref.data_file)) for ref in refs]
     if len(data_files) != len(refs):
-        raise UsageError(f"{container.source} holds {len(refs)} vectors, {len(data_files)} data files are given")
+        raise UsageError(f"{container.source}: {len(refs)} vectors, but {len(data_files)} data files given")
     return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
 
 
 def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
-    """Yield the target's frames: shared ones as they are, checked; others re-encoded one at a time."""
+    """Yield the frames for the target: shared ones checked and unchanged, others re-encoded one at a time."""
     source = ahead(source, refs)
     for ref, checked in survey_vectors(source, refs, limits=limits):
         if checked is not None and ref.cardinality in (None, checked.cardinality) and _is_shared(checked, to):
@@ -183,18 +180,18 @@ def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Li
 
 
 def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
-    """Whether a target holds this very frame."""
+    """Whether the target has the same frame."""
     if to == "paimon32":
         return checked.magic is Magic.PAIMON32 and (checked.max or 0) < 2**31
     return checked.magic is Magic.PORTABLE64
 
 
 def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
-    """Return a vector as a frame of the target: its own bytes, checked, where they fit.
+    """Return a vector as a frame for the target: its own bytes, checked, if possible.
 
     Raises:
         NotCanonical: the vector is corrupt.
-        UsageError: rows that do not fit; the message calls the vector `name`.
+        UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
         return portable_frame(found)
@@ -205,18 +202,18 @@ def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
 
 
 def portable_frame(found: Vector) -> BytesLike:
-    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them.
+    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, if possible.
 
     Raises:
         NotCanonical: the vector is corrupt.
-        UsageError: a bare bitmap with positions that no deletion vector can hold.
+        UsageError: a bare bitmap with positions above 0x7ffffffe80000000.
     """
     if found.magic is Magic.PORTABLE64:
         found.check()
         if found.frame is not None:
             return found.frame.data
         if (found.view.max or 0) > MAX_DV_POSITION:
-            raise UsageError(f"position {found.view.max} is above the highest of a deletion vector, {MAX_DV_POSITION}")
+            raise UsageError(f"position {found.view.max} is above {MAX_DV_POSITION}, the highest in a deletion vector")
         return frame.build(Magic.PORTABLE64, bytes(found.view.data))
     return iceberg.encode(found.load())
 

@@ -1,8 +1,8 @@
-"""Where the bytes of a search segment go: its parts, and the size of each field.
+"""The layout of a search segment: its parts, and the bytes of each field in them.
 
-From addresses alone: no postings, documents or values are read. Bytes between two known places belong to what
-zapx and dvcodec write there: postings in front of their dictionary, synonyms in front of their section. Behind the
-beginning of a section of vectors or shapes, whose end nothing says, it is theirs up to the first postings.
+Computed from addresses; no postings, documents or values are read. Gaps between known parts are assigned by the order
+in which zapx and dvcodec write: postings before their dictionary, synonyms before their section. The end of a section
+of vectors or shapes is not recorded: it extends to the next postings.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Part", "Span", "layout"]
 
 
 class Part(str, Enum):
-    """What bytes are for."""
+    """A part of a segment."""
 
     STORED = "stored"
-    """Stored documents, their index, and which are nested in which."""
+    """Stored documents, their index, and their nesting."""
     POSTINGS = "postings"
     DICTIONARY = "dictionary"
     DOC_VALUES = "doc-values"
@@ -36,18 +36,18 @@ class Part(str, Enum):
     FIELDS = "fields"
     """Names and addresses of the fields, and the footer."""
     OTHER = "other"
-    """Nothing that is known leads here."""
+    """Not referenced by anything known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of one part.
+    """A contiguous range of one part.
 
     Attributes:
-        part: what they are for.
-        start: address of the first.
-        stop: address behind the last.
-        field: name of the field, None for what is of all.
+        part: the part.
+        start: address of the first byte.
+        stop: address after the last byte.
+        field: name of the field, None if shared by all fields.
     """
 
     part: Part
@@ -62,10 +62,10 @@ class Span:
 
 
 def layout(segment: Segment) -> tuple[Span, ...]:
-    """Return the parts of a segment in file order; every byte is in one of them.
+    """Return the parts of a segment in file order; together they cover every byte.
 
     Raises:
-        DecodeError: an address, the edge list or a dictionary is wrong.
+        DecodeError: an address, the edge list or a dictionary is corrupt.
     """
     size = segment.contents.data.source.size
     spans: list[Span] = []
@@ -78,7 +78,7 @@ def layout(segment: Segment) -> tuple[Span, ...]:
             spans.append(Span(part, start, stop, field))
 
     for span in sorted(_known(segment), key=lambda span: (span.start, span.stop)):
-        part, field = _IN_FRONT.get(span.part, Part.OTHER), span.field
+        part, field = _BEFORE.get(span.part, Part.OTHER), span.field
         if spans and spans[-1].part in _OPEN and span.start > spans[-1].stop:
             first = _first_postings(segment, span)
             add(spans[-1].part, span.start if first is None else first, spans[-1].field)
@@ -87,13 +87,13 @@ def layout(segment: Segment) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-_IN_FRONT = {Part.DICTIONARY: Part.POSTINGS, Part.SYNONYMS: Part.SYNONYMS}
+_BEFORE = {Part.DICTIONARY: Part.POSTINGS, Part.SYNONYMS: Part.SYNONYMS}
 _OPEN = (Part.VECTORS, Part.SHAPES)
-"""Parts of which only the beginning is known."""
+"""Parts whose end is not recorded."""
 
 
 def _first_postings(segment: Segment, dictionary: Span) -> int | None:
-    """Return where the postings of a dictionary begin; None if it has none outside of itself, or is none."""
+    """Return the address of the first postings of a dictionary; None if it has none, or is another part."""
     if dictionary.part is not Part.DICTIONARY:
         return None
     firsts = []
@@ -115,7 +115,7 @@ def _known(segment: Segment) -> Iterator[Span]:
 
 
 def _fields_start(segment: Segment) -> int:
-    """Return where the records of the fields begin, or the doc value table in front of them."""
+    """Return the address of the field records, or of the doc value table before them."""
     footer, data = segment.footer, segment.contents.data
     index = data.window(footer.fields_index, data.end, "fields index")
     if footer.version >= SECTIONS_FROM:

@@ -1,4 +1,4 @@
-"""Vectors of a container, read: by what `sniff` says of them, or by a byte range alone."""
+"""Reads the vectors of a container: by `VectorRef` from `sniff`, or by byte range."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
@@ -32,18 +31,18 @@ ALLOWED = {
 }
 """The layouts that framed vectors may have in each container."""
 _LARGE = 1 << 15
-"""Mean bytes from which vectors are read one by one: what checking them together saves is a fixed time for each."""
+"""Mean bytes from which vectors are read one by one: reading many together saves only a fixed cost per vector."""
 
 
 def ahead(source: Source, refs: Sequence[VectorRef]) -> Source:
-    """Return a source by which these vectors are read with few requests, one after the other; see `by_windows`."""
+    """Return a source that reads these vectors, in order, with few requests; see `by_windows`."""
     return by_windows(source, [ref.offset for ref in refs], [ref.size for ref in refs])
 
 
 def read_vector(
     source: Source, ref: VectorRef, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
 ) -> Vector:
-    """Read one vector of a container and walk it; it is held against what the container's metadata says.
+    """Read and walk one vector of a container, and check it against the container's metadata.
 
     Raises:
         DecodeError: the vector is corrupt, or has a layout that its container does not allow.
@@ -72,7 +71,7 @@ def read_vector(
 
 @dataclass(frozen=True, slots=True)
 class CheckedFrame:
-    """A framed vector that was checked as a whole, but not against metadata.
+    """A framed vector, fully checked, but not against metadata.
 
     Attributes:
         data: the whole frame.
@@ -93,17 +92,17 @@ class CheckedFrame:
 def survey_vectors(
     source: Source, refs: Sequence[VectorRef], *, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
-    """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
+    """Check the vectors of one container in bulk: a file may have ten thousand.
 
-    Yields each with its frame, in order; with None what `read_vector` has to read: invalid frames,
-    for it says why; a single one; large ones.
+    Yields each with its frame, in order; None instead of the frame where the caller must use `read_vector`: corrupt
+    frames (it raises the error), large ones, and those of which there is only one nearby.
 
     Raises:
         OSError: the file cannot be read.
     """
     kind = refs[0].kind if refs else None
-    there = all(ref.offset >= 0 and 0 < ref.size <= source.size - ref.offset for ref in refs)
-    if kind not in ALLOWED or not there or any(one.offset > other.offset for one, other in pairwise(refs)):
+    inside = all(ref.offset >= 0 and 0 < ref.size <= source.size - ref.offset for ref in refs)
+    if kind not in ALLOWED or not inside or any(one.offset > other.offset for one, other in pairwise(refs)):
         yield from ((ref, None) for ref in refs)
         return
     offsets = np.array([ref.offset for ref in refs], np.int64)
@@ -121,23 +120,15 @@ def survey_vectors(
         found = batch.survey(data, offsets[first:last] - start, sizes[first:last], allowed=ALLOWED[kind], limits=limits)
         numbers = zip(near, found.cardinality.tolist(), found.max.tolist(), strict=True)
         for i, (ref, cardinality, highest) in enumerate(numbers):
-            at = ref.offset - start
-            checked = CheckedFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
+            pos = ref.offset - start
+            checked = CheckedFrame(data[pos : pos + ref.size], cardinality, highest if cardinality else None)
             yield ref, None if i in found.errors else checked
 
 
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
     limits.check("max_vector_bytes", cursor.remaining, cursor)
-    if kind is ContainerKind.ROARING64:
-        view = roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
-        magic = Magic.PORTABLE64
-    else:
-        bitmap = roaring.walk(cursor)
-        limits.check("max_cardinality", bitmap.cardinality, cursor, 0)
-        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
-        magic = Magic.PAIMON32
-    cursor.expect_end("the bitmap")
-    return Vector(magic, view)
+    magic = Magic.PORTABLE64 if kind is ContainerKind.ROARING64 else Magic.PAIMON32
+    return Vector(magic, vector.walk(magic, cursor, limits, max_key=roaring64.MAX_KEY))
 
 
 def decode_at(
@@ -155,8 +146,8 @@ def decode_at(
     Args:
         source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
-        size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
-            bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
+        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or magic and bitmap alone, 8 less
+            (Delta, Paimon 32-bit). None uses the frame's length field.
         cardinality: rows according to the metadata.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
@@ -167,7 +158,7 @@ def decode_at(
         OSError: the file cannot be read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        # What metadata says is read at once, and the 8 bytes that Delta leaves out.
+        # One read gets the frame in either size convention.
         ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED
         window = read_up_to(opened, offset, ahead)
         claimed = frame.peek_size(window)

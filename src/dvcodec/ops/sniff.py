@@ -1,4 +1,4 @@
-"""What is in this file? Containers are detected by their bytes, never by name or label.
+"""Detects the container format of a file by its bytes, never by name or label.
 
 Real Puffin files, Delta ``.bin`` files, bare blobs and Paimon index files all occur under the label "puffin".
 """
@@ -28,7 +28,7 @@ __all__ = ["Container", "ContainerKind", "VectorRef", "refuse_segment", "sniff",
 
 
 class ContainerKind(str, Enum):
-    """How vectors are wrapped in a file."""
+    """The container format of a file."""
 
     PUFFIN = "puffin"
     """``PFA1``, blobs, a footer."""
@@ -37,7 +37,7 @@ class ContainerKind(str, Enum):
     PAIMON = "paimon"
     """A version byte and frames, at least one of them 32-bit."""
     BLOB = "blob"
-    """One frame and nothing else (DuckDB, DuckLake)."""
+    """A single frame (DuckDB, DuckLake)."""
     ROARING64 = "roaring64"
     """A bare 64-bit portable bitmap (Hudi)."""
     ROARING32 = "roaring32"
@@ -45,11 +45,11 @@ class ContainerKind(str, Enum):
     LANCE_ARROW = "lance-arrow"
     """A Lance deletion file of the Arrow kind (Lance ``.arrow``, extra ``arrow``)."""
     ZAP = "zap"
-    """A search segment of bleve, which holds no deletion vectors: see `dvcodec.zap`."""
+    """A search segment of bleve, without deletion vectors: see `dvcodec.zap`."""
 
 
 _ARROW_SCHEMA = 1024
-"""Bytes at the beginning of a Lance deletion file that hold its schema, and more."""
+"""Bytes at the start of a Lance deletion file that include its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class VectorRef:
         offset: first byte of the frame (or of the bare bitmap) in the file.
         size: bytes.
         cardinality: from the container's metadata, None if unknown.
-        data_file: the data file whose rows these are, None if the container does not say.
-        blob: what a Puffin footer says of it.
+        data_file: the data file whose rows these are, None if unknown.
+        blob: its entry in a Puffin footer, else None.
     """
 
     kind: ContainerKind
@@ -75,10 +75,10 @@ class VectorRef:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a file is.
+    """A detected container and its vectors.
 
     Attributes:
-        kind: how its vectors are wrapped.
+        kind: the container format.
         source: name of the file.
         size: bytes of the file.
         vectors: in file order.
@@ -139,7 +139,7 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
             for blob in vector_blobs(footer, source.name)
         )
     elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
-        kind = ContainerKind.ZAP  # before what a few bytes are enough for: a segment begins with any
+        kind = ContainerKind.ZAP  # before the formats detected by a few bytes only: a segment may begin with any bytes
     elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
@@ -158,14 +158,14 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
     return Container(kind, source.name, source.size, vectors, footer)
 
 
-def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
-    """Whether a length field at `at` fits: so a frame whose magic is damaged is still known for one."""
-    claimed = int.from_bytes(head[at : at + 4], "big") + UNCOUNTED
-    return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
+def _is_frame(head: bytes, start: int, size: int, *, exact: bool = True) -> bool:
+    """Whether there is a plausible length field at `start`: detects frames with a damaged magic."""
+    claimed = int.from_bytes(head[start : start + 4], "big") + UNCOUNTED
+    return claimed > FRAME_OVERHEAD + 4 and (claimed == size - start if exact else claimed <= size - start)
 
 
 def _stated_cardinality(blob: BlobMetadata) -> int | None:
-    """The cardinality property; one that is not a number fails when the vector is read."""
+    """Return the cardinality property; an invalid one is reported when the vector is read."""
     try:
         return blob_cardinality(blob)
     except DecodeError:
@@ -178,14 +178,14 @@ def _ends_with_magic(source: Source) -> bool:
 
 
 def _is_lance_arrow(source: Source, head: bytes) -> bool:
-    """Whether this is an Arrow file whose schema, which comes first, names the column of deletion files."""
+    """Whether this is an Arrow file whose schema names the column of deletion files."""
     if head[: len(ARROW_MAGIC)] != ARROW_MAGIC:
         return False
     return DELETIONS_COLUMN.encode() in bytes(source.read(0, min(source.size, _ARROW_SCHEMA)))
 
 
 def _is_segment(source: Source) -> bool:
-    """Whether this ends like a zap segment, and its fields can be read."""
+    """Whether this ends with a zap footer, and its fields can be read."""
     try:
         footer = decode_zap_footer(source)
         fields = decode_fields(SegmentData(source, source.size - footer.size), footer)
@@ -195,25 +195,25 @@ def _is_segment(source: Source) -> bool:
 
 
 def refuse_segment(container: Container) -> Container:
-    """Return the container, unless it is a search segment: for who wants vectors.
+    """Return the container unless it is a search segment.
 
     Raises:
-        Unsupported: it is one.
+        Unsupported: it is a search segment.
     """
     if container.kind is ContainerKind.ZAP:
         raise Unsupported(
-            "a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+            "a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap",
             source=container.source,
         )
     return container
 
 
 def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
-    """Detect what has no magic: a bare bitmap, or a segment of which only the footer is valid.
+    """Detect formats without a magic: a bare bitmap, or a segment with a valid footer only.
 
     Raises:
         Unsupported: neither.
-        NotCanonical: a segment with a footer that cannot be.
+        NotCanonical: a segment with a corrupt footer.
     """
     kind = _bare_bitmap(source, head, limits)
     if kind is not None:

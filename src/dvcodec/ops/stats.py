@@ -1,4 +1,4 @@
-"""Numbers of a vector, taken from container headers: no position is expanded."""
+"""Statistics of a vector from its container headers; positions are not expanded."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["VectorStats", "describe", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class VectorStats:
-    """Numbers of one vector.
+    """Statistics of one vector.
 
     Attributes:
         cardinality: deleted rows.
         min: lowest position, None if the vector is empty.
         max: highest position, None if the vector is empty.
-        size: bytes of the vector as stored, its frame included.
-        containers: how many array, bitset and run containers.
-        bitmaps: 32-bit bitmaps with rows in them.
-        gaps: keys that hold the empty bitmap.
+        size: bytes of the vector as stored, including its frame.
+        containers: number of array, bitset and run containers.
+        bitmaps: number of non-empty 32-bit bitmaps.
+        gaps: number of keys with the empty bitmap.
         row_count: physical rows of the data file, None if unknown.
     """
 
@@ -89,7 +89,7 @@ def describe(
 
     Args:
         source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
-        row_count: physical rows of the data file, of each where there are several.
+        row_count: physical rows of the data file (of each one, if there are several).
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
@@ -113,10 +113,10 @@ def measure(vector: Vector, *, row_count: int | None = None, size: int | None = 
     Args:
         vector: the vector.
         row_count: physical rows of its data file.
-        size: bytes of the vector as stored, where that is neither a frame nor a bare bitmap (Lance ``.arrow``).
+        size: bytes of the vector as stored, if that is neither a frame nor a bare bitmap (Lance ``.arrow``).
 
     Raises:
-        NotCanonical: an array is not in order, or a bitset's population is not its cardinality.
+        NotCanonical: array order or bitset population is wrong.
     """
     vector.check()
     view = vector.view

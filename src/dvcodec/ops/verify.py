@@ -1,9 +1,9 @@
-"""Is this file valid? Named checks with offsets, for every format.
+"""Verifies files of every format, with named checks and offsets.
 
 Checks of every vector, in this order: ``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``.
-Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. A check that fails
-does not hide the next one where the bytes still allow it: a bad CRC is reported, and the structure is looked at.
-Search segments have checks of their own: see `zap.verify_segment`.
+Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. Where possible, a
+failed check does not prevent the next ones: after a CRC mismatch the structure is still checked. Search segments have
+different checks: see `zap.verify_segment`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dvcodec.zap.verify import verify_segment
 
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
-Promises: TypeAlias = "list[tuple[str, int | None]]"
-"""Who says how many rows a vector has."""
+Stated: TypeAlias = "list[tuple[str, int | None]]"
+"""Stated cardinalities: (source of the number, rows)."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
 _BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_ARROW)
 
@@ -44,7 +44,7 @@ def verify(
     Args:
         source: bytes, path, URL or open file.
         cardinality: rows according to the manifest or log (for a file of one vector, or with `data_file`).
-        row_count: physical rows of the data file: no position may be at or above it.
+        row_count: physical rows of the data file: all positions must be below it.
         data_file: check the vectors of this data file only, in any spelling.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
@@ -113,11 +113,11 @@ def _verify_vector(
     source: Source,
     subject: str,
     ref: VectorRef,
-    stated: Promises,
+    stated: Stated,
     row_count: int | None,
     limits: Limits,
 ) -> dict[str, Check]:
-    """Check one vector by itself, step by step: the checks that apply, by name."""
+    """Check a single vector step by step; return the applicable checks by name."""
     found: dict[str, Check] = {}
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
@@ -165,17 +165,17 @@ def _verify_content(
     offset: int,
     cardinality: int,
     highest: int | None,
-    stated: Promises,
+    stated: Stated,
     row_count: int | None,
 ) -> None:
-    """Hold what a vector holds against what is said of it."""
+    """Compare a vector's contents with its metadata; add the checks to `found`."""
     known = [(who, value) for who, value in stated if value is not None]
     if known:
         found["cardinality"] = Check.passed("cardinality", subject, offset)
     for who, value in known:
         if value != cardinality:
             mismatch = CardinalityMismatch(
-                f"cardinality promised by {who}", offset=offset, expected=value, actual=cardinality
+                f"cardinality stated by {who}", offset=offset, expected=value, actual=cardinality
             )
             found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
     if row_count is not None:

@@ -1,7 +1,7 @@
 """Apache Paimon: deletion vectors, index files, the index manifest, the hash index.
 
-`vectors` is one vector, 32- or 64-bit; `index_file` the files of vectors; `manifest` names their data files;
-`hash_index` is the other kind of index file, of dynamic-bucket tables.
+`vectors`: one vector, 32- or 64-bit. `index_file`: files of vectors. `manifest`: the index manifest, with their data
+files. `hash_index`: the index files of dynamic-bucket tables.
 """
 
 from dvcodec.paimon.hash_index import decode_hash_index, encode_hash_index

@@ -1,4 +1,4 @@
-"""Paimon's deletion-vector index files: vectors whose data files the index manifest names.
+"""Paimon's deletion-vector index files; the index manifest names the data file of each vector.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``DeletionVectorsIndexFile`` and
 ``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind, also mixed::
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
-from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 TARGET_SIZE = 2 * 1024 * 1024
-"""Bytes after which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
+"""Bytes from which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
 FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
 """`DvLocation.format` of a vector: which length convention its metadata follows."""
 
@@ -67,10 +67,10 @@ class DeletionVectorMeta:
         data_file: bare name of the data file whose rows these are.
         offset: byte offset of the frame's length field in the index file.
         length: bytes of magic and bitmap for a 32-bit vector; of the whole frame, 8 more, for a 64-bit one.
-        cardinality: number of deleted rows, None where the writer left it out (Paimon 0.9).
+        cardinality: number of deleted rows, None if the writer omitted it (Paimon 0.9).
 
     Raises:
-        UsageError: a value that the manifest's types do not hold.
+        UsageError: a value out of range for the manifest's types.
     """
 
     data_file: str
@@ -88,7 +88,7 @@ class DeletionVectorMeta:
 
     @classmethod
     def from_location(cls, location: DvLocation) -> DeletionVectorMeta:
-        """Return the metadata of a vector that was written.
+        """Return the metadata of a written vector.
 
         Raises:
             UsageError: its data file is unknown, or it is not in a Paimon file.
@@ -101,10 +101,10 @@ class DeletionVectorMeta:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """One index file as it was written.
+    """One written index file.
 
     Attributes:
-        path: where it is.
+        path: path or URL.
         file_size: bytes.
         vectors: its vectors, in file order.
     """
@@ -173,24 +173,19 @@ def load_vector(
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:
-    """Read the frame that `meta` points at; its magic says which length the metadata has to state."""
-    # All of it at once; but of a vector that is too large by its metadata just what says so.
+    """Read the frame that `meta` locates; its magic determines the length that `meta` must have."""
+    # One read gets the whole frame; of a vector over the limit only the head is read, for the error.
     ahead = meta.length + UNCOUNTED
     head = read_up_to(source, meta.offset, ahead if 0 <= meta.length <= limits.max_vector_bytes else 8)
     size = frame.peek_size(head)
-    raw = bytes(head.view[4:8])
-    magic = Magic.find(raw)
-    if magic is None or magic not in MAGICS:
-        names = " or ".join(known.value.hex(" ") for known in MAGICS)
-        raise head.error(BadMagic, "magic", at=4, expected=names, actual=raw.hex(" ") or "no bytes")
-    is_32_bit = magic is Magic.PAIMON32
+    is_32_bit = frame.check_magic(head, 4, bytes(head.view[4:8]), MAGICS) is Magic.PAIMON32
     expected = size - (UNCOUNTED if is_32_bit else 0)
     if meta.length != expected:
         counted = "magic and bitmap of a 32-bit vector" if is_32_bit else "the whole frame of a 64-bit vector"
         raise head.error(
             NotCanonical,
             "length in the metadata",
-            expected=f"{expected} ({counted}, as its length field says)",
+            expected=f"{expected} ({counted}, from its length field)",
             actual=meta.length,
         )
     limits.check("max_vector_bytes", size, head)
@@ -214,7 +209,7 @@ def read_deletion_vectors(
 ) -> dict[str, RowSet]:
     """Read vectors of one index file by their byte ranges: data file -> deleted rows.
 
-    The file itself does not name data files: `load_frames` reads it without the index manifest.
+    The file does not name data files; use `load_frames` without the index manifest.
 
     Args:
         source: the index file: bytes, path, URL, open file or `Source`.
@@ -274,14 +269,14 @@ def write_deletion_vectors(
 
     Args:
         target: path, URL or writable file.
-        vectors: data file -> deleted rows. Without any, the file is the version byte alone, as Paimon writes it
-            to replace an older one.
+        vectors: data file -> deleted rows. For an empty mapping the file is the version byte only, as Paimon
+            writes it to replace an older file.
         layout: see `encode`.
         run_optimize: see `encode`.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is; `DeletionVectorMeta.from_location` makes metadata of it.
+        The location of each vector; `DeletionVectorMeta.from_location` converts it to metadata.
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
@@ -293,7 +288,7 @@ def write_deletion_vectors(
 def write_stored_vectors(
     target: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
 ) -> list[DvLocation]:
-    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is checked.
+    """Write frames unchanged, 32- and 64-bit: conversion without re-encoding. Only their magic is checked.
 
     Args:
         target: path, URL or writable file.
@@ -316,9 +311,9 @@ def write_index_files(
     target_size: int = TARGET_SIZE,
     storage_options: StorageOptions = None,
 ) -> list[IndexFile]:
-    """Write as many index files as append tables have: each is closed by the vector that takes it past `target_size`.
+    """Write index files as append tables do: the vector that exceeds `target_size` is the last of its file.
 
-    The files are called ``index-<uuid>-<n>``, with one fresh UUID for all and n from 0. No vectors: no files.
+    The files are named ``index-<uuid>-<n>``, with one new UUID for all and n from 0. No vectors: no files.
 
     Args:
         folder: path or URL, usually ``<table>/index``; it must exist.
@@ -330,10 +325,10 @@ def write_index_files(
 
     Raises:
         UsageError: a row set that does not fit, an unknown layout, or an empty `folder`.
-        OSError: a file cannot be written. Either way no file is left behind.
+        OSError: a file cannot be written. In both cases no file remains.
     """
     if not str(folder):
-        raise UsageError("the folder for index files is empty: name one")
+        raise UsageError("folder must not be empty")
     prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
     items = _frames(vectors, layout, run_optimize)
     paths: list[str] = []
@@ -370,7 +365,7 @@ def _write(
         for stored in stored_frames:
             magic = Magic.find(bytes(as_view(stored.data)[4:8]))
             if magic not in FORMATS:
-                raise UsageError(f"{target_name(target)}: a Paimon index file holds 32- and 64-bit vectors alone")
+                raise UsageError(f"{target_name(target)}: a Paimon index file contains 32- and 64-bit vectors only")
             kinds.append(FORMATS[magic])
             yield stored
 

@@ -1,4 +1,4 @@
-"""Paimon deletion vectors, 32- and 64-bit: the vector alone; `index_file` has the files of many.
+"""Paimon deletion vectors, 32- and 64-bit; `index_file` has the files of vectors.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit)
 and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the magic distinguishes them::
@@ -46,13 +46,13 @@ def decode(
 
     Args:
         buf: exactly the frame, length field and CRC included.
-        cardinality: of the index manifest; None skips the check.
+        cardinality: from the index manifest; None skips the check.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC (as Paimon's own readers do since 1.0).
         source: name of the file, for errors.
         base: byte offset of the frame in that file, for errors.
 
-    Result and errors are those of `dvcodec.iceberg.decode`.
+    Returns and raises as `dvcodec.iceberg.decode`.
     """
     return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
 

@@ -1,4 +1,4 @@
-"""The footer: magics, flags and sizes around its payload, from bytes and to bytes."""
+"""Decodes and encodes the footer: magics, flags and sizes around its payload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAG_LZ4 = 0x01
 
 _TAIL = struct.Struct("<i4s4s")
 _TAIL_READ = 8192
-"""Bytes of the first read at the end of the file: one request gets most footers whole."""
+"""Bytes of the first read at the end of the file: enough for most footers."""
 
 
 def decode_footer(
@@ -31,19 +31,19 @@ def decode_footer(
     """Read and decode the footer of a Puffin file by byte ranges.
 
     Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs are
-    inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
+    inside the file (reading one does), overlap, or are valid vectors (`iceberg.lint`).
 
     Args:
         source: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
+        limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         Truncated: too short for a Puffin file, or for its footer.
         BadMagic: no ``PFA1`` at the start, at the end, or before the footer payload.
         Unsupported: a flag that the specification does not define.
-        NotCanonical: the payload is not the JSON the specification asks for.
-        LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or more values than its bytes can pay for.
+        NotCanonical: the payload is not JSON as specified.
+        LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or too many JSON values for its size.
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
@@ -57,17 +57,17 @@ def _decode(source: Source, limits: Limits) -> Footer:
         )
     tail = read_window(source, max(0, source.size - _TAIL_READ))
     tail.seek(tail.end - TAIL_BYTES, "footer tail")
-    at = tail.pos
+    start = tail.pos
     size, flags, magic = _TAIL.unpack(tail.take(TAIL_BYTES, "footer tail"))
-    _expect_magic(tail, at + 8, magic, "magic at the end of the file")
+    _expect_magic(tail, start + 8, magic, "magic at the end of the file")
     if flags[0] & ~FLAG_LZ4 or any(flags[1:]):
         raise tail.error(
-            Unsupported, "footer flags", at=at + 4, expected="00 00 00 00 or 01 00 00 00", actual=flags.hex(" ")
+            Unsupported, "footer flags", at=start + 4, expected="00 00 00 00 or 01 00 00 00", actual=flags.hex(" ")
         )
     room = source.size - MIN_FILE_BYTES
     if not 0 <= size <= room:
-        raise tail.error(Truncated, "footer payload size", at=at, expected=f"0 to {room}", actual=size)
-    limits.check("max_footer_bytes", size, tail, at)
+        raise tail.error(Truncated, "footer payload size", at=start, expected=f"0 to {room}", actual=size)
+    limits.check("max_footer_bytes", size, tail, start)
     start = source.size - TAIL_BYTES - size - len(MAGIC)
     footer = tail if start >= tail.base else read_window(source, start)
     footer.seek(start - footer.base, "footer")
@@ -80,9 +80,9 @@ def _decode(source: Source, limits: Limits) -> Footer:
     return decode_payload(bytes(text), payload, start, compressed, limits)
 
 
-def _expect_magic(cursor: Cursor, at: int, found: bytes, what: str) -> None:
+def _expect_magic(cursor: Cursor, offset: int, found: bytes, what: str) -> None:
     if found != MAGIC:
-        raise cursor.error(BadMagic, what, at=at, expected=f"{MAGIC.hex(' ')} (PFA1)", actual=found.hex(" "))
+        raise cursor.error(BadMagic, what, at=offset, expected=f"{MAGIC.hex(' ')} (PFA1)", actual=found.hex(" "))
 
 
 def encode_footer(footer: Footer) -> bytes:

@@ -16,10 +16,10 @@ from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
 from dvcodec.core.build import COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.gather_scatter import u32
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.roaring import walk
-from dvcodec.core.scattered import u32
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
-from dvcodec.core.scattered import u32
+from dvcodec.core.gather_scatter import u32
 from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check
 from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
-from dvcodec.iceberg.lint import ONE_VECTOR, check_doubles, lint
+from dvcodec.iceberg.lint import ONE_VECTOR, check_duplicates, lint
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source
@@ -49,7 +49,7 @@ def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Sto
     named = {id(blob) for _, blob in found}
     alive = replace(footer, blobs=tuple(blob for blob in footer.blobs if id(blob) in named))
     yield from (check for check in lint(alive) if check.name != ONE_VECTOR)
-    yield from check_doubles(footer.blobs)
+    yield from check_duplicates(footer.blobs)
     starts = {blob.offset: blob for blob in footer.blobs}
     for vector, blob in found:
         subject = f"vector of {vector.data_file}"

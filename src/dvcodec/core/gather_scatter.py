@@ -1,4 +1,4 @@
-"""Little-endian numbers at many places of a buffer, read and written in one pass over all of them."""
+"""Reads and writes little-endian numbers at many offsets of a buffer at once."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import spread
+from dvcodec.core.ragged import Bytes, Index, spread
 
 __all__ = ["put", "put_words", "u16", "u32", "words_at"]
 
-Index = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _LONG = 16
-"""Words of a stretch, on average, from which it is copied by a call for itself and not word by word."""
+"""Mean words of a piece from which pieces are copied as slices, instead of word by word."""
 
 
 def _read(data: Bytes, at: Index, dtype: str, size: int) -> Index:
-    """Read values at many places: of all that begin at any byte, which overlap, those that begin there."""
+    """Read values at many offsets, through an overlapping view with a value at every byte."""
     if not len(at):
         return np.zeros(0, np.int64)
     anywhere = np.ndarray((len(data) - size + 1,), dtype, np.ascontiguousarray(data), strides=(1,))
@@ -26,26 +24,26 @@ def _read(data: Bytes, at: Index, dtype: str, size: int) -> Index:
 
 
 def u16(data: Bytes, at: Index) -> Index:
-    """Read 16-bit values at many places (bytes, inside `data`: not checked): int64[n]."""
+    """Read 16-bit values at byte offsets, which must be within `data` (not checked): int64[n]."""
     return _read(data, at, "<u2", 2)
 
 
 def u32(data: Bytes, at: Index) -> Index:
-    """Read 32-bit values at many places (bytes, inside `data`: not checked): int64[n]."""
+    """Read 32-bit values at byte offsets, which must be within `data` (not checked): int64[n]."""
     return _read(data, at, "<u4", 4)
 
 
 def put(out: Bytes, at: Index, values: Any, width: int) -> None:
-    """Write values of `width` bytes at many places; `values` is an array or one number for all."""
+    """Write values of `width` bytes at byte offsets; `values` is an array, or one number for all."""
     column = np.broadcast_to(np.asarray(values, np.int64), at.shape)
     for k in range(width):
         out[at + k] = (column >> 8 * k) & 0xFF
 
 
 def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
-    """Copy runs of 16-bit words, `counts[i]` of them from byte `starts[i]`, one behind the other."""
+    """Concatenate pieces of 16-bit words: `counts[i]` words at byte `starts[i]`."""
     stops = starts + 2 * counts
-    breaks = np.flatnonzero(starts[1:] != stops[:-1])  # containers of a bitmap lie one behind the other
+    breaks = np.flatnonzero(starts[1:] != stops[:-1])  # containers of one bitmap are adjacent
     begins, ends = np.append(starts[:1], starts[breaks + 1]), np.append(stops[breaks], stops[-1:])
     if int(counts.sum()) > _LONG * len(begins):
         view = data.data
@@ -56,9 +54,9 @@ def words_at(data: Bytes, starts: Index, counts: Index) -> NDArray[np.uint16]:
 
 
 def put_words(out: Bytes, starts: Index, counts: Index, words: NDArray[np.uint16]) -> None:
-    """Write runs of 16-bit words, `counts[i]` of them from byte `starts[i]`; they stand one behind the other."""
+    """Write pieces of 16-bit words: the next `counts[i]` of `words` at byte `starts[i]`."""
     odd = starts & 1
-    if not odd.any():  # as long as no vector has run flags of an odd length: one aligned scatter
+    if not odd.any():  # unless a vector has run flags of odd length: one aligned scatter
         out[: len(out) & ~1].view("<u2")[spread(starts >> 1, counts)] = words
         return
     at = (spread(starts >> 1, counts) << 1) + np.repeat(odd, counts)
