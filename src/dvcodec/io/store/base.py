@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dvcodec.io.store.options import DEFAULT_CONCURRENCY
@@ -47,7 +46,7 @@ class Fetched:
 class Store(ABC):
     """A bucket, a container, a web server or a file system. Safe to use from several threads.
 
-    Every method makes one request, except `get_many` and listings. All raise `StoreError`.
+    Every method except the listings makes one request. All raise `StoreError`.
 
     Attributes:
         root: the prefix of keys in URLs: ``s3://lake``.
@@ -81,17 +80,6 @@ class Store(ABC):
             ObjectChanged: the object has another ETag than `etag`.
             StoreError: the object or range does not exist or cannot be read.
         """
-
-    def get_many(self, key: str, ranges: Sequence[tuple[int, int]], *, etag: str | None = None) -> list[memoryview]:
-        """Read many byte ranges (start, stop) of an object, concurrently.
-
-        Raises:
-            StoreError: see `get`.
-        """
-        if len(ranges) < 2:
-            return [self.get(key, *one, etag=etag).data for one in ranges]
-        with ThreadPoolExecutor(min(len(ranges), self.max_concurrency)) as pool:
-            return [found.data for found in pool.map(lambda one: self.get(key, *one, etag=etag), ranges)]
 
     @abstractmethod
     def head(self, key: str) -> StoredObject:
