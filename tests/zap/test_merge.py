@@ -416,8 +416,8 @@ def test_what_is_no_merge(tmp_path: Path) -> None:
     segment = Segment.open(written(15, [document(b"a", b"x")]))
     for segments, drops, version, message in (
         ([], None, None, "at least one segment"),
-        ([segment], [], None, "drops for each of 1 segments, got 0"),
-        ([segment], [None, None], None, "got 2"),
+        ([segment], [], None, r"drops: expected one per segment \(1\), found 0"),
+        ([segment], [None, None], None, "found 2"),
         ([segment], [RowSet([1])], None, "has 1 documents: cannot drop 1"),
         ([segment], [RowSet([2**40])], None, "cannot drop"),
         ([segment], None, 10, "11 to 17"),

@@ -250,7 +250,7 @@ def test_what_transformed_contents_are(tmp_path: Path) -> None:
     table = index(tmp_path, {b"\x88": epoch({b"fileWriterID": b"secret"}), b"\x89": epoch({b"fileWriterID": b""})})
     assert [info.id for info in table.snapshots()] == [0, 1]
     assert table.snapshot(1).data_files == ()
-    with pytest.raises(Unsupported, match=r"contents transformed by a custom writer.*b'secret'"):
+    with pytest.raises(Unsupported, match=r"contents transformed by a writer of its own.*b'secret'"):
         table.snapshot(0)
 
 
