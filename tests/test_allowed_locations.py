@@ -95,5 +95,5 @@ def test_protocols_are_names() -> None:
     assert protocols(()) == frozenset()
     assert protocols(["HTTP", "s3a", "x-y+z.1"]) == {"http", "s3a", "x-y+z.1"}
     for wrong in ("http", "", [""], ["http://"], ["a::b"], ["*"], ["1"]):
-        with pytest.raises(UsageError, match="not a collection of protocols"):
+        with pytest.raises(UsageError, match="expected protocols such as"):
             protocols(wrong)

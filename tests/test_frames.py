@@ -206,7 +206,7 @@ def test_file_of_more_than_31_bits_is_a_usage_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("dvcodec.io.frames.MAX_FILE_BYTES", 33)
     assert len(written(stored(16, 16), 10**9)[1]) == 2
     out = io.BytesIO()
-    with pytest.raises(UsageError, match="<file>: more than 33 bytes; write several files"), open_sink(out) as sink:
+    with pytest.raises(UsageError, match="<file>: larger than 33 bytes; write several files"), open_sink(out) as sink:
         write_frames(sink, stored(16, 17), until=10**9)
     assert out.getvalue() == b""
 

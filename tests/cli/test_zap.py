@@ -175,7 +175,7 @@ def test_contents_of_another_writer_are_named(segment: Path, tmp_path: Path) -> 
     assert "about 1,024 postings, by secret" in run("zap", "footer", tmp_path / "x.zap").out
     refused = run("zap", "terms", tmp_path / "x.zap", "_id", "--no-checksum")
     assert refused.code == 2
-    assert "contents transformed by a writer of its own" in refused.complaint
+    assert "contents transformed by a custom writer" in refused.complaint
     assert run("inspect", tmp_path / "x.zap").code == 2
 
 
@@ -546,7 +546,7 @@ def test_merge(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert ids("out.zap") == left
     assert verify_segment("out.zap").ok
     with Segment.open(two[0]) as a, Segment.open(two[1]) as b:
-        merge_segments([a, b], [RowSet([1, 3, 4, 11]), RowSet([0])], tmp_path / "same.zap")
+        merge_segments(tmp_path / "same.zap", [a, b], [RowSet([1, 3, 4, 11]), RowSet([0])])
     assert Path("out.zap").read_bytes() == Path("same.zap").read_bytes()
 
 

@@ -179,7 +179,7 @@ def check_manifest(path: Path) -> None:
 
 def merge_in_place(folder: Path, out: Path) -> None:
     with zap.Segment.open(out / "a.zap") as a, zap.Segment.open(folder / "b.zap") as b:
-        zap.merge_segments([a, b], [RowSet([1, 2]), None], out / "a.zap")
+        zap.merge_segments(out / "a.zap", [a, b], [RowSet([1, 2]), None])
 
 
 def convert_to(to: Target, name: str) -> Callable[[Path, Path], object]:

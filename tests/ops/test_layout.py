@@ -87,7 +87,7 @@ def test_written_segments(version: int) -> None:
 def test_merged_segments(version: int) -> None:
     out = io.BytesIO()
     with Segment.open(written(version)) as one, Segment.open(written(version, 1)) as other:
-        merge_segments([one, other], None, out)
+        merge_segments(out, [one, other])
     with Segment.open(out.getvalue()) as segment:
         check(segment)
 

@@ -195,7 +195,7 @@ def test_what_is_merged_of_damage_is_sound(raw: bytes, request: pytest.FixtureRe
         with patience():
             try:
                 segment = Segment.open(flipped(raw, dice), verify_checksum=False)
-                merge_segments([segment, segment], None, sink, version_of(raw))
+                merge_segments(sink, [segment, segment], None, version_of(raw))
             except (DecodeError, UsageError):
                 continue
             found = {check.name for check in verify_segment(sink.getvalue()).findings}

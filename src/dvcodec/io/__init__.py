@@ -1,10 +1,11 @@
 """Reading by byte ranges, writing whole files.
 
 A source can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
-is a path, a writable file or a URL; a write appears as a whole or not at all. `Storage` keeps what one reader of many
-files learned about their stores; `dvcodec.io.store` are the stores themselves.
+is a path, a writable file or a URL; a write appears as a whole or not at all. `Storage` caches listings and small files
+for one reader of many files; `dvcodec.io.store` has the stores themselves.
 """
 
+from dvcodec.io.listing import Listed
 from dvcodec.io.opening import list_names, open_sink, open_source, remove
 from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, target_name
 from dvcodec.io.source import (
@@ -15,7 +16,7 @@ from dvcodec.io.source import (
     read_up_to,
     read_window,
 )
-from dvcodec.io.storage import Listed, Storage, StorageOptions, storage_of
+from dvcodec.io.storage import Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [

@@ -1,9 +1,9 @@
 """Which locations metadata may reference.
 
-Whoever writes a table's metadata chooses what its readers open, with their network and credentials. So an absolute
-path in metadata is opened only in the table's own storage or in an object store, whose host comes from the reader's
-configuration and not from the URL. Web addresses, other hosts, chains of file systems (``zip://a::http://b``), and
-local files of a remote table need the caller's permission.
+The writer of a table's metadata chooses what its readers open, with their network access and credentials. So an
+absolute path in metadata is opened only in the table's own storage or in an object store, whose host is configured by
+the reader and not part of the URL. Web addresses, other hosts, chains of file systems (``zip://a::http://b``) and local
+files of a remote table must be allowed by the caller.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ __all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
 OBJECT_STORES = frozenset(
     {"abfs", "abfss", "az", "cos", "cosn", "gcs", "gs", "obs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs"}
 )
-"""Protocols whose URLs name a bucket, and no host to connect to."""
+"""Protocols whose URLs name a bucket, not a host to connect to."""
 _CHAIN = "::"
 _PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*")
 _SHOWN = 200
 
 
 def protocols(names: Iterable[str]) -> frozenset[str]:
-    """Return names of protocols as `check_reach` takes them.
+    """Return a set of protocols for `check_reach`, in lower case.
 
     >>> sorted(protocols(["HTTP", "file"]))
     ['file', 'http']
 
     Raises:
-        UsageError: one is none (``http://host``), or they are one string.
+        UsageError: a name that is not a protocol (``http://host``), or a single str.
     """
     found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
     for name in found:
         if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
-            raise UsageError(f"allow: {name!r} is not a collection of protocols such as 'http' or 'file'")
+            raise UsageError(f"allow: expected protocols such as 'http' or 'file', found {name!r}")
     return found
 
 
@@ -46,9 +46,9 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
 
     Args:
         path: as it will be opened.
-        home: where the metadata was found, path or URL; None if unknown: taken for local.
-        allow: what else may be named, of `protocols`: ``http``, ``sftp``; ``file`` for local files that a remote table
-            names; of a chain every protocol in it.
+        home: path or URL of the metadata; None if unknown, which counts as local.
+        allow: further `protocols`: ``http``, ``sftp``; ``file`` for local files of a remote table; for a chain, every
+            protocol in it.
 
     Raises:
         Unsupported: metadata may not reference this location.
@@ -70,29 +70,29 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
         raise Unsupported(
             "path in metadata",
             source=home,
-            expected="one in the table's own storage or in an object store (others have to be allowed by protocol)",
+            expected="one in the table's own storage or in an object store (others must be allowed by protocol)",
             actual=f"{path!r:.{_SHOWN}}",
         )
 
 
 def check_step(name: str, home: str) -> None:
-    """Make sure that a name, put below a folder, names no other file system: ``a::http://host/x``.
+    """Check that a relative name does not lead to another file system: ``a::http://host/x``.
 
     Raises:
-        NotCanonical: it would.
-        UsageError: `home` is a ``file:`` URL that names a host.
+        NotCanonical: it does.
+        UsageError: `home` is a ``file:`` URL with a host.
     """
     if _CHAIN in name and local_path(home) is None:
         raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")
 
 
 def _scheme(url: str) -> str:
-    """Return the protocol of one part of a URL: all of it, where nothing follows (``simplecache``)."""
+    """Return the protocol of one part of a chain; a part may be a protocol alone (``simplecache``)."""
     return url.partition("://")[0].lower()
 
 
 def _host(url: str) -> str | None:
-    """Return protocol and host, verbatim; None for what is not a single URL."""
+    """Return protocol and host, verbatim; None for a chain or a path."""
     if not is_url(url) or _CHAIN in url:
         return None
     scheme, _, rest = url.partition("://")

@@ -1,4 +1,4 @@
-"""Coalesce byte ranges: one request for adjacent ranges, a few megabytes at most."""
+"""Coalesce byte ranges: one request of at most a few megabytes for ranges that are close together."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ WINDOW_BYTES = 1 << 24
 WINDOW_VECTORS = 1 << 15
 REMOTE_WINDOW_BYTES = 1 << 25
 _GAP = 1 << 17
-"""Gap between two vectors up to which it is read too."""
+"""Largest gap between two vectors that one window spans."""
 
 
 def coalesce(offsets: Index, lengths: Index, window: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-    """Group vectors in file order into windows to be read at once: first, one past the last, first byte, end.
+    """Group vectors in file order into windows, each read at once.
 
     Args:
         offsets: int64[n], first byte of each vector, ascending (not checked).
         lengths: int64[n], bytes of each.
-        window: bytes of a window, unless one vector has more; None = `WINDOW_BYTES`.
+        window: maximum bytes of a window, unless a single vector is larger; None = `WINDOW_BYTES`.
+
+    Yields:
+        For each window: its first vector, the one after its last, its first byte, and its end.
     """
     ends = np.maximum.accumulate(offsets + lengths) if len(offsets) else offsets
     breaks = np.flatnonzero(offsets[1:] > ends[:-1] + _GAP) + 1
@@ -44,14 +47,14 @@ def coalesce(offsets: Index, lengths: Index, window: int | None = None) -> Itera
 
 
 def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> Source:
-    """Return a source that reads these byte ranges of a remote file in windows, with few requests.
+    """Return a source that reads these byte ranges of a remote file in windows.
 
-    Small ranges that are read one after the other, each by code that knows nothing of the others, would be a request
-    each. Other ranges, and local files, are read as they are.
+    This saves requests where many small ranges are read one after another. Other ranges are read directly; a local
+    file is returned unchanged.
 
     Args:
         source: the file.
-        offsets: first byte of each range, in any order; those that are not in the file are left out.
+        offsets: first byte of each range, in any order; ranges outside the file are ignored.
         sizes: bytes of each.
     """
     if len(offsets) < 2 or not getattr(source, "remote", False):
@@ -72,7 +75,7 @@ class _WindowSource:
         self.name = source.name
         self._source, self._windows = source, windows
         self._starts = [start for start, _ in windows]
-        self._at, self._data = 0, memoryview(b"")
+        self._start, self._data = 0, memoryview(b"")
 
     @property
     def size(self) -> int:
@@ -81,10 +84,10 @@ class _WindowSource:
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`; see `Source.read`."""
-        if not self._at <= offset <= offset + size <= self._at + len(self._data):
+        if not self._start <= offset <= offset + size <= self._start + len(self._data):
             found = bisect_right(self._starts, offset) - 1
             if found < 0 or offset + size > self._windows[found][1]:
                 return self._source.read(offset, size)
             start, stop = self._windows[found]
-            self._at, self._data = start, self._source.read(start, stop - start)
-        return self._data[offset - self._at :][:size]
+            self._start, self._data = start, self._source.read(start, stop - start)
+        return self._data[offset - self._start :][:size]

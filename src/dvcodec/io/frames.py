@@ -4,7 +4,7 @@
 
     u8 1 | frame | frame | ...          (see `core.frame`)
 
-Neither has a count, a footer or names: those are in Delta's log and in Paimon's index manifest.
+These files have no count, footer or names: Delta's log and Paimon's index manifest have them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_version(source: Source) -> Cursor:
 def read_frames(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Iterator[Cursor]:
-    """Yield a cursor over each frame of a file, read in large pieces. The contents of the frames are not checked.
+    """Yield a cursor over each frame of a file, read in large pieces. The vectors in the frames are not checked.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
@@ -60,7 +60,7 @@ def read_frames(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        BadMagic: the file does not begin with the version.
+        BadMagic: the file does not begin with version 1.
         Truncated: it is empty, or ends inside a frame.
         NotCanonical: a frame is too short to hold a vector.
         LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
@@ -80,7 +80,7 @@ def read_frame(source: Source, offset: int, size: int, limits: Limits) -> Cursor
         Truncated: the range reaches beyond the end of the file.
         OSError: the file cannot be read.
     """
-    if size > limits.max_vector_bytes:  # the size of a remote file costs a request: ask for it only here
+    if size > limits.max_vector_bytes:  # only here: the size of a remote file costs a request
         here = Cursor(b"", source=source.name, base=offset)
         limits.check("max_vector_bytes", min(size, max(source.size - offset, 0)), here)
     return read_window(source, offset, size)
@@ -114,9 +114,9 @@ def load_frames(
 
 
 def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int], list[int]]]:
-    """Yield pieces of a file, and where in each its frames begin and how large they are: whole ones, at least one.
+    """Yield pieces of a file with the starts and sizes of their frames; each piece has at least one whole frame.
 
-    An error in a frame is raised after all frames before it were yielded.
+    An error in a frame is raised after all frames before it are yielded.
     """
     check_version(source)
     size_of_piece = _REMOTE_PIECE if getattr(source, "remote", False) else _PIECE
@@ -147,7 +147,7 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
 
 
 def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
-    """Return the size of the frame that begins here, the file's `count`-th, with `left` bytes of file from here on."""
+    """Return the size of the next frame, the `count`-th of the file; `left` bytes remain in the file."""
     size = frame.peek_size(piece)
     if size > left:
         raise piece.error(
@@ -166,13 +166,13 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
 def write_frames(
     out: Sink, frames: Iterable[StoredFrame], *, until: int = MAX_FILE_BYTES
 ) -> list[tuple[str | None, int, int, int]]:
-    """Write the version byte and frames, the last one being the first to pass `until` bytes of file.
+    """Write the version byte and frames, until the file has more than `until` bytes.
 
     Returns:
-        For each frame: data file, cardinality (rows), offset of its length field (bytes), bytes.
+        For each frame: data file, cardinality (rows), offset of its length field (bytes), size (bytes).
 
     Raises:
-        UsageError: the file would have more than 2**31 - 1 bytes.
+        UsageError: the file would be larger than 2**31 - 1 bytes.
         OSError: the file cannot be written.
     """
     out.write(bytes([VERSION]))
@@ -180,7 +180,7 @@ def write_frames(
     for stored in frames:
         offset = out.write(stored.data)
         if out.position > MAX_FILE_BYTES:
-            raise UsageError(f"{out.name}: more than {MAX_FILE_BYTES} bytes; write several files")
+            raise UsageError(f"{out.name}: larger than {MAX_FILE_BYTES} bytes; write several files")
         written.append((stored.data_file, stored.cardinality, offset, out.position - offset))
         if out.position > until:
             break

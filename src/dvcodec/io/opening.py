@@ -1,4 +1,4 @@
-"""Opening paths, URLs, buffers and files to read or to write; the only module that maps a target to a store."""
+"""Open paths, URLs, buffers and files for reading or writing; the only module that maps a target to a store."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def open_source(
         target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
             `Source`. A path must be a regular file, or a link to one: a pipe or device may never end, so open it first.
         name: name for errors.
-        storage_options: for URLs: how the store is reached.
+        storage_options: for URLs: how to reach the store.
 
     Raises:
         UsageError: not a source, a ``file:`` URL with a host, an unknown protocol, or an unknown option.
-        MissingExtra: a URL whose protocol needs a package that is not installed.
+        MissingExtra: the package for the URL's protocol is not installed.
         OSError: it cannot be opened.
     """
     if not isinstance(target, (str, os.PathLike)):
@@ -48,7 +48,7 @@ def open_source(
 
 @contextmanager
 def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None) -> Iterator[Source]:
-    """Open what `open_source` opens: local files memory-mapped, remote ones read in blocks.
+    """Open a source as `open_source` does, with local files memory-mapped and remote ones read in blocks.
 
     Raises:
         UsageError: not a source.
@@ -68,26 +68,25 @@ def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None)
 
 @contextmanager
 def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: StorageOptions = None) -> Iterator[Sink]:
-    """Open something to write to, whole or not at all.
+    """Open a target for an atomic write.
 
-    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if it does
-    not, the temporary file is removed and an old file stays as it was. An existing file or object is replaced, unless
-    `exclusive` is set. A process that is killed leaves the temporary file,
-    ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its permissions, and a
-    symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes in one call at the end.
+    A local file is written under a temporary name in the same folder, ``.<name>.<16 hexadecimal digits>.partial``. When
+    the block ends, it is synced and renamed; on an exception it is removed, and an existing file stays unchanged. A
+    killed process leaves the temporary file behind; readers ignore it. An existing file or object is replaced, unless
+    `exclusive` is set; permissions and symbolic links are kept. Other targets (open files, URLs, devices, pipes)
+    receive all bytes in one call at the end.
 
     Args:
         target: path, URL or writable file.
-        exclusive: whether a file or object must not be there yet. That is looked at when it gets its name: of several
-            processes that write it at once, one succeeds.
-        storage_options: for URLs: how the store is reached.
+        exclusive: whether the file or object must not exist yet. This is checked at the end, atomically: of several
+            concurrent writers, one succeeds.
+        storage_options: for URLs: how to reach the store.
 
     Raises:
-        FileExistsError: it is there, and that is not wanted.
+        FileExistsError: it exists, and `exclusive` is set.
         OSError: the target cannot be written; the error names the target.
-        UsageError: a ``file:`` URL that names a host, an unknown protocol or option, or a store that cannot write
-            exclusively.
-        MissingExtra: a URL, and what serves its protocol is not installed.
+        UsageError: a ``file:`` URL with a host, an unknown protocol or option, or a store without exclusive writes.
+        MissingExtra: the package for the URL's protocol is not installed.
     """
     if not isinstance(target, (str, os.PathLike)):
         with buffered(target_name(target), target.write) as sink:
@@ -108,7 +107,7 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
 
 
 def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
-    """Whether a file or object at a path or URL can be written only if it is not there yet; see `open_sink`.
+    """Whether the storage of a path or URL supports exclusive writes; see `open_sink`.
 
     Raises:
         UsageError, MissingExtra: see `open_sink`.
@@ -117,7 +116,7 @@ def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
 
 
 def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
-    """Remove a file that was just written, if possible: an error here must not hide the one before."""
+    """Remove a file that was just written; errors are ignored, because they must not hide an earlier one."""
     with suppress(OSError, DvcodecError):
         local = local_path(target)
         if local is not None:
@@ -129,7 +128,7 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
 
 
 def _changes(location: str, storage_options: StorageOptions) -> AbstractContextManager[None]:
-    """Let a storage forget what the block writes or removes; options by themselves cache nothing."""
+    """Drop what the block writes or removes from a storage's cache."""
     return storage_options.changes(location) if isinstance(storage_options, Storage) else nullcontext()
 
 
@@ -139,6 +138,6 @@ def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[s
     Raises:
         OSError: the folder does not exist or cannot be read.
         UsageError: a ``file:`` URL with a host, or an unknown protocol.
-        MissingExtra: a URL whose protocol needs a package that is not installed.
+        MissingExtra: the package for the URL's protocol is not installed.
     """
     return storage_of(storage_options).names(folder)

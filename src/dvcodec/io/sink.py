@@ -1,4 +1,4 @@
-"""Writing whole files, or none."""
+"""Sinks: atomic writes of whole files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
 
 
 def is_partial(name: str) -> bool:
-    """Whether a bare file name is one that a writer uses until its file is whole, and leaves if it is killed."""
+    """Whether a bare file name is a writer's temporary one, left behind if the process was killed."""
     return _PARTIAL.fullmatch(name) is not None
 
 
@@ -33,7 +33,7 @@ def target_name(target: SinkTarget) -> str:
 
 
 class Sink:
-    """Counts what goes through it; see `open_sink`."""
+    """A file open for writing that counts its bytes; see `open_sink`."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
@@ -56,17 +56,17 @@ class Sink:
 
 
 class SinkFile(RawIOBase):
-    """A `Sink` as the file object that pyarrow wants to write to."""
+    """A `Sink` as a writable file object for pyarrow."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def writable(self) -> bool:
-        """Whether it can be written: yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes written."""
         return self._sink.position
 
     def write(self, data: Any) -> int:
@@ -83,7 +83,7 @@ class SinkFile(RawIOBase):
 
 @contextmanager
 def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
-    """Open a local file to be written whole or not at all; see `open_sink`.
+    """Open a local file for an atomic write; see `open_sink`.
 
     Raises:
         FileExistsError: the file exists, and `exclusive` is set.
@@ -99,7 +99,7 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
     final = Path(os.path.realpath(local))
     partial = final.with_name(f".{final.name[:48]}.{secrets.token_hex(8)}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with _errors_of(local):  # with no more permissions than the old file has, from its first byte on
+    with _errors_of(local):  # never with more permissions than the old file
         file = os.fdopen(os.open(partial, flags, stat.S_IMODE(mode) if mode else 0o666), "wb")
     try:
         yield Sink(str(local), file)
@@ -110,11 +110,11 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
             os.fsync(file.fileno())
             file.close()
             if exclusive:
-                _name(partial, final)
+                _rename_exclusively(partial, final)
             else:
                 partial.replace(final)
     except BaseException:
-        with suppress(OSError):  # it tries again to write what it could not
+        with suppress(OSError):  # closing flushes, which may fail again
             file.close()
         with suppress(OSError):
             partial.unlink()
@@ -122,13 +122,13 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
     _sync_folder(final.parent)
 
 
-def _name(partial: Path, final: Path) -> None:
-    """Give a whole file its name, unless another has that name by now."""
+def _rename_exclusively(partial: Path, final: Path) -> None:
+    """Rename a file; raise `FileExistsError` if the new name exists."""
     try:
         os.link(partial, final)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: the name is taken first
+    except OSError:  # a file system without links: reserve the name first
         os.close(os.open(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         partial.replace(final)
     else:
@@ -146,7 +146,7 @@ def _errors_of(path: Path) -> Iterator[None]:
 
 
 class _Parts:
-    """What was written, put together once in the end; of bytes that cannot change, no copy is held."""
+    """Collects written data for one join at the end; immutable bytes are not copied."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
@@ -164,15 +164,15 @@ def buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
         left = b"".join(parts.pieces)
         while True:
             done = write(left)
-            if not isinstance(done, int) or done >= len(left):  # a raw file may take less than it is given
+            if not isinstance(done, int) or done >= len(left):  # a raw file may write only a part
                 break
             if done <= 0:
-                raise OSError(errno.EIO, "nothing could be written", name)
+                raise OSError(errno.EIO, "no byte was written", name)
             left = left[done:]
 
 
 def _mode(path: Path) -> int:
-    """Return type and permissions of a file, 0 if there is none. A circle of links is an error."""
+    """Return type and permissions of a file, 0 if it does not exist. A loop of links is an error."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def _mode(path: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where folders can be synced."""
+    """Make the rename durable, where folders can be synced."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -56,11 +56,11 @@ class Source(Protocol):
 
 SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
 BUFFERS = (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)
-"""Types that are read in memory."""
+"""Types that are used as bytes in memory."""
 
 
 class _RangeSource:
-    """A source over one function that reads a range."""
+    """A source that reads ranges by a function."""
 
     def __init__(self, name: str, size: int, fetch: Callable[[int, int], BytesLike]) -> None:
         self.name = name
@@ -88,7 +88,7 @@ def object_source(target: object, name: str | None = None) -> Source:
     """Return a buffer, a binary file or a `Source` as a source.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: another type.
     """
     if isinstance(target, BUFFERS) or not hasattr(target, "read"):
         view = as_view(cast("BytesLike", target))
@@ -102,13 +102,13 @@ _HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=Map
 
 
 def held_source(location: str) -> Source | None:
-    """Return the source that is open for all who open this path or URL in this thread; see `Storage.hold`."""
+    """Return the source that `hold_source` set for this path or URL in this thread, if any."""
     return _HELD.get().get(location)
 
 
 @contextmanager
 def hold_source(location: str, source: Source) -> Iterator[None]:
-    """Give a source to all who open this path or URL within the block, in this thread."""
+    """Reuse a source whenever this path or URL is opened within the block, in this thread; see `Storage.hold`."""
     token = _HELD.set({**_HELD.get(), location: source})
     try:
         yield
@@ -117,9 +117,9 @@ def hold_source(location: str, source: Source) -> Iterator[None]:
 
 
 def _is_source(target: object) -> TypeGuard[Source]:
-    """Whether something is a `Source`, without reading `size`, which costs a request for remote sources.
+    """Whether an object is a `Source`, without reading `size`, which costs a request for remote sources.
 
-    Files of fsspec have name and size too, but also `seek`.
+    fsspec's files have `name` and `size` too, but also `seek`.
     """
     own = getattr(target, "__dict__", {})
     return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
@@ -130,7 +130,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     """Open a regular file.
 
     Raises:
-        OSError: it is not one, or cannot be opened.
+        OSError: not a regular file, or it cannot be opened.
     """
     # Opening a pipe without a writer would block: check the mode first.
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
@@ -140,12 +140,12 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
 
 
 class ReadAhead:
-    """A source with one range of it read ahead.
+    """A source with one range read ahead.
 
     Args:
-        source: the other.
+        source: the underlying source.
         start: offset of the range in bytes.
-        size: of the range in bytes.
+        size: size of the range in bytes.
 
     Raises:
         Truncated: the range is not in the source.
@@ -163,9 +163,9 @@ class ReadAhead:
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`; see `Source.read`."""
-        at = offset - self._start
-        if at >= 0 and at + size <= len(self._data):
-            return self._data[at : at + size]
+        local = offset - self._start
+        if local >= 0 and local + size <= len(self._data):
+            return self._data[local : local + size]
         return self._source.read(offset, size)
 
 
@@ -186,7 +186,7 @@ def _file_source(file: BinaryIO, name: str) -> Source:
 
 
 class RandomAccess:
-    """A `Source` as the read-only file object that pyarrow wants."""
+    """A `Source` as a read-only file object for pyarrow."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -194,10 +194,10 @@ class RandomAccess:
         self.closed = False
 
     def read(self, size: int | None = None) -> bytes:
-        """Return `size` bytes, or all that are left.
+        """Return `size` bytes, or all remaining ones.
 
         Raises:
-            Truncated: the source has become shorter.
+            Truncated: the source was shortened.
             OSError: they cannot be read.
         """
         left = max(self._source.size - self._at, 0)
@@ -231,7 +231,7 @@ class RandomAccess:
         """Nothing to flush."""
 
     def close(self) -> None:
-        """Mark as closed; whoever opened the source closes it."""
+        """Mark as closed; the source stays open."""
         self.closed = True
 
 
@@ -248,7 +248,7 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
 
 
 def read_up_to(source: Source, offset: int, size: int) -> Cursor:
-    """Read a byte range, or as much of it as there is. The size of a remote file is not requested first.
+    """Read a byte range, clipped to the end of the source. The size of a remote file is not requested first.
 
     Raises:
         OSError: it cannot be read.

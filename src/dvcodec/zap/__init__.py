@@ -1,11 +1,11 @@
 """zap: the segments of bleve's scorch index, versions 11 to 17, read, written, merged and verified.
 
-`footer` and `fields` say where everything is; `contents` bundles them for all readers. `stored` (with
-`stored_records`), `nested`, `dictionary` (over `vellum`), `postings` (with `postings_records`), `locations` (in
-`chunks`), `doc_values` (in `doc_value_chunks`), `synonyms` (with `synonym_lists`) and `vectors` are the parts of a
-segment, decoder and encoder side by side. `segment` opens one
-lazily, `lookup` reads single terms and documents, `columns` returns Arrow tables. `writer` builds a segment from
-`documents` (or `analysis`), `merge` from segments; `assemble` writes the parts in order, `verify` checks them all.
+`footer` and `fields` have the addresses of all parts; `contents` bundles them for readers. The parts, with decoder and
+encoder side by side, are `stored` (with `stored_records`), `nested`, `dictionary` (on `vellum`), `postings` (with
+`postings_records`), `locations` (in `chunks`), `doc_values` (in `doc_value_chunks`), `synonyms` (with `synonym_lists`)
+and `vectors`. `segment` opens a segment lazily, `lookup` reads single terms and documents, `columns` returns Arrow
+tables. `writer` builds a segment from `documents` (or `analysis`), `merge` from segments. `assemble` writes the parts,
+`verify` checks them.
 """
 
 from dvcodec.zap.analysis import composite_field, keyword_field, number_field, number_value, text_field

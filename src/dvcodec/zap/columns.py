@@ -1,7 +1,7 @@
-"""Columns of a segment for analysis: generators of Arrow record batches (extra ``arrow``).
+"""Tables of a segment as Arrow record batches (extra ``arrow``).
 
-Every table has a schema in `SCHEMAS`. ``field`` and ``term`` are dictionary-encoded, so that the bytes of a term
-are stored once. Document numbers are 0-based.
+`SCHEMAS` has the schema of every table. ``field`` and ``term`` are dictionary-encoded, so the bytes of a term are
+stored once. Document numbers are 0-based.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["SCHEMAS", "batches"]
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
 _LETTERS = pa.array([chr(code) for code in range(256)])
-"""A field's type by its number."""
+"""Type letter by its code."""
 _ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
 
 SCHEMAS = {
@@ -66,12 +66,12 @@ SCHEMAS = {
 }
 """Table -> its columns.
 
-terms: ``one_hit`` lists are stored in the dictionary; ``offset`` is the address of the postings record of the others.
-postings: ``freq`` is 0 and ``norm`` infinite where the field does not count.
-locations: ``source_field`` is where the token came from, ``start`` and ``end`` are bytes of its value.
+terms: ``one_hit`` lists are stored in the dictionary; ``offset`` is the address of the postings record of other lists.
+postings: ``freq`` is 0 and ``norm`` infinite if the field does not store frequencies.
+locations: ``source_field`` is the field of the token; ``start`` and ``end`` are byte offsets in its value.
 stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
-doc_values: one row a term.
-fields: one row a field, from the metadata; ``terms`` is the count in its dictionary, null without one,
+doc_values: one row per term.
+fields: one row per field; ``terms`` is the count in its dictionary, null without one,
 ``doc_value_bytes`` null without doc values, ``options`` (names of `FieldOptions`) null before version 17; ``version``
 and ``docs`` are the segment's.
 """
@@ -80,28 +80,28 @@ and ``docs`` are the segment's.
 def batches(
     contents: Contents, what: str, fields: Sequence[str] | None = None, *, docs: range | None = None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return one table of a segment, batch by batch.
+    """Return a table of a segment as record batches.
 
     Args:
         contents: of the segment.
         what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-        fields: only these fields; default: all.
-        docs: only these documents, of the table ``stored``; default: all.
-        batch_rows: rows of a batch, at most.
+        fields: fields to read; default: all.
+        docs: documents to read, for the table ``stored`` only; default: all.
+        batch_rows: maximum rows per batch.
 
     Raises:
         UsageError: no such table, field or documents.
-        DecodeError: while it is read: corrupt data.
+        DecodeError: during iteration: corrupt data.
     """
     if what not in SCHEMAS:
-        raise UsageError(f"tables of a segment are {', '.join(SCHEMAS)}, not {what!r}")
+        raise UsageError(f"the table must be one of {', '.join(SCHEMAS)}, not {what!r}")
     if batch_rows < 1:
-        raise UsageError(f"a batch has at least one row, not {batch_rows}")
+        raise UsageError(f"batch_rows must be at least 1, not {batch_rows}")
     chosen = list(contents.fields) if fields is None else [contents.field(name) for name in fields]
     if docs is None:
         return _sliced(_TABLES[what](contents, chosen), batch_rows)
     if what != "stored" or docs.step != 1:
-        raise UsageError("a range of documents, without steps, can be taken of the table stored only")
+        raise UsageError("docs must be a range with step 1, and only the table stored supports it")
     if not 0 <= docs.start <= docs.stop <= contents.footer.num_docs:
         raise contents.outside(docs)
     return _sliced(_stored(contents, chosen, docs), batch_rows)
@@ -154,17 +154,17 @@ def _locations(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.Recor
     names = _names(contents)
     for info, terms, found in _lists(contents, chosen, locations=True):
         posting = np.repeat(np.arange(len(found)), found.location_counts)
-        at = found.locations
+        located = found.locations
         yield _batch(
             "locations",
-            _constant(names, info, len(at)),
+            _constant(names, info, len(located)),
             _indexed(found.owner[posting], _binary(terms)),
             pa.array(found.docs[posting]),
-            _indexed(at.fields, names),
-            pa.array(at.positions),
-            pa.array(at.starts),
-            pa.array(at.ends),
-            _numbers(at.array_counts, at.array_positions),
+            _indexed(located.fields, names),
+            pa.array(located.positions),
+            pa.array(located.starts),
+            pa.array(located.ends),
+            _numbers(located.array_counts, located.array_positions),
         )
 
 
@@ -247,7 +247,7 @@ def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
 def _binary(strings: ByteStrings) -> pa.Array:
     """Wrap the bytes without a copy."""
     if int(strings.offsets[-1]) >= 1 << 31:
-        return pa.array(strings.to_list(), pa.binary())  # raises, naming the type
+        return pa.array(strings.to_list(), pa.binary())  # raises pyarrow's own error
     offsets = pa.py_buffer(strings.offsets.astype(np.int32))
     return pa.Array.from_buffers(
         pa.binary(), len(strings), [None, offsets, pa.py_buffer(np.ascontiguousarray(strings.data))]

@@ -1,6 +1,6 @@
-"""Contents of a segment: its bytes, footer and fields, and bulk reads of what they address.
+"""Contents of a segment: its bytes, footer and fields, and bulk reads.
 
-Shared by everything that reads a segment: `Segment`, lookups, Arrow tables, merging, verification, layout.
+All readers share them: `Segment`, lookups, Arrow tables, merging, verification, layout.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _NAMES_SHOWN = 12
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What every reader of a segment needs.
+    """Bytes, footer, fields and limits of a segment.
 
     Attributes:
-        data: the bytes in front of the footer.
+        data: the bytes before the footer.
         footer: version, counts and addresses.
         fields: every field, by id.
-        limits: bounds on what the bytes may ask for.
+        limits: bounds on decoding.
     """
 
     data: SegmentData
@@ -56,10 +56,10 @@ class Contents:
 
     @classmethod
     def read(cls, source: Source, footer: Footer, limits: Limits = DEFAULT_LIMITS) -> Contents:
-        """Read the fields that a footer leads to.
+        """Read the fields of a segment.
 
         Raises:
-            Unsupported: a writer id of version 17: the contents are transformed (encrypted).
+            Unsupported: contents transformed by a custom writer (encrypted), version 17.
             DecodeError: an invalid chunk mode or list of fields; see `decode_fields`.
         """
         data = SegmentData(source, source.size - footer.size)
@@ -112,7 +112,7 @@ class Contents:
         return term_blocks(self.data, address, self.limits)
 
     def records(self, values: NDArray[np.uint64]) -> Records:
-        """Read the postings records that dictionary values lead to; see `decode_records`."""
+        """Read the postings records of dictionary values; see `decode_records`."""
         return decode_records(self.data, self.footer, values)
 
     def postings(self, records: Records, *, locations: bool = False) -> Postings:

@@ -22,7 +22,7 @@ Index = NDArray[np.int64]
 
 
 class Pieces(Cursor):
-    """A window joined from pieces of the file; errors carry file offsets."""
+    """A cursor over concatenated pieces of the file, whose errors carry file offsets."""
 
     __slots__ = ("offsets", "places")
 
@@ -32,7 +32,7 @@ class Pieces(Cursor):
         self.offsets = offsets_of(sizes)
 
     def error(self, kind: type[E], what: str, *, at: int | None = None, expected: Any = None, actual: Any = None) -> E:
-        """See `Cursor.error`; `at` counts in the joined window."""
+        """See `Cursor.error`; `at` is a position in the concatenated bytes."""
         here = self.pos if at is None else at
         piece = int(np.searchsorted(self.offsets[1:-1], here, side="right")) if len(self.places) else 0
         place = int(self.places[piece] - self.offsets[piece]) if len(self.places) else 0
@@ -45,7 +45,7 @@ class SegmentData:
 
     Attributes:
         source: the file.
-        end: bytes in front of the footer.
+        end: bytes before the footer.
     """
 
     source: Source
@@ -55,27 +55,27 @@ class SegmentData:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.
 
         Raises:
-            Truncated: the window is not in front of the footer.
+            Truncated: the window is not before the footer.
         """
         if not 0 <= start <= stop <= self.end:
             raise self.outside(what, start, stop - start)
         return Cursor(self.source.read(start, stop - start), source=self.source.name, base=start)
 
     def at(self, start: int, room: int, what: str) -> Cursor:
-        """Return a cursor over at most `room` bytes from `start`; there must be one at least.
+        """Return a cursor over at most `room` bytes from `start`, and at least one.
 
         Raises:
-            Truncated: `start` is not in front of the footer.
+            Truncated: `start` is not before the footer.
         """
         if not 0 <= start < self.end:
             raise self.outside(what, start, 1)
         return self.window(start, min(start + room, self.end), what)
 
     def around(self, starts: Index, rooms: NDArray[Any] | int, what: str) -> Cursor:
-        """Return one window that holds `rooms` bytes from each of the addresses `starts`, cut at the footer.
+        """Return one window with `rooms` bytes from each address in `starts`, clipped at the footer.
 
         Raises:
-            Truncated: an address is not in front of the footer.
+            Truncated: an address is not before the footer.
         """
         if not len(starts):
             return self.window(0, 0, what)
@@ -88,7 +88,7 @@ class SegmentData:
         """Copy pieces of the file into one window.
 
         Raises:
-            Truncated: one is not in front of the footer.
+            Truncated: one is not before the footer.
             NotCanonical: they overlap: together they are larger than the file.
         """
         bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
@@ -101,12 +101,12 @@ class SegmentData:
         return Pieces(joined, starts, sizes, self.source.name)
 
     def outside(self, what: str, at: int, size: int) -> Truncated:
-        """Return the error for an address outside the bytes in front of the footer."""
+        """Return the error for an address outside the bytes before the footer."""
         return Truncated(
             what,
             source=self.source.name,
             offset=at,
-            expected=f"{size} bytes in front of the footer",
+            expected=f"{size} bytes before the footer",
             actual=f"{max(self.end - at, 0)} left" if at >= 0 else "an address above 2**63",
         )
 

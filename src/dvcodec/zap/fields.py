@@ -29,15 +29,15 @@ __all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "en
 
 ID = "_id"
 MAX_FIELDS = 65534
-"""zapx keeps id + 1 in 16 bits."""
+"""zapx stores id + 1 in 16 bits."""
 TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
-"""Types of sections; the last one since zapx 17.2, without a version bump."""
+"""Types of sections; `SHAPES` since zapx 17.2, without a version bump."""
 _ROOM = 1 << 12
 """Bytes first read for a field record."""
 _BEHIND_NAME = 64
 """Most bytes of a record after its name."""
 _SHORT = 40
-"""Characters of a name that an error repeats."""
+"""Characters of a name shown in errors."""
 _MIN_BLOCK = 17
 """Bytes of the shortest doc value block."""
 
@@ -51,7 +51,7 @@ class FieldInfo:
         name: its name.
         dictionary: address of its dictionary, None if it has none.
         doc_values: addresses ``(start, end)`` of its doc value block, None if it has none.
-        options: what it is kept for; None before version 17, which does not store them.
+        options: `FieldOptions`; None before version 17.
         vectors: address of its vector section, None if it has none.
         synonyms: address of its synonym section, None if it has none.
         shapes: address of its section of geo shapes, None if it has none; its contents are not read.
@@ -71,7 +71,7 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     """Read the fields.
 
     Raises:
-        Truncated: an address or a length is not in front of the footer.
+        Truncated: an address or a length extends beyond the footer.
         NotCanonical: ``_id`` is not the first field, a name is repeated or not UTF-8, a section type is unknown
             or repeated, or a doc value block is too short or ends before it begins.
     """
@@ -107,9 +107,9 @@ def _short(field: FieldInfo) -> str:
 
 
 def _read_name(data: SegmentData, cursor: Cursor, at: int) -> tuple[str, Cursor]:
-    """Read a field's name; return it and a cursor that covers the rest of the record."""
+    """Read the name of a field; return it and a cursor over the rest of the record."""
     size = cursor.uvarint("length of a field name")
-    if size > cursor.remaining - _BEHIND_NAME:  # a long name, or a wrong length
+    if size > cursor.remaining - _BEHIND_NAME:  # a long name, or a corrupt length
         start = cursor.base + cursor.pos
         data.window(start, min(start + size, 2**63), "field name")
         cursor = data.at(start, size + _ROOM, "field name")
@@ -134,7 +134,7 @@ def _dictionary(data: SegmentData, address: int, at: int) -> int | None:
 
 
 def encode_record(name: str, dictionary: int) -> bytes:
-    """Encode the record of a field, versions 11 to 15; `dictionary` is 0 if there is none."""
+    """Encode the record of a field, versions 11 to 15; `dictionary` is 0 without a dictionary."""
     raw = name.encode()
     return uvarints(dictionary, len(raw)) + raw
 
@@ -208,8 +208,8 @@ def encode_field(name: str, options: FieldOptions | None, sections: dict[int, in
 
     Args:
         name: its name.
-        options: what it is kept for; None in version 16.
-        sections: type -> address, 0 if there is none; written in ascending order (zapx: in any).
+        options: `FieldOptions`; None in version 16.
+        sections: type -> address, 0 for a missing section; written in ascending order (zapx: in any).
     """
     raw = name.encode()
     head = uvarints(len(raw)) + raw + (b"" if options is None else uvarints(int(options))) + uvarints(len(sections))

@@ -30,7 +30,7 @@ class StoredValue(NamedTuple):
 
     Attributes:
         field: name of the field.
-        type: its type letter, such as ``t`` for text.
+        type: type letter of the field, such as ``t`` for text.
         value: the bytes.
         array_positions: indices in the arrays of the source document.
     """
@@ -47,10 +47,10 @@ class TermPostings:
 
     Attributes:
         docs: int64[n], document numbers, ascending.
-        freqs: uint64[n], frequency of the term; 0 where the field does not count.
+        freqs: uint64[n], frequency of the term; 0 if the field does not store frequencies.
         norms: float32[n], 1 / sqrt(field length).
         location_counts: int64[n], locations of each posting.
-        locations: those of all postings; `Locations.fields` are field ids.
+        locations: locations of all postings; `Locations.fields` are field ids.
     """
 
     docs: NDArray[np.int64]
@@ -71,15 +71,15 @@ class TermPostings:
 def choose_terms(
     dictionary: Fst, prefix: bytes, start: bytes, stop: bytes | None
 ) -> Iterator[tuple[Sequence[bytes], NDArray[np.uint64]]]:
-    """Return the terms of a range and their values, many at once; see `Segment.terms`.
+    """Return the terms of a range and their values in batches; see `Segment.terms`.
 
     Raises:
         DecodeError: with each batch, as `Fst.blocks` and `Fst.range`.
     """
     if not prefix and not start and stop is None:
         for block in dictionary.blocks():
-            for at in range(0, len(block), _TERMS_AT_ONCE):
-                part = slice(at, at + _TERMS_AT_ONCE)
+            for first in range(0, len(block), _TERMS_AT_ONCE):
+                part = slice(first, first + _TERMS_AT_ONCE)
                 yield block.keys[part], block.values[part]
         return
     pairs = dictionary.prefix(prefix) if prefix else dictionary.range(start, stop)
@@ -104,7 +104,7 @@ def find_postings(contents: Contents, dictionary: Fst, term: bytes, *, locations
 
 
 def find_stored(contents: Contents, doc: int) -> tuple[StoredValue, ...]:
-    """Return what is stored of a document.
+    """Return the stored values of a document.
 
     Raises:
         UsageError: the segment does not have that document.
@@ -131,7 +131,7 @@ def find_stored(contents: Contents, doc: int) -> tuple[StoredValue, ...]:
 def find_doc_values(
     contents: Contents, name: str, docs: Iterable[int] | None
 ) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Return the doc values of a field, of all documents or of some; see `Segment.doc_values`.
+    """Return the doc values of a field, for all documents or some; see `Segment.doc_values`.
 
     Raises:
         UsageError: no such field, or no such document.

@@ -24,7 +24,7 @@ DROPPED = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentLists:
-    """Terms of one segment, and their lists without dropped documents; some may be empty."""
+    """Terms of a segment and their lists without dropped documents, which may be empty."""
 
     place: int
     terms: ByteStrings
@@ -32,7 +32,7 @@ class SegmentLists:
 
 
 def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
-    """Merge the lists of each term; terms without a document left are dropped."""
+    """Merge the lists of each term; terms without remaining documents are dropped."""
     if len(read) == 1:
         terms, postings = read[0].terms, read[0].postings
         last = np.zeros(len(terms), np.int64)
@@ -72,8 +72,8 @@ def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
 def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool_]:
     """Find the lists that zapx stores in the dictionary (1-hits).
 
-    zapx remembers the last posting only, so a list of one document qualifies only if the last segment with the term
-    contributed it. Norm 0 is excluded: readers take it for an empty list.
+    zapx keeps the last posting only, so a list of one document qualifies only if the last segment with the term
+    contributed it. Norm 0 is excluded: readers take such a 1-hit for an empty list.
     """
     single = np.flatnonzero(postings.counts == 1)
     at = offsets_of(postings.counts)[:-1][single]

@@ -1,6 +1,6 @@
-"""Postings lists as columns: what every reader and writer of postings hands to the next.
+"""Postings lists as columns, shared by all readers and writers of postings.
 
-Documents ascend in a list. A posting has the frequency of its term in a document, and the norm of its field there.
+A posting is a document of a term, with the frequency of the term and the norm of the field in this document.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Index = NDArray[np.int64]
 
 
 def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
-    """Cut a row of things into parts ``[start, stop)`` that weigh at most so much, or are one thing."""
+    """Split weighted items into ranges ``[start, stop)`` of at most `most` weight, but at least one item."""
     bounds = offsets_of(weights)
     start = 0
     while start < len(weights):
@@ -33,15 +33,15 @@ def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Postings lists of many terms, one behind the other; in each, documents ascend.
+    """Postings lists of many terms, concatenated; documents ascend in each list.
 
     Attributes:
         counts: int64[terms], postings of each term.
         docs: int64[n], document numbers.
-        freqs: uint64[n], frequency of the term in the document; 0 where the field does not count.
-        norms: uint64[n], as stored: see `norm_values`; 0 where none is.
+        freqs: uint64[n], frequency of the term in the document; 0 if the field does not store frequencies.
+        norms: uint64[n], as stored: see `norm_values`; 0 for none.
         location_counts: int64[n], locations of each posting; all 0 if locations were not requested.
-        locations: those of all postings.
+        locations: locations of all postings.
     """
 
     counts: Index
@@ -56,7 +56,7 @@ class Postings:
 
     @property
     def owner(self) -> Index:
-        """int64[n], place of each posting's term."""
+        """int64[n], index of each posting's term."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     @classmethod
@@ -67,7 +67,7 @@ class Postings:
 
     @classmethod
     def concat(cls, parts: list[Postings]) -> Postings:
-        """Put the lists of several one behind the other."""
+        """Concatenate lists."""
         parts = [cls.none(), *parts]
         return cls(
             np.concatenate([part.counts for part in parts]),
@@ -79,11 +79,11 @@ class Postings:
         )
 
     def take(self, order: Index, counts: Index) -> Postings:
-        """Return the postings at these places, in that order, as lists of `counts`.
+        """Return some postings as new lists.
 
         Args:
-            order: int64[m], places of postings in all lists together, 0-based.
-            counts: int64, number of postings of each list of the result.
+            order: int64[m], indices of the postings.
+            counts: int64, number of postings in each new list.
         """
         located = self.location_counts[order]
         places = spread(offsets_of(self.location_counts)[:-1][order], located)
@@ -97,7 +97,7 @@ class Postings:
         )
 
     def lists(self, part: slice | NDArray[np.bool_]) -> Postings:
-        """Return the lists of some terms: a slice of them, or those where a mask is True."""
+        """Return the lists of some terms, by slice or mask."""
         terms = np.arange(len(self.counts))[part]
         counts = self.counts[terms]
         return self.take(spread(offsets_of(self.counts)[:-1][terms], counts), counts)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Segment"]
 
 DEFAULT_ROWS = 1 << 16
-"""Rows of a record batch."""
+"""Default rows per record batch."""
 
 
 class Segment:
@@ -40,12 +40,12 @@ class Segment:
     Attributes:
         contents: its bytes, footer, fields and limits.
 
-    A document number is 0-based and counts nested documents. Deleted documents are not marked in a segment; its index
-    keeps them.
+    Document numbers are 0-based and include nested documents. Deleted documents are marked in the index, not
+    in the segment.
     """
 
     def __init__(self, contents: Contents, closing: ExitStack | None = None) -> None:
-        """Take contents that were read; `closing` is what `close` closes."""
+        """Wrap contents; `close` closes `closing`."""
         self.contents = contents
         self._closing = closing or ExitStack()
 
@@ -62,13 +62,13 @@ class Segment:
 
         Args:
             target: bytes-like, path (mapped into memory), URL, seekable binary file, or a `Source`.
-            verify_checksum: whether to compare the CRC, which reads the whole file. Go readers never do.
+            verify_checksum: whether to check the CRC, which reads the whole file. Go readers never do.
             limits: bounds on decoding.
-            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+            storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
             ChecksumMismatch: the CRC differs.
-            Unsupported: version 17 with contents transformed by a writer of its own (encrypted).
+            Unsupported: contents transformed by a custom writer (encrypted), version 17.
             DecodeError: a missing or corrupt footer, or corrupt fields; see `decode_footer` and `decode_fields`.
             OSError: it cannot be opened.
         """
@@ -80,7 +80,7 @@ class Segment:
             return cls(Contents.read(source, footer, limits), stack.pop_all())
 
     def close(self) -> None:
-        """Close the file. Decoded values stay valid; bytes that were not copied keep it mapped."""
+        """Close the file. Decoded values stay valid; views into the file keep it mapped."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class Segment:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self.name}: an open segment cannot be pickled; open it where it is read")
+        raise TypeError(f"{self.name}: an open segment cannot be pickled; open it in the process that reads it")
 
     def __repr__(self) -> str:
         return (
@@ -121,7 +121,7 @@ class Segment:
 
     @property
     def num_docs(self) -> int:
-        """Documents, nested ones included."""
+        """Documents, including nested ones."""
         return self.footer.num_docs
 
     def field(self, name: str) -> FieldInfo:
@@ -135,7 +135,7 @@ class Segment:
     # ------------------------------------------------------------------ dictionaries and postings
 
     def dictionary(self, name: str) -> Fst | None:
-        """Return the dictionary of a field; None if it has none. Its values address postings; see `postings`.
+        """Return the dictionary of a field; None if it has none. Its values are addresses of postings records.
 
         Raises:
             UsageError: the segment has no such field.
@@ -151,12 +151,12 @@ class Segment:
         Args:
             name: the field.
             prefix: only terms that begin with this.
-            start: only terms from this one on.
-            stop: only terms before this one; None: to the end.
+            start: first term.
+            stop: end, exclusive; None for all.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or postings records that are corrupt.
+            DecodeError: during iteration: a corrupt dictionary or postings record.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
@@ -173,11 +173,11 @@ class Segment:
             locations: whether to read the locations too.
 
         Returns:
-            terms, in byte order, and their lists as columns; their norms are as stored, see `zap.norm_values`.
+            Terms in byte order, and their lists as columns; norms are as stored, see `zap.norm_values`.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or lists that are corrupt.
+            DecodeError: during iteration: a corrupt dictionary or list.
         """
         yield from self.contents.lists(self.field(name), locations=locations)
 
@@ -186,12 +186,12 @@ class Segment:
 
         Args:
             name: the field.
-            term: its bytes, or text, encoded as UTF-8.
+            term: bytes, or text to encode as UTF-8.
             locations: whether to read the locations too.
 
         Raises:
             UsageError: the segment has no such field, or a text that is not encodable as UTF-8.
-            DecodeError: the dictionary (as far as it is read) or the list is corrupt.
+            DecodeError: the list, or a visited state of the dictionary, is corrupt.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
@@ -202,7 +202,7 @@ class Segment:
     # ------------------------------------------------------------------ documents
 
     def stored(self, doc: int) -> tuple[StoredValue, ...]:
-        """Return what is stored of a document: its id as field ``_id`` first, then values by field.
+        """Return the stored values of a document: its id first, as field ``_id``, then the others by field.
 
         Raises:
             UsageError: the segment does not have that document.
@@ -212,7 +212,7 @@ class Segment:
 
     @cached_property
     def edges(self) -> nested.Edges:
-        """Which documents are nested in which, version 17; empty in others.
+        """The nested documents and their parents; empty before version 17.
 
         Raises:
             DecodeError: the list of edges is corrupt; see `decode_edges`.
@@ -220,15 +220,15 @@ class Segment:
         return nested.decode_edges(self.contents.data, self.footer)
 
     def doc_values(self, name: str, docs: Iterable[int] | None = None) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-        """Return the doc values of a field, ascending by document: the distinct terms, in byte order.
+        """Return the doc values of a field by ascending document: its distinct terms, in byte order.
 
         Args:
             name: the field.
-            docs: only these documents; only their chunks are read. Default: all.
+            docs: documents to read; only their chunks are read. Default: all.
 
         Raises:
-            UsageError: while they are read: no such field, or no such document.
-            DecodeError: while they are read: doc values that are corrupt.
+            UsageError: during iteration: no such field or document.
+            DecodeError: during iteration: corrupt doc values.
         """
         return lookup.find_doc_values(self.contents, name, docs)
 
@@ -239,7 +239,7 @@ class Segment:
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the thesaurus is corrupt, or is larger than the limits allow.
+            DecodeError: the thesaurus is corrupt or exceeds the limits.
         """
         info, contents = self.field(name), self.contents
         if info.synonyms is None:
@@ -247,11 +247,11 @@ class Segment:
         return synonyms.decode_thesaurus(contents.data, contents.footer, info, limits=contents.limits)
 
     def vectors(self, name: str) -> vectors.VectorSection | None:
-        """Return the vector section of a field: documents, and the bytes of the faiss index; None if it has none.
+        """Return the vectors of a field: their documents, and the bytes of the faiss index; None if it has none.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the section is corrupt; faiss' own bytes are not checked.
+            DecodeError: the section is corrupt; the faiss index is not checked.
         """
         info = self.field(name)
         return None if info.vectors is None else vectors.decode_vectors(self.contents.data, self.footer, info)
@@ -266,18 +266,18 @@ class Segment:
         docs: range | None = None,
         batch_rows: int = DEFAULT_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """Return columns for analysis, batch by batch (extra ``arrow``); their schemas are `columns.SCHEMAS`.
+        """Return a table of the segment as Arrow record batches (extra ``arrow``), with a schema of `columns.SCHEMAS`.
 
         Args:
             what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-            fields: only these fields; default: all.
-            docs: only these documents, of the table ``stored``; default: all.
-            batch_rows: rows of a batch, at most.
+            fields: fields to read; default: all.
+            docs: documents to read, for the table ``stored`` only; default: all.
+            batch_rows: maximum rows per batch.
 
         Raises:
             UsageError: no such table, field or documents.
             MissingExtra: pyarrow is not installed.
-            DecodeError: while the batches are read: corrupt data.
+            DecodeError: during iteration: corrupt data.
         """
         require_extra("pyarrow", "arrow")
         from dvcodec.zap import columns  # noqa: PLC0415

@@ -1,14 +1,14 @@
-"""Records of variable length, each of which says where the next one begins: walked all at once.
+"""Find records of variable length, where each record's length locates the next, without a loop per record.
 
-Where a record ends is known only when it has been read, which makes a loop of it. Here every place where a record
-*could* begin gets its successor, all in one pass. Then the first records of all spans are followed side by side, and if
-that takes too many steps, successors of successors make strides of 2, 4, 8 .. records first, a pass each::
+One pass computes for every position the successor of a record that *could* begin there. Then the chains of all spans
+are followed in parallel from their first positions; if that takes too many steps, strides of 2, 4, 8, .. records are
+computed first, one pass each::
 
-    place      0  1  2  3  4  5  6  7  8        head 2, the second value says how many follow
+    place      0  1  2  3  4  5  6  7  8        head 2, the second value counts those that follow
     values     7  1  9  7  0  7  2  9  9
     next       3  .  .  5  .  9  .  .  .        0 -> 3 -> 5 -> end: records at 0, 3 and 5
 
-Chains that are regular (all records of a span as long as its first) are recognised and cost one pass.
+Regular spans, in which all records have the length of the first, take one pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
 
 _HOP = 1000
-"""Places that one pass takes care of in the time that a single hop takes."""
+"""Positions that one pass processes in the time of a single step."""
 _SIZE_BYTES = 5
 """Bytes of the largest size that `tagged` follows."""
 
@@ -38,17 +38,17 @@ _SIZE_BYTES = 5
 def counted(
     values: Values, starts: NDArray[Any], stops: NDArray[Any], head: int
 ) -> tuple[Index, NDArray[np.int64], int]:
-    """Find records of `head` values, of which the last says how many further values follow.
+    """Find records of `head` values, of which the last one counts the further values of the record.
 
     Args:
         values: uint64[n].
         starts: int64[k], index of the first value of each span.
-        stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
-        head: values of a record that has no further ones, at least 1.
+        stops: int64[k], end of each. Spans ascend and do not overlap; they may be empty.
+        head: values of a record without further ones, at least 1.
 
     Returns:
-        int64[m] index of the first value of every record, ascending; int64[m] span that it is in; and the first
-        span that records do not fill exactly, -1 if all do. If one does not, the records are not all of them.
+        int64[m] index of the first value of every record, ascending; int64[m] its span; and the first span that records
+        do not fill exactly, or -1. The records are incomplete unless it is -1.
     """
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     begins, owner, odd = _regular(values, starts, stops, head)
@@ -70,7 +70,7 @@ def counted(
 
 
 def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, Index]:
-    """Find the records of the spans in which all are as long as the first, and the spans that are not so."""
+    """Find the records of regular spans, and the other spans."""
     sizes = stops - starts
     filled = sizes >= head
     first = np.zeros(len(starts), np.uint64)
@@ -96,18 +96,18 @@ def sized(
     starts: NDArray[Any],
     stops: NDArray[Any],
 ) -> tuple[Index, NDArray[np.int64], int]:
-    """Find entries that are one varint and, behind it, as many bytes of varints as it says.
+    """Find entries of one varint, the size in bytes, and varints of this total size.
 
     Args:
         values: uint64[n], of varints stored back to back in each span.
-        byte_ends: int64[n], position of each varint's last byte (or behind it: differences alone count).
+        byte_ends: int64[n], position of each varint's last byte (only differences matter).
         starts: int64[k], index of the first varint of each span.
-        stops: int64[k], index behind the last one. Spans ascend and do not overlap; they may be empty.
+        stops: int64[k], end of each. Spans ascend and do not overlap; they may be empty.
 
     Returns:
-        int64[m] index of the varint that every entry begins with, ascending; int64[m] span that it is in; and the
-        first span that entries do not fill exactly, -1 if all do: an entry leaves it, or does not end where a varint
-        does. If one is not filled, the entries are not all of them.
+        int64[m] index of the first varint of every entry, ascending; int64[m] its span; and the first span that entries
+        do not fill exactly, or -1: an entry extends beyond it or ends inside a varint. The entries are incomplete
+        unless it is -1.
     """
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     counts = stops - starts
@@ -116,11 +116,11 @@ def sized(
     behind = byte_ends[place].astype(np.int64, copy=False) + 1
     if not len(place):
         return place, place, -1
-    last = np.append(behind, 0)[ends[1:] - 1]  # of spans without varints, anything
+    last = np.append(behind, 0)[ends[1:] - 1]  # arbitrary for empty spans
     size = values[place]
     inside = np.flatnonzero(size <= (np.repeat(last, counts) - behind).astype(np.uint64))
     target = behind[inside] + size[inside].astype(np.int64)
-    # The varint that ends where the entry does; of an empty entry that is its own size.
+    # The last varint of the entry; in an empty entry its size.
     ending = np.full(int(behind[-1] - behind[0]) + 1, -1, np.int64)
     ending[behind - behind[0]] = np.arange(len(place))
     local = ending[target - behind[0]]
@@ -132,14 +132,14 @@ def sized(
 
 
 def follow(step: Index, ends: Index) -> tuple[Index, int]:
-    """Follow chains through places 0, 1, .. from the first place of each span.
+    """Follow chains through positions 0, 1, .., from the first position of each span.
 
     Args:
-        step: int64[n], how much further the next place is; 0 where the chain breaks. None leaves its span.
-        ends: int64[k + 1], first place of each span and the end of the last.
+        step: int64[n], distance to the next position; 0 where the chain breaks. No step leaves its span.
+        ends: int64[k + 1], bounds of the spans.
 
     Returns:
-        The places that are reached, ascending, and the first span whose chain breaks, -1 if none does.
+        The visited positions, ascending, and the first span whose chain breaks, or -1.
     """
     size = len(step)
     done = size
@@ -150,7 +150,7 @@ def follow(step: Index, ends: Index) -> tuple[Index, int]:
     jump[:size][last[jump[:size]] | (step == 0)] = done
     lengths = np.diff(ends)
     front = ends[:-1][lengths > 0]
-    # Strides of 2**k places cost k passes over all places, and leave so many times fewer of them to walk one by one.
+    # Strides of 2**k records cost k passes over all positions, and divide the number of single steps by 2**k.
     longest = int(lengths.max()) if len(lengths) else 0
     strides = [jump]
     while _HOP * longest >> len(strides) > size:
@@ -174,17 +174,16 @@ def follow(step: Index, ends: Index) -> tuple[Index, int]:
 
 
 def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) -> tuple[Values, Index, Index]:
-    """Read all the varints in many spans of bytes; only these bytes are looked at.
+    """Read all varints in many byte spans; other bytes are not read.
 
     Args:
         cursor: the window.
         starts: int64[k], position of the first byte of each span.
-        stops: int64[k], position behind the last one; inside the window.
-        what: names them in errors.
+        stops: int64[k], end of each; inside the window.
+        what: names the spans in errors.
 
     Returns:
-        uint64[n] values of all; int64[k + 1] index of the first value of each span, and n; and int64[n] position
-        behind each value, in the window.
+        uint64[n] all values; int64[k + 1] bounds of the spans in them; and int64[n] end of each value in the window.
 
     Raises:
         Truncated: a span ends inside a varint.
@@ -209,17 +208,17 @@ def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) 
 
 
 def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
-    """Find records of two varints and bytes behind them, as many as the second varint says: the first ones of `data`.
+    """Find the first records of `data`: two varints, the second being the size of the bytes that follow.
 
     Args:
-        data: uint8, the first record at its start; what follows the last one may be anything.
-        count: records to look for.
+        data: uint8, starts with a record; any bytes may follow the last one.
+        count: number of records.
 
     Returns:
-        int64[m] position of each record's bytes, and int64[m] how many they are; m is `count`, or less where `data`
-        ends before, or where a record has more than 2**35 bytes. The first varint of a record is not looked at.
+        int64[m] position of each record's bytes, and int64[m] their size. m is `count`, or less if `data` ends before
+        or a record has more than 2**35 bytes. The first varint of a record is not read.
     """
-    # A place is the end of a record's first varint: every byte below 0x80 could be one.
+    # Positions are possible ends of a record's first varint: every byte below 0x80.
     ends = np.flatnonzero(data < 0x80)
     places = ends[:-1]
     if not len(places) or not count:

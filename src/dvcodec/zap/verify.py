@@ -1,6 +1,6 @@
 """Verify a segment: named checks, each with its offset.
 
-Go's readers compare no checksum and few counts: a corrupt segment returns wrong hits, or panics during a search.
+Go's readers do not check the CRC and few counts: with a corrupt segment they return wrong hits or panic.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def verify_segment(
 ) -> Report:
     """Verify a segment by reading all of it.
 
-    ``footer``: version, counts and addresses. ``crc``: the file's checksum. ``fields``: names and addresses.
-    ``stored``: every document's record. ``nested``: the edge list. ``ids``: every document is in one list of
-    ``_id``. For every field ``dictionary``: order of the terms and their number; ``postings``: records, bitmaps against
-    the number of documents, chunk tables, frequencies, norms, locations; ``one-hits``: no list that Go reads as
-    empty; ``doc-values``, ``synonyms``, ``vectors``: their contents; ``options``: none that Go's version 17 fails on.
-    The contents of faiss indexes are not checked.
+    Checks of the file: ``footer`` (version, counts, addresses), ``crc``, ``fields`` (names, addresses), ``stored``
+    (every document's record), ``nested`` (the edge list), ``ids`` (every document is in exactly one list of ``_id``).
+
+    Checks of every field: ``dictionary`` (order and number of terms), ``postings`` (records, bitmaps, chunk tables,
+    frequencies, norms, locations), ``one-hits`` (no list that Go reads as empty), ``doc-values``, ``synonyms``,
+    ``vectors`` (without the faiss index), ``options`` (none that Go's version 17 fails on).
 
     Args:
         target: bytes-like, path, URL, seekable binary file, or a `Source`.
-        limits: bounds on what the bytes may ask for.
-        progress: called with the name of each field when it has been checked.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on decoding.
+        progress: called with the name of each field when it is checked.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        A report; corrupt bytes are findings, not exceptions. Checks that an earlier finding prevents are not
-        applicable.
+        A report; corrupt bytes are findings, not exceptions. Checks that an earlier finding prevents are reported
+        as not applicable.
 
     Raises:
         OSError: the file cannot be read.
@@ -135,7 +135,7 @@ def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
 
 
 def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
-    """Read a dictionary, then all its lists."""
+    """Check the dictionary and the lists of a field."""
     contents = segment.contents
     if info.dictionary is None:
         yield from (Check.not_applicable(name, subject) for name in FIELD_CHECKS[:3])
@@ -149,9 +149,9 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
             for start, stop in records.cuts():
                 part = records[start:stop]
                 found = contents.postings(part, locations=True)
-                lost = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
-                if len(lost):
-                    term = block.keys[start + int(lost[0])]
+                empty_in_go = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
+                if len(empty_in_go):
+                    term = block.keys[start + int(empty_in_go[0])]
                     failed["one-hits"] = Check.failed(
                         "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
                     )

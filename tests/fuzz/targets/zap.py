@@ -181,7 +181,7 @@ def _run_merge(data: bytes) -> None:
     if options is not None and not options & zap.FieldOptions.INDEXED:
         raise DecodeError("ids that are not indexed: a merge leaves their terms out, as zapx does")
     out = io.BytesIO()
-    zap.merge_segments([segment, segment], None, out, segment.version)
+    zap.merge_segments(out, [segment, segment], None, segment.version)
     again = zap.verify_segment(out.getvalue())
     assert again.ok, again.findings
     assert must(zap.Segment.open, out.getvalue()).num_docs == 2 * segment.num_docs

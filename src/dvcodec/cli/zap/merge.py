@@ -69,9 +69,9 @@ def merge(
         buffer = BytesIO()
         with progress(steps, "merging", silent=True) as advance:
             found = merge_segments(
+                buffer if output == _STDOUT else output,
                 inputs,
                 dropped,
-                buffer if output == _STDOUT else output,
                 version,
                 progress=lambda _: advance(),
                 storage_options=storage(),

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.io.store.environment import complete, root_certificate, variable_to_blame
+from dvcodec.io.store.environment import complete, rejected_variable, root_certificate
 from dvcodec.io.store.errors import error_text, without_secrets
 from dvcodec.io.store.objects import ObjectStore
 from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
@@ -15,24 +15,24 @@ from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 __all__ = ["connect", "web_address"]
 
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
-"""Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
+"""Keys of the endpoint; the one of S3 is the only one that takes precedence over the environment."""
 
 
 def connect(
     scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str | None = None
 ) -> ObjectStore:
-    """Return a client of a bucket, a container or a web server.
+    """Return a client for a bucket, a container or a web server.
 
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        authority: what follows ``://`` up to the first slash.
+        authority: bucket, container or host: what is between ``://`` and the next slash.
         query: of a web address, with its question mark.
-        options: checked.
-        spelled: the scheme as the user has it, for errors.
+        options: of the store.
+        spelled: the scheme as the user spells it, for errors.
 
     Raises:
-        MissingExtra: obstore is not installed; or boto3, for a profile that needs it.
-        UsageError: an option that the store does not know, or a value that it refuses.
+        MissingExtra: obstore is not installed, or boto3 for a profile that needs it.
+        UsageError: an unknown option, or a value that the store rejects.
     """
     try:
         import obstore.store as clients  # noqa: PLC0415  (extra "remote")
@@ -46,7 +46,7 @@ def connect(
         values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
     provider = complete(scheme, options, values)
     extra = root_certificate(values)
-    shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
+    shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # without the password
     root = f"{spelled or scheme}://{shown}"
     container, has_account, host = authority.partition("@")
     if scheme == "az" and has_account:
@@ -64,17 +64,17 @@ def connect(
         return clients.HTTPStore(f"{scheme}://{authority}/{query}", retry_config=again, **given)
 
     try:
-        made = client({"max_retries": 0})  # `Requests` repeats them
+        made = client({"max_retries": 0})  # `Requests` retries
     except UnknownConfigurationKeyError as err:
         name = str(err).partition("'")[2].partition("'")[0]
         raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
     except (BaseError, ValueError) as err:
-        said = error_text(err)
-        if "Duplicate key" in said:
-            name = said.partition("Duplicate key ")[2].partition(" ")[0]
-            raise UsageError(f"storage_options: {name} is given twice, in two spellings") from None
-        where = variable_to_blame(err, values) or f"storage_options for {root}"
-        raise UsageError(f"{where}: {without_secrets(said)}") from None
+        text = error_text(err)
+        if "Duplicate key" in text:
+            name = text.partition("Duplicate key ")[2].partition(" ")[0]
+            raise UsageError(f"storage_options: {name} is given in two spellings") from None
+        where = rejected_variable(err, values) or f"storage_options for {root}"
+        raise UsageError(f"{where}: {without_secrets(text)}") from None
     return ObjectStore(made, root, options, query=query, in_parts=lambda: client(_retries(options.retry)))
 
 
