@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.columns import Column
 from dvcodec.tables.decimals import parse_decimal
-from dvcodec.tables.delta.schema import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +36,10 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    what = f"partitionValues.{column.physical_name}"
-    if column.physical_name not in values:
+    what = f"partitionValues.{column.stored_name}"
+    if column.stored_name not in values:
         raise NotCanonical(what, source=source, expected="a string or null", actual="nothing")
-    text = values[column.physical_name]
+    text = values[column.stored_name]
     if not text:
         return pa.scalar(None, column.type)
     types, wanted = pa.types, column.type

@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import column_errors
+from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.members import Members
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "StoredName", "TableSchema", "parse_schema"]
+__all__ = ["TableSchema", "parse_schema"]
 
 MAX_DEPTH = 64
 """Types within types; Arrow recurses on them."""
@@ -29,43 +28,6 @@ _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
 _MAX_PRECISION = 38
 _MAX_ID = "delta.columnMapping.maxColumnId"
 _COUNT = re.compile(r"[0-9]{1,18}")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredName:
-    """By what a column is found in data files; see `Column`."""
-
-    name: str
-    physical_name: str
-    id: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A column, a field of a struct, or the element, key or value of an array or map.
-
-    Attributes:
-        name: what it is called.
-        physical_name: what it is called in data files and in ``partitionValues``.
-        id: its field id in data files; None where it is found by name.
-        nullable: whether it may be null.
-        type: Arrow's.
-        children: of a struct its fields, of an array the element, of a map key and value.
-    """
-
-    name: str
-    physical_name: str
-    id: int | None
-    nullable: bool
-    type: pa.DataType
-    children: tuple[Column, ...] = ()
-
-    @property
-    def field(self) -> pa.Field:
-        """The column as Arrow has it."""
-        import pyarrow as pa  # noqa: PLC0415
-
-        return pa.field(self.name, self.type, self.nullable)
 
 
 class TableSchema:
@@ -100,14 +62,14 @@ class TableSchema:
         return self._columns[name]
 
     @property
-    def stored(self) -> list[StoredName]:
+    def stored(self) -> list[ColumnKey]:
         """By what columns are found in data files; without those of type ``void``, which no writer stores.
 
         Raises:
             NotCanonical: it is not recorded.
         """
         fields = (field for field in self._fields.values() if field.values.get("type") != "void")
-        return [StoredName(field.text("name"), *_physical(field, self.mode)) for field in fields]
+        return [ColumnKey(field.text("name"), *_physical(field, self.mode)) for field in fields]
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -125,13 +87,18 @@ class TableSchema:
                 waiting += value
         return frozenset(found)
 
+    def was_dropped(self, column: Column) -> bool:
+        """Whether a column of a data file has an id that no column of the table has any more: ids are not reused."""
+        number = column.id or 0
+        return self.mode != "none" and 0 < number <= self.max_id and number not in self.ids
+
     def physical_name(self, name: str) -> str:
         """Return what a column is called in ``partitionValues``.
 
         Raises:
             NotCanonical: it is not recorded.
         """
-        return _physical(self._fields[name], self.mode)[0]
+        return _physical(self._fields[name], self.mode)[1]
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -196,18 +163,19 @@ def _unique(fields: list[Members], source: str) -> None:
         seen.add(name.lower())
 
 
-def _physical(field: Members, mode: str) -> tuple[str, int | None]:
-    """Return physical name and field id."""
+def _physical(field: Members, mode: str) -> tuple[int | None, str]:
+    """Return field id and physical name."""
     if mode == "none":
-        return field.text("name"), None
+        return None, field.text("name")
     metadata = field.object("metadata")
-    return metadata.text(_PHYSICAL_NAME), metadata.integer(_ID) if mode == "id" else None
+    name = metadata.text(_PHYSICAL_NAME)
+    return metadata.integer(_ID) if mode == "id" else None, name
 
 
 def _field(field: Members, mode: str, depth: int) -> Column:
-    physical_name, number = _physical(field, mode)
+    found = _physical(field, mode)
     kind, children = _type(field, "type", mode, depth)
-    return Column(field.text("name"), physical_name, number, _flag(field, "nullable"), kind, children)
+    return Column(field.text("name"), *found, type=kind, nullable=_flag(field, "nullable"), children=children)
 
 
 def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
@@ -237,7 +205,7 @@ def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataTyp
 
 def _part(node: Members, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
     arrow, children = _type(node, kind, mode, depth + 1)
-    return Column(name, name, None, nullable is not None and _flag(node, nullable), arrow, children)
+    return Column(name, type=arrow, nullable=nullable is not None and _flag(node, nullable), children=children)
 
 
 def _flag(node: Members, name: str) -> bool:

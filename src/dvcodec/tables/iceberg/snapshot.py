@@ -84,10 +84,10 @@ class IcebergSnapshot(Snapshot):
             NotCanonical: the metadata does not have it, or it is corrupt.
             Unsupported: a type that is not known.
         """
-        fields = read_fields(self._fields(), columns, self.table.location)
+        found = read_fields(self._fields(), columns, self.table.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
-        return pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
+        return pa.schema([column.field for column in found])
 
     def rows(
         self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16

@@ -16,7 +16,6 @@ from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Physical
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import column, read_rows
-from dvcodec.tables.paimon.types import arrow_field
 from dvcodec.tables.paimon.vectors import meta_of
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
@@ -60,7 +59,7 @@ class PaimonSnapshot(Snapshot):
         """
         schema = self._shown
         wanted = map(schema.field, chosen([one.name for one in schema.fields], columns, self.table.location))
-        fields = [arrow_field(column(one, self.table.folder.join(schema.name))) for one in wanted]
+        fields = [column(one, self.table.folder.join(schema.name)).field for one in wanted]
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema(fields)
