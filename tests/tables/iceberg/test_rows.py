@@ -20,7 +20,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from tables.iceberg.crafted import Commit, craft_table
 
 
@@ -33,7 +33,7 @@ def stored(name: str, kind: pa.DataType, number: int | None = None, **more: Any)
 
 
 def fields_of(*columns: Mapping[str, Any]) -> Any:
-    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
 
 
 def read(

@@ -11,7 +11,7 @@ import pytest
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
 
 def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
 
 
 def fields_of(*columns: Mapping[str, Any]) -> tuple[Column, ...]:
-    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
 
 
 def test_nested_types() -> None:

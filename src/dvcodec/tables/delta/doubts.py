@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import AddFile, FileKey
 from dvcodec.tables.findings import Finding, from_check
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["Doubts"]
 
 _REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
-"""Members that nothing here reads, and without which delta-kernel-rs reads no commit."""
+"""JsonFields that nothing here reads, and without which delta-kernel-rs reads no commit."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Doubts:
         """Return doubts for a later version to go on from."""
         return Doubts(dict(self.missing), dict(self.respelled))
 
-    def see(self, action: Members, key: FileKey | None = None, older: AddFile | None = None) -> None:
+    def see(self, action: JsonFields, key: FileKey | None = None, older: AddFile | None = None) -> None:
         """Look at an action of a commit.
 
         Args:

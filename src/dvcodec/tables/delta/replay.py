@@ -17,7 +17,7 @@ from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.doubts import Doubts
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["State", "commit_infos", "read_commits", "rebuild"]
@@ -73,7 +73,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
     return replay.state(version, log.location)
 
 
-def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[Members]]:
+def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[JsonFields]]:
     """Yield the actions of commits; several files are read at a time where they are far away.
 
     Raises:
@@ -92,7 +92,7 @@ class _Replay:
         self.files: dict[FileKey, AddFile] = {}
         self.doubts = Doubts()
 
-    def apply(self, actions: Iterable[Members], *, ordered: bool = True) -> None:
+    def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> None:
         """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most.
 
         A checkpoint's are not ordered: no file is both live and gone there.
@@ -137,7 +137,7 @@ class _Replay:
         return State(version, self.protocol, self.metadata, self.files, self.doubts)
 
 
-def _fail_both(action: Members) -> NoReturn:
+def _fail_both(action: JsonFields) -> NoReturn:
     action.fail("path", "a file that is either live or removed", f"both of {action.text('path')!r:.80}")
 
 

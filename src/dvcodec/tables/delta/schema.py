@@ -5,7 +5,6 @@ Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Ma
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields, parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +38,7 @@ class TableSchema:
         max_id: highest field id that column mapping has given out so far; 0 if that is not recorded.
     """
 
-    def __init__(self, fields: Mapping[str, Members], mode: str, max_id: int = 0) -> None:
+    def __init__(self, fields: Mapping[str, JsonFields], mode: str, max_id: int = 0) -> None:
         self.mode = mode
         self.max_id = max_id
         self._fields = fields
@@ -132,11 +131,8 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     Raises:
         NotCanonical: the schema is no JSON of a struct, or two columns have one name.
     """
-    try:
-        value = json.loads(metadata.schema)
-    except (ValueError, RecursionError) as err:
-        raise NotCanonical("schemaString", source=metadata.source, expected="JSON", actual=str(err)[:80]) from None
-    struct = Members.of(value, metadata.source, "schemaString")
+    value = parse_json(metadata.schema, metadata.source, "schemaString")
+    struct = JsonFields.of(value, metadata.source, "schemaString")
     fields = struct.objects("fields")
     named = {field.text("name"): field for field in fields}
     _unique(fields, metadata.source)
@@ -149,12 +145,12 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)
 
 
-def _is_mapped(field: Members) -> bool:
+def _is_mapped(field: JsonFields) -> bool:
     metadata = field.values.get("metadata")
     return isinstance(metadata, dict) and _PHYSICAL_NAME in metadata
 
 
-def _unique(fields: list[Members], source: str) -> None:
+def _unique(fields: list[JsonFields], source: str) -> None:
     seen = set()
     for field in fields:
         name = field.text("name")
@@ -163,7 +159,7 @@ def _unique(fields: list[Members], source: str) -> None:
         seen.add(name.lower())
 
 
-def _physical(field: Members, mode: str) -> tuple[int | None, str]:
+def _physical(field: JsonFields, mode: str) -> tuple[int | None, str]:
     """Return field id and physical name."""
     if mode == "none":
         return None, field.text("name")
@@ -172,13 +168,13 @@ def _physical(field: Members, mode: str) -> tuple[int | None, str]:
     return metadata.integer(_ID) if mode == "id" else None, name
 
 
-def _field(field: Members, mode: str, depth: int) -> Column:
+def _field(field: JsonFields, mode: str, depth: int) -> Column:
     found = _physical(field, mode)
     kind, children = _type(field, "type", mode, depth)
-    return Column(field.text("name"), *found, type=kind, nullable=_flag(field, "nullable"), children=children)
+    return Column(field.text("name"), *found, type=kind, nullable=field.flag("nullable"), children=children)
 
 
-def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
+def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
     import pyarrow as pa  # noqa: PLC0415
 
     value: Any = parent.values.get(name)
@@ -203,19 +199,12 @@ def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataTyp
     raise Unsupported(parent.path_to(name), source=parent.source, expected="a known type", actual=repr(kind)[:60])
 
 
-def _part(node: Members, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
+def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
     arrow, children = _type(node, kind, mode, depth + 1)
-    return Column(name, type=arrow, nullable=nullable is not None and _flag(node, nullable), children=children)
+    return Column(name, type=arrow, nullable=nullable is not None and node.flag(nullable), children=children)
 
 
-def _flag(node: Members, name: str) -> bool:
-    value = node.values.get(name)
-    if not isinstance(value, bool):
-        node.fail(name, "true or false")
-    return value
-
-
-def _primitive(name: str, parent: Members, member: str) -> pa.DataType:
+def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
     import pyarrow as pa  # noqa: PLC0415
 
     simple: dict[str, pa.DataType] = {

@@ -16,7 +16,7 @@ from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
@@ -181,7 +181,7 @@ class DeltaTable(Table):
             record={**added.record["deletionVector"], "numRecords": added.rows},
         )
 
-    def _named(self, actions: Iterable[Members]) -> Iterator[str]:
+    def _named(self, actions: Iterable[JsonFields]) -> Iterator[str]:
         """Yield the locations of the files that actions name."""
         for action in actions:
             if action.where in ("add", "remove"):

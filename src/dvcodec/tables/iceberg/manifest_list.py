@@ -13,7 +13,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, select
-from dvcodec.tables.members import is_path
+from dvcodec.tables.json_fields import is_path
 
 __all__ = ["DATA", "DELETES", "Manifest", "read_list"]
 

@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, part
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
-from dvcodec.tables.members import is_path
+from dvcodec.tables.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector
 
 __all__ = ["EQUALITY_DELETES", "POSITION_DELETES", "Entry", "read_manifest"]

@@ -6,7 +6,6 @@ here does not stand in the way of listing files.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, enough_memory
 from dvcodec.io import Storage
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_metadata"]
@@ -90,7 +89,7 @@ class TableMetadata:
     location: str
     snapshots: dict[int, SnapshotRecord]
     current: int | None
-    schemas: dict[int, Members]
+    schemas: dict[int, JsonFields]
     current_schema_id: int
     specs: dict[int, tuple[PartitionField, ...]]
     metadata_log: tuple[str, ...]
@@ -114,7 +113,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         Unsupported: another format version.
         OSError: it cannot be read.
     """
-    members = Members.of(_parse(_read_text(location, storage), location), location)
+    members = JsonFields.of(_parse(_read_text(location, storage), location), location)
     version = members.integer("format-version")
     if version not in VERSIONS:
         known = ", ".join(map(str, VERSIONS))
@@ -122,7 +121,6 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     schemas, current_schema = _schemas(members)
     snapshots, current = _snapshots(members)
     files = members.objects_if_any("statistics") + members.objects_if_any("partition-statistics")
-    properties = members.object("properties") if "properties" in members else None
     return TableMetadata(
         source=location,
         format_version=version,
@@ -134,7 +132,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         specs=_specs(members, schemas[current_schema]),
         metadata_log=tuple(item.path("metadata-file") for item in members.objects_if_any("metadata-log")),
         statistics=tuple(item.path("statistics-path") for item in files),
-        name_mapping=None if properties is None else properties.text_or_none(NAME_MAPPING),
+        name_mapping=members.object_if_any("properties").text_or_none(NAME_MAPPING),
     )
 
 
@@ -148,7 +146,7 @@ def _read_text(location: str, storage: Storage) -> bytes:
             with enough_memory("the metadata", location):
                 data = inflater.decompress(data, most + 1)
         except zlib.error as err:
-            raise NotCanonical("gzip", source=location, expected="a sound stream", actual=str(err)) from None
+            raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
         if len(data) <= most and not inflater.eof:
             raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
     if len(data) > most:
@@ -163,16 +161,10 @@ def _parse(data: bytes, location: str) -> object:
     most = _FREE_STRUCTURE + len(data) // 8
     if structure > most:
         raise LimitExceeded("values in the metadata", source=location, expected=f"at most {most}", actual=structure)
-    try:
-        return json.loads(data.decode())
-    except (ValueError, RecursionError) as err:
-        told = " ".join(str(err).split())[:120]
-        raise NotCanonical(
-            "table metadata", source=location, expected="JSON in UTF-8", actual=f"{type(err).__name__}: {told}"
-        ) from None
+    return parse_json(data, location, "table metadata")
 
 
-def _schemas(members: Members) -> tuple[dict[int, Members], int]:
+def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:
     if "schemas" not in members:  # version 1 has one
         schema = members.object("schema")
         number = schema.integer_or_none("schema-id") or 0
@@ -184,7 +176,7 @@ def _schemas(members: Members) -> tuple[dict[int, Members], int]:
     return schemas, current
 
 
-def _specs(members: Members, schema: Members) -> dict[int, tuple[PartitionField, ...]]:
+def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[PartitionField, ...]]:
     found = schema.values.get("fields")  # what is wrong with it is told when it is read
     items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     columns: dict[int | None, str] = {
@@ -198,7 +190,7 @@ def _specs(members: Members, schema: Members) -> dict[int, tuple[PartitionField,
     }
 
 
-def _partition_fields(spec: Members, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
+def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
     return tuple(
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
@@ -211,7 +203,7 @@ def _partition_fields(spec: Members, name: str, columns: Mapping[int | None, str
     )
 
 
-def _snapshots(members: Members) -> tuple[dict[int, SnapshotRecord], int | None]:
+def _snapshots(members: JsonFields) -> tuple[dict[int, SnapshotRecord], int | None]:
     found: dict[int, SnapshotRecord] = {}
     for item in members.objects_if_any("snapshots"):
         record = _snapshot(item)
@@ -230,12 +222,11 @@ def _snapshots(members: Members) -> tuple[dict[int, SnapshotRecord], int | None]
     return {record.info.id: record for record in ordered}, current
 
 
-def _snapshot(item: Members) -> SnapshotRecord:
-    summary = item.object("summary") if "summary" in item else None
+def _snapshot(item: JsonFields) -> SnapshotRecord:
     info = SnapshotInfo(
         item.integer("snapshot-id"),
         item.integer("timestamp-ms"),
-        None if summary is None else summary.text_or_none("operation"),
+        item.object_if_any("summary").text_or_none("operation"),
         item.integer_or_none("parent-snapshot-id"),
     )
     if "manifest-list" not in item and "manifests" not in item:
@@ -249,7 +240,7 @@ def _snapshot(item: Members) -> SnapshotRecord:
     )
 
 
-def _check_parents(snapshots: dict[int, SnapshotRecord], members: Members) -> None:
+def _check_parents(snapshots: dict[int, SnapshotRecord], members: JsonFields) -> None:
     """Check that parents lead to an end, so that whoever follows them comes to one."""
     ended: set[int] = set()
     for start in snapshots:

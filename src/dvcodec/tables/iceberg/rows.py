@@ -7,7 +7,6 @@ without ids by the table's name mapping; what a file lacks is the value of an id
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column, ColumnKey
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
@@ -44,23 +43,15 @@ def read_name_mapping(text: str, source: str) -> Mapping[str, NameMapping]:
     Raises:
         NotCanonical: it is not the JSON of one.
     """
-    try:
-        return _name_mapping(Members({"name mapping": json.loads(text)}, source), "name mapping")
-    except (ValueError, RecursionError) as err:
-        if isinstance(err, NotCanonical):
-            raise
-        raise NotCanonical("name mapping", source=source, expected="JSON", actual=str(err)[:80]) from None
+    what = "name mapping"
+    return _name_mapping(JsonFields({what: parse_json(text, source, what)}, source), what)
 
 
-def _name_mapping(members: Members, name: str) -> dict[str, NameMapping]:
-    found = {}
+def _name_mapping(members: JsonFields, name: str) -> dict[str, NameMapping]:
+    found: dict[str, NameMapping] = {}
     for item in members.objects_if_any(name):
         below = _name_mapping(item, "fields")
-        mapping = NameMapping(item.integer_or_none("field-id"), below)
-        for spelled in item.array("names"):
-            if not isinstance(spelled, str):
-                item.fail("names", "strings", type(spelled).__name__)
-            found[spelled] = mapping
+        found.update(dict.fromkeys(item.texts("names"), NameMapping(item.integer_or_none("field-id"), below)))
     return found
 
 

@@ -18,7 +18,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import require_extra
 from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ _UNITS = {6: 1_000_000, 9: 1_000_000_000}  # in a second, by digits
 _UTC = re.compile(r"(?:Z|\+00:00)$")
 
 
-def read_fields(schema: Members, names: Sequence[str] | None = None, location: str = "") -> tuple[Column, ...]:
+def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location: str = "") -> tuple[Column, ...]:
     """Read columns of a schema.
 
     Args:
@@ -60,7 +60,7 @@ def read_fields(schema: Members, names: Sequence[str] | None = None, location: s
     return tuple(found)
 
 
-def stored_ids(schema: Members) -> dict[int, str]:
+def stored_ids(schema: JsonFields) -> dict[int, str]:
     """Return the columns that data files may hold, by field id; types are not looked at.
 
     Raises:
@@ -71,7 +71,7 @@ def stored_ids(schema: Members) -> dict[int, str]:
 
 
 class _Reader:
-    def __init__(self, schema: Members) -> None:
+    def __init__(self, schema: JsonFields) -> None:
         self._pa = pa = require_extra("pyarrow", "tables")
         self._source = schema.source
         self._simple: dict[str, Any] = {
@@ -92,18 +92,18 @@ class _Reader:
             "unknown": pa.null(),
         }
 
-    def field(self, item: Members, depth: int = 0) -> Column:
+    def field(self, item: JsonFields, depth: int = 0) -> Column:
         return self._field(
             item.integer("id"),
             item.text("name"),
             item.values.get("type"),
-            not self._flag(item, "required"),
+            not item.flag("required"),
             item.path_to("type"),
             depth,
             item.values.get("initial-default"),
         )
 
-    def _fields(self, struct: Members, depth: int) -> tuple[Column, ...]:
+    def _fields(self, struct: JsonFields, depth: int) -> tuple[Column, ...]:
         return tuple(self.field(item, depth) for item in struct.objects("fields"))
 
     def _field(
@@ -114,29 +114,23 @@ class _Reader:
         if isinstance(kind, str):
             simple, arrow = self._primitive(kind, where)
             return Column(name, number, type=arrow, nullable=nullable, kind=simple, default=default)
-        nested = Members.of(kind, self._source, where)
+        nested = JsonFields.of(kind, self._source, where)
         word = nested.text("type")
         if word == "struct":
             children = self._fields(nested, depth + 1)
         elif word == "list":
-            children = (self._part(nested, "element", depth, nullable=not self._flag(nested, "element-required")),)
+            children = (self._part(nested, "element", depth, nullable=not nested.flag("element-required")),)
         elif word == "map":
             key = self._part(nested, "key", depth, nullable=False)
-            children = (key, self._part(nested, "value", depth, nullable=not self._flag(nested, "value-required")))
+            children = (key, self._part(nested, "value", depth, nullable=not nested.flag("value-required")))
         else:
             nested.fail("type", "struct, list or map", repr(word)[:60])
         arrow = self._nested(word, children)
         return Column(name, number, type=arrow, nullable=nullable, children=children, kind=word, default=default)
 
-    def _part(self, nested: Members, name: str, depth: int, *, nullable: bool) -> Column:
+    def _part(self, nested: JsonFields, name: str, depth: int, *, nullable: bool) -> Column:
         number = nested.integer(f"{name}-id")
         return self._field(number, name, nested.values.get(name), nullable, nested.path_to(name), depth + 1)
-
-    def _flag(self, members: Members, name: str) -> bool:
-        value = members.values.get(name)
-        if not isinstance(value, bool):
-            members.fail(name, "true or false")
-        return value
 
     def _nested(self, word: str, children: tuple[Column, ...]) -> pa.DataType:
         pa = self._pa

@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -168,7 +168,7 @@ class IcebergSnapshot(Snapshot):
         storage = self.table.folder.storage
         return self.deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count, storage))
 
-    def _fields(self) -> Members:
+    def _fields(self) -> JsonFields:
         schema = None if self.schema_id is None else self.metadata.schemas.get(self.schema_id)
         if schema is None:
             raise NotCanonical(

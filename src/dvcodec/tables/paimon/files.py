@@ -10,8 +10,8 @@ from dvcodec.io import is_url
 from dvcodec.io.paths import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.json_fields import bare_name
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.paimon.fields import bare_name
 from dvcodec.tables.paimon.manifests import ManifestEntry
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec

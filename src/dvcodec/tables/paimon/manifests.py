@@ -19,7 +19,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import read_window
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.fields import bare_name
+from dvcodec.tables.json_fields import bare_name
 
 __all__ = ["ManifestEntry", "live_entries", "read_manifest", "read_manifest_list", "read_manifests"]
 
