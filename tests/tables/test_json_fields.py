@@ -1,4 +1,4 @@
-"""JsonFields of JSON objects: what they have to be, and how errors name them."""
+"""Fields of JSON metadata: their types, and how errors name them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "ColumnKey", "chosen", "column_errors", "unrelated"]
+__all__ = ["Column", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
 
 _SHOWN = 10
 
@@ -68,7 +68,7 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
 
     Args:
         names: of all columns.
-        columns: those asked for; None = all.
+        columns: requested; None = all.
         location: of the table, for errors.
 
     Raises:
@@ -79,6 +79,19 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
         if name not in known:
             raise UsageError(f"{location} has no column {name!r}: it has {_some(known)}")
     return known if columns is None else list(columns)
+
+
+def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> pa.Schema:
+    """Return columns of an Arrow schema in this order; None = all.
+
+    Raises:
+        UsageError: no such column.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    if columns is None:
+        return schema
+    return pa.schema([schema.field(name) for name in chosen(schema.names, columns, location)], schema.metadata)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""JsonFields of the JSON objects in table metadata, each with its type checked; errors name the file and the member."""
+"""Fields of JSON metadata, which is untrusted: types are checked, and errors name the file and the field."""
 
 from __future__ import annotations
 

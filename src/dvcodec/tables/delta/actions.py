@@ -1,4 +1,4 @@
-"""The actions of a log, checked: what a line of a commit, or a row of a checkpoint, says.
+"""The actions of a log: lines of a commit or rows of a checkpoint, with their types checked.
 
 Specification: Delta's PROTOCOL.md, "Actions". Actions and members that are not known are ignored, as it demands: what
 must not be ignored is announced as a reader feature.
@@ -26,13 +26,13 @@ FileKey: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a reader has to know, and a writer.
+    """What readers and writers have to support.
 
     Attributes:
         reader_version: ``minReaderVersion``.
         reader_features: names; none below reader version 3.
         source: file and line.
-        writer_version: ``minWriterVersion``; None where the log does not say: a reader does not need it.
+        writer_version: ``minWriterVersion``; None if it is not recorded: readers do not need it.
         writer_features: names; none below writer version 7.
     """
 
@@ -62,7 +62,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the columns are.
+    """The schema and properties of the table.
 
     Attributes:
         schema: JSON text.
@@ -99,8 +99,8 @@ class LoggedVector:
     """The vector of a logical file.
 
     Attributes:
-        descriptor: what the log says of it.
-        path: of its file in plain text, from the table's folder on or whole; empty if it stands in the log itself.
+        descriptor: as recorded.
+        path: of its file, decoded, relative to the table's folder or whole; empty if it is inline.
     """
 
     descriptor: Descriptor
@@ -111,7 +111,7 @@ class LoggedVector:
         """Read the member ``deletionVector``; in checkpoints an absent one may be a struct of nulls.
 
         Raises:
-            NotCanonical: it is no descriptor, or its path leaves the table.
+            NotCanonical: it is not a descriptor, or its path leaves the table.
         """
         if "deletionVector" not in action:
             return None
@@ -130,11 +130,11 @@ class LoggedVector:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFile:
-    """A logical file that is gone: a tombstone.
+    """A removed logical file: a tombstone.
 
     Attributes:
-        path: of the data file, in plain text.
-        vector: that held for it.
+        path: of the data file, decoded.
+        vector: its vector.
     """
 
     path: str
@@ -157,10 +157,10 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True)
 class AddFile:
-    """A logical file: a data file, and the vector that holds for it.
+    """A logical file: a data file, and its vector.
 
     Attributes:
-        path: of the data file, in plain text.
+        path: of the data file, decoded.
         vector: None if no rows are deleted.
         size: bytes of the data file.
         rows: physical rows; None without statistics.
@@ -193,7 +193,7 @@ class AddFile:
 
 
 def plain_path(action: JsonFields) -> str:
-    """Return the member ``path``, a percent-encoded URI, in plain text.
+    """Return the member ``path``, a percent-encoded URI, decoded.
 
     Raises:
         NotCanonical: it is not there, or no path.
@@ -209,14 +209,14 @@ def plain_path(action: JsonFields) -> str:
 
 
 def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
-    """Take the actions from lines of JSON; actions that are no objects are passed over.
+    """Return the actions in lines of JSON; other entries are ignored.
 
     Args:
         data: a commit, or a checkpoint in JSON.
         source: name of the file, for errors.
 
     Raises:
-        NotCanonical: a line is no JSON object.
+        NotCanonical: a line is not a JSON object.
     """
     try:
         text = data.decode()
@@ -239,7 +239,7 @@ def _key(path: str, vector: LoggedVector | None) -> FileKey:
 
 
 def _is_place(path: str) -> bool:
-    """Whether there can be a file of that path at all."""
+    """Whether a file can have that path."""
     try:
         local_path(path)
     except UsageError:  # a file URL of another host

@@ -46,7 +46,7 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
         version: of which it has to be.
 
     Raises:
-        DecodeError: a file is not sound.
+        DecodeError: a file is corrupt.
         OSError: a file cannot be read.
     """
     for name in names:
@@ -62,7 +62,7 @@ def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
     """Yield the locations of the sidecars that a file of a checkpoint names.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
         OSError: it cannot be read.
     """
     for action in _top(folder, name, ("sidecar",)):
@@ -121,9 +121,9 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
     column = column.filter(there)
     try:
         values = {field.name: _values(column.field(field.name)) for field in column.type}
-    except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is no UTF-8, a date that is none
-        told = str(err)[:80]
-        raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=told) from None
+    except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
+        message = str(err)[:80]
+        raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
     for number, members in zip(numbers.tolist(), zip(*values.values(), strict=True), strict=True):
         record = {key: value for key, value in zip(values, members, strict=True) if value is not None}
         yield JsonFields(record, f"{location}, row {number}", name)

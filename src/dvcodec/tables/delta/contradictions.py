@@ -173,7 +173,7 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
     """Find a ``_last_checkpoint`` that names a checkpoint that is not there (``delta-checkpoint``).
 
     delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
-    not JSON with a version is passed over, by them too.
+    not JSON with a version is ignored, by them too.
 
     Raises:
         OSError: the hint cannot be read.

@@ -24,7 +24,7 @@ NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 def partition_scalar(values: Mapping[str, str | None], column: Column, source: str) -> pa.Scalar:
     """Return the value of a partition column in a data file.
 
-    Timestamps without a zone are in the writer's own, which is not recorded: they are taken as UTC.
+    Timestamps without a zone are in the writer's zone, which is not recorded: they are read as UTC.
 
     Args:
         values: ``partitionValues`` of the file.
@@ -32,7 +32,7 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
         source: the data file, for errors.
 
     Raises:
-        NotCanonical: there is none, or the text is none of the column's type.
+        NotCanonical: it is missing, or its text is not a value of the column's type.
     """
     import pyarrow as pa  # noqa: PLC0415
 

@@ -35,21 +35,21 @@ def read_rows(
 ) -> Iterator[PhysicalRows]:
     """Read a data file; see `Table.physical_rows`.
 
-    What a file lacks is null. But a file with rows and without a single column of the table is refused, whatever is
-    asked for: its names or ids are not those of the schema. Unless its field ids show that all its columns were
-    dropped since: then null is what they are, as Delta Spark has it.
+    Missing columns are null. A file with rows but without any column of the table is refused, whatever columns are
+    requested: its names or ids are not those of the schema. It is read as nulls, as in Delta Spark, if its field ids
+    show that all its columns were dropped.
 
     Args:
         location: of the file.
-        storage: by which it is opened.
-        columns: of the table, those to read.
+        storage: opens it.
+        columns: of the table, to read.
         partition_values: of the file, by physical name.
-        partition_columns: names of the columns whose values are those, whatever the file holds.
-        batch_rows: at most so many rows in a batch.
-        schema: of the table; None leaves unchecked whether the file holds one of its columns.
+        partition_columns: names of the columns that take their values from there, even if the file has them.
+        batch_rows: most rows in a batch.
+        schema: of the table; None skips the check that the file has one of its columns.
 
     Raises:
-        DecodeError: the file is not sound, or not what the table's schema says.
+        DecodeError: the file is corrupt, or does not match the table's schema.
         OSError: it cannot be read.
     """
     constants = {

@@ -1,4 +1,4 @@
-"""The columns of a table: its ``schemaString`` as Arrow types, and by what each is found in data files.
+"""The columns of a table: its ``schemaString`` as Arrow types, and how each is found in data files.
 
 Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
 """
@@ -30,12 +30,12 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 
 
 class TableSchema:
-    """The columns of a table in order; the type of each is looked at when it is asked for.
+    """The columns of a table in order; types are parsed on request.
 
     Args:
         fields: name -> the field's JSON.
         mode: of column mapping: ``none``, ``name`` or ``id``.
-        max_id: highest field id that column mapping has given out so far; 0 if that is not recorded.
+        max_id: highest field id that column mapping has assigned; 0 if that is not recorded.
     """
 
     def __init__(self, fields: Mapping[str, JsonFields], mode: str, max_id: int = 0) -> None:
@@ -53,7 +53,7 @@ class TableSchema:
         """Return a column.
 
         Raises:
-            DecodeError: its type is not sound, or not known.
+            DecodeError: its type is invalid, or not known.
         """
         if name not in self._columns:
             with column_errors(name):
@@ -62,7 +62,7 @@ class TableSchema:
 
     @property
     def stored(self) -> list[ColumnKey]:
-        """By what columns are found in data files; without those of type ``void``, which no writer stores.
+        """How columns are found in data files; without those of type ``void``, which are not stored.
 
         Raises:
             NotCanonical: it is not recorded.
@@ -104,7 +104,7 @@ class TableSchema:
         """All columns as Arrow has them.
 
         Raises:
-            DecodeError: a type is not sound, or not known.
+            DecodeError: a type is invalid, or not known.
         """
         return self.select(self.names)
 
@@ -129,7 +129,7 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
             a mapping, as to Delta Spark.
 
     Raises:
-        NotCanonical: the schema is no JSON of a struct, or two columns have one name.
+        NotCanonical: the schema is not the JSON of a struct, or two columns have one name.
     """
     value = parse_json(metadata.schema, metadata.source, "schemaString")
     struct = JsonFields.of(value, metadata.source, "schemaString")

@@ -1,4 +1,4 @@
-"""Delta tables as the model has them."""
+"""Delta tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
     folder = Folder.of(location)
     names = folder.names(LOG)
     if not names:
-        raise UsageError(f"{folder.location}: no Delta table (there is nothing in {LOG})")
+        raise UsageError(f"{folder.location}: not a Delta table ({LOG} is empty or missing)")
     return DeltaTable(folder, Log.from_names(folder.join(LOG), names))
 
 
@@ -44,7 +44,7 @@ class DeltaTable(Table):
     """A Delta table; see `dvcodec.tables.Table`.
 
     Attributes:
-        log: what lies in its log.
+        log: its log.
     """
 
     kind = TableKind.DELTA
@@ -97,7 +97,7 @@ class DeltaTable(Table):
             tuple(vectors),
             protocol=state.protocol,
             metadata=state.metadata,
-            doubts=tuple(state.doubts),
+            action_findings=tuple(state.checks),
             log=self.log,
         )
 
@@ -130,7 +130,7 @@ class DeltaTable(Table):
         vector files and change data files; tombstones too, which VACUUM keeps for as long as they are retained.
 
         Raises:
-            DecodeError: a commit or a checkpoint is not sound.
+            DecodeError: a commit or a checkpoint is corrupt.
             OSError: it cannot be read.
         """
         found = {self.folder.join(f"{LOG}/{name}") for name in self.log.names}

@@ -48,7 +48,7 @@ class Column(NamedTuple):
 
 
 class Logical(NamedTuple):
-    """The logical type of a field: what the bytes or the number stand for; or its primitive type, if it has none."""
+    """The logical type of a field: what the bytes or the number mean; or its primitive type without one."""
 
     name: str
     scale: int
@@ -72,7 +72,7 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
     """Open a container file, and a cursor for errors about it.
 
     Numbers and bytes come as they are stored, whatever their logical types: dates of any year, timestamps without a
-    zone to guess. See `partition_names` for what they stand for.
+    zone to guess. See `partition_names` for their meaning.
 
     Raises:
         DecodeError: no Avro file, or a schema that no writer of Iceberg's has.
@@ -158,7 +158,7 @@ def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoRetu
 class _Cleaner:
     """Spells a schema again without logical types, defaults, docs and given names.
 
-    A name may stand for a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
+    A name may refer to a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
     every writer, and have to be: records that name each other could be of any size.
     """
 
@@ -195,8 +195,8 @@ class _Cleaner:
     def _fixed_type(self, kind: dict[str, Any], name: str) -> tuple[Any, int]:
         size = kind.get("size")
         if not isinstance(size, int) or not 0 < size <= _MAX_FIXED:
-            told = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
-            raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=told)
+            message = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
+            raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=message)
         return {"type": "fixed", "name": f"type_{next(self._count)}", "size": size}, size
 
     def _record(self, kind: dict[str, Any], depth: int) -> tuple[Any, int]:

@@ -57,7 +57,7 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
         location: path or URL.
         file_format: ``parquet``, ``avro`` or ``orc``.
         count: rows as recorded.
-        storage: by which it is opened.
+        storage: opens it.
 
     Raises:
         NotCanonical: no such file, or without the two columns, or with a null or a negative position in them.
@@ -109,8 +109,8 @@ def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
             for stripe in range(file.nstripes):
                 yield file.read_stripe(stripe, columns=[FILE_PATH, POS])
         except (pa.ArrowException, OSError) as err:  # pyarrow calls damage in an ORC file an OSError
-            told = str(err).partition("\n")[0]
-            raise NotCanonical("ORC file", source=location, expected="sound stripes", actual=told) from None
+            message = str(err).partition("\n")[0]
+            raise NotCanonical("ORC file", source=location, expected="valid stripes", actual=message) from None
 
 
 def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:

@@ -78,7 +78,7 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
         names: what its metadata folder holds, where that was listed already.
 
     Raises:
-        UsageError: there is none, or two of the highest number: which one holds is only known to a catalog.
+        UsageError: there is none, or two of the highest number: only a catalog knows which one is current.
         NotCanonical: the hint names a version that is not there.
     """
     names = folder.names(METADATA) if names is None else names
@@ -100,14 +100,14 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
         while version + 1 in numbered:
             version += 1
     if not numbered:
-        told = " and ".join(nameless)
+        message = " and ".join(nameless)
         raise UsageError(
-            f"{folder.location}: no version in the names below {METADATA} ({told}): open a file by its path"
+            f"{folder.location}: no version in the names below {METADATA} ({message}): open a file by its path"
         )
     if len(numbered[version]) > 1:
-        told = " and ".join(sorted(numbered[version]))
+        message = " and ".join(sorted(numbered[version]))
         raise UsageError(
-            f"{folder.location}: {told} are both version {version}: open the one that is meant by its path"
+            f"{folder.location}: {message} are both version {version}: open the one that is meant by its path"
         )
     return folder.join(f"{METADATA}/{numbered[version][0]}")
 

@@ -57,11 +57,11 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
 
     Args:
         location: where it can be opened.
-        locate: tells where a recorded path can be opened.
-        storage: by which it is opened.
+        locate: returns where a recorded path can be opened.
+        storage: opens it.
 
     Raises:
-        DecodeError: the file is not sound, or names a manifest twice.
+        DecodeError: the file is corrupt, or names a manifest twice.
         OSError: it cannot be read.
     """
     manifests: dict[str, Manifest] = {}

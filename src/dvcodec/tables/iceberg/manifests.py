@@ -66,7 +66,7 @@ _RECORDED = (
     "content_offset",
     "content_size_in_bytes",
 )
-"""Fields of a file that are handed on as they are."""
+"""Fields of a file that are copied unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ def read_manifest(
     Args:
         manifest: from the list.
         fields: of its partition spec.
-        locate: tells where a recorded path can be opened.
-        storage: by which it is opened.
+        locate: returns where a recorded path can be opened.
+        storage: opens it.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         Unsupported: it is encrypted.
         OSError: it cannot be read.
     """

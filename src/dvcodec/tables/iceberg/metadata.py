@@ -1,7 +1,7 @@
-"""What the metadata file of an Iceberg table says.
+"""The metadata file of an Iceberg table.
 
-Specification: Iceberg table spec, "Table Metadata and Snapshots". Schemas are kept as JSON: a type that is not known
-here does not stand in the way of listing files.
+Specification: Iceberg table spec, "Table Metadata and Snapshots". Schemas are kept as JSON: an unknown type
+does not prevent listing files.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """What the metadata says of a snapshot.
+    """A snapshot as the metadata records it.
 
     Attributes:
         info: as in the model.
         sequence_number: 0 in tables of version 1.
-        schema_id: its columns; None if the metadata does not say.
-        manifest_list: path as recorded; None if the snapshot names manifests by itself, as version 1 may.
+        schema_id: its columns; None if it is not recorded.
+        manifest_list: path as recorded; None if the snapshot lists manifests itself, as version 1 may.
         encrypted: whether a key is needed for its manifest list.
     """
 
@@ -81,7 +81,7 @@ class TableMetadata:
         specs: partition specs by id.
         metadata_log: paths of earlier metadata files.
         statistics: paths of statistics and partition statistics files.
-        name_mapping: the table property, as it is.
+        name_mapping: the table property, unparsed.
     """
 
     source: str
@@ -98,7 +98,7 @@ class TableMetadata:
 
     @property
     def earlier(self) -> frozenset[str]:
-        """Bare names of the metadata files that this one says came before it."""
+        """Bare names of the earlier metadata files that this one lists."""
         return frozenset(path.rpartition("/")[2] for path in self.metadata_log)
 
 
@@ -109,7 +109,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     twice, and that parents have an end.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         Unsupported: another format version.
         OSError: it cannot be read.
     """
@@ -177,7 +177,7 @@ def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:
 
 
 def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[PartitionField, ...]]:
-    found = schema.values.get("fields")  # what is wrong with it is told when it is read
+    found = schema.values.get("fields")  # errors are raised when it is read
     items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     columns: dict[int | None, str] = {
         item["id"]: item["name"] for item in items if type(item.get("id")) is int and isinstance(item.get("name"), str)
@@ -241,14 +241,14 @@ def _snapshot(item: JsonFields) -> SnapshotRecord:
 
 
 def _check_parents(snapshots: dict[int, SnapshotRecord], members: JsonFields) -> None:
-    """Check that parents lead to an end, so that whoever follows them comes to one."""
+    """Check that the chains of parents end."""
     ended: set[int] = set()
     for start in snapshots:
         way: dict[int, None] = {}
-        at: int | None = start
-        while at in snapshots and at not in ended:
-            if at in way:
-                members.fail("snapshots", "parents that lead to a first snapshot", f"{at} is its own ancestor")
-            way[at] = None
-            at = snapshots[at].info.parent
+        number: int | None = start
+        while number in snapshots and number not in ended:
+            if number in way:
+                members.fail("snapshots", "parents that lead to a first snapshot", f"{number} is its own ancestor")
+            way[number] = None
+            number = snapshots[number].info.parent
         ended.update(way)

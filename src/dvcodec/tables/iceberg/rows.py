@@ -28,7 +28,7 @@ __all__ = ["NameMapping", "read_name_mapping", "read_rows"]
 
 @dataclass(frozen=True, slots=True)
 class NameMapping:
-    """The field id that a name stands for, and those of names below it."""
+    """The field id of a name, and the mapping of the names below it."""
 
     id: int | None
     below: Mapping[str, NameMapping]
@@ -69,24 +69,24 @@ def read_rows(
 ) -> Iterator[PhysicalRows]:
     """Read a data file, deleted rows included.
 
-    What a file lacks is its default, or null. But a file with rows and without a single column of the schema is
-    refused, whatever is asked for: its field ids are not those of the table. Unless all its columns are known from
-    other schemas of the table: then they were dropped, and engines read it just so.
+    Missing columns are read as their default, or null. A file with rows but without any column of the schema is
+    refused, whatever columns are requested: its field ids are not those of the table. It is read if other schemas of
+    the table have all its columns: they were dropped, and engines read it so too.
 
     Args:
         location: path or URL.
-        storage: by which it is opened.
-        fields: columns to give, in this order.
+        storage: opens it.
+        fields: columns to return, in this order.
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
-        rows: as recorded; None leaves them unchecked.
-        batch_rows: at most so many rows in a batch.
-        stored: all columns of the schema that files may hold, by field id; None leaves unchecked whether this one does.
+        rows: as recorded; None skips the check.
+        batch_rows: most rows in a batch.
+        stored: all columns of the schema that files may hold, by field id; None skips the check that the file has one.
         dropped: field ids of columns that other schemas of the table have.
 
     Raises:
         CardinalityMismatch: the file has other rows than recorded.
-        NotCanonical: it is no sound Parquet file, or lacks a required column.
+        NotCanonical: it is not a valid Parquet file, or lacks a required column.
         Unsupported: no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """

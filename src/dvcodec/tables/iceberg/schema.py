@@ -1,4 +1,4 @@
-"""The columns of an Iceberg schema as Arrow types, and values that stand for columns that a data file lacks.
+"""The columns of an Iceberg schema as Arrow types, and the values of columns that a data file lacks.
 
 Specification: Iceberg table spec, "Schemas and Data Types", and appendix D, "JSON single-value serialization".
 """
@@ -155,7 +155,7 @@ def constant_of_default(field: Column, source: str) -> pa.Scalar:
     """Return the ``initial-default`` of a field.
 
     Raises:
-        NotCanonical: it is no value of the field's type.
+        NotCanonical: it is not a value of the field's type.
     """
     return _scalar(field, lambda: _default(field, field.default), "initial-default", source)
 
@@ -164,7 +164,7 @@ def constant_of_partition(field: Column, value: Any, source: str) -> pa.Scalar:
     """Return a value of an identity partition as one of the column.
 
     Raises:
-        NotCanonical: it is no value of the column's type.
+        NotCanonical: it is not a value of the column's type.
     """
     return _scalar(field, lambda: _stored(field, value), "partition value", source)
 
@@ -229,21 +229,21 @@ def _part(field: Column, value: Any) -> Any:
 
 
 def _as(kind: type[T], value: Any) -> T:
-    """Return a value of exactly this type: true is no number."""
+    """Return a value of exactly this type: true is not a number."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
+        raise TypeError(f"{value!r:.60} is not of type {kind.__name__}")
     return value
 
 
 def _float(value: float, kind: str) -> float:
     if not abs(value) <= float(np.finfo(np.float32 if kind == "float" else np.float64).max):
-        raise ValueError(f"{value!r:.60} is no finite {kind}")
+        raise ValueError(f"{value!r:.60} is not a finite {kind}")
     return float(value)
 
 
 def _days(text: str) -> int:
     if not _DATE.fullmatch(text):
-        raise ValueError(f"{text!r:.60} is no date")
+        raise ValueError(f"{text!r:.60} is not a date")
     return int(np.datetime64(text.removeprefix("+"), "D").astype(np.int64))
 
 
@@ -252,7 +252,7 @@ def _time(text: str, digits: int = 6) -> int:
     match = _TIME.fullmatch(text)
     fraction = (match and match[4]) or ""
     if match is None or len(fraction) > digits:
-        raise ValueError(f"{text!r:.60} is no time")
+        raise ValueError(f"{text!r:.60} is not a time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(1, 2, 3))
     return ((hours * 60 + minutes) * 60 + seconds) * _UNITS[digits] + int(fraction.ljust(digits, "0"))
 
@@ -262,13 +262,13 @@ def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
     plain = _UTC.sub("", text) if utc else text
     date, mark, clock = plain.partition("T")
     if not mark or (utc and plain == text):
-        raise ValueError(f"{text!r:.60} is no timestamp {'in UTC' if utc else 'without zone'}")
+        raise ValueError(f"{text!r:.60} is not a timestamp {'in UTC' if utc else 'without zone'}")
     return _days(date) * 86_400 * _UNITS[digits] + _time(clock, digits)
 
 
 def _uuid(text: str) -> bytes:
     if not _UUID.fullmatch(text):
-        raise ValueError(f"{text!r:.60} is no UUID")
+        raise ValueError(f"{text!r:.60} is not a UUID")
     return uuid.UUID(text).bytes
 
 

@@ -136,7 +136,7 @@ class IcebergSnapshot(Snapshot):
         return count_rows(data_file.location, self.table.folder.storage)
 
     def other_deletes(self, data_file: DataFile) -> str | None:
-        """Name the newest equality deletes that hold for a data file; None if there are none."""
+        """Name the newest equality deletes that apply to a data file; None without any."""
         data = self.plan.data.get(data_file.path)
         deletes = None if data is None else self.plan.equality_deletes(data)
         return None if deletes is None else f"equality deletes ({deletes.path})"

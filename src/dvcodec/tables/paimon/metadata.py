@@ -58,7 +58,7 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A column: `id` stays through renames, `type` is as the JSON has it (see `types.parse_type`)."""
+    """A column: `id` stays through renames, `type` is as the JSON has it (see `schema.read_column`)."""
 
     id: int
     name: str

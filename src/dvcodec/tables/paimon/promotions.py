@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.columns import Column
-from dvcodec.tables.paimon.types import DataType
+from dvcodec.tables.paimon.schema import DataType
 from dvcodec.tables.schema_evolution import Evolution, is_list
 
 if TYPE_CHECKING:

@@ -11,35 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.columns import Column, column_errors, unrelated
+from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
-from dvcodec.tables.paimon.types import Field, parse_type, to_column
+from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column", "read_rows"]
+__all__ = ["read_rows"]
 
 VALUE_KIND = "_VALUE_KIND"
 INSERT, UPDATE_AFTER = 0, 2
 _KINDS = 4
-
-
-def column(field: SchemaField, schema_source: str) -> Column:
-    """Return a column with its type parsed.
-
-    Raises:
-        NotCanonical: the type is none.
-        Unsupported: one that is not known here.
-    """
-    with column_errors(field.name):
-        kind = parse_type(field.type, source=schema_source, what=f"column {field.name}")
-        return to_column(Field(field.id, field.name, kind))
 
 
 def read_rows(
@@ -53,21 +41,21 @@ def read_rows(
     batch_rows: int,
     shown: Sequence[SchemaField] = (),
 ) -> Iterator[PhysicalRows]:
-    """Read a data file. One with rows and without any of the columns that its schema says it has is refused.
+    """Read a data file. A file with rows but without any column of its schema is refused.
 
     Args:
         data_file: which.
-        storage: by which it is opened.
+        storage: opens it.
         columns: what to read, in the schema of the state.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
         written_source: that schema's file, for errors.
         visible: which records are rows.
-        batch_rows: at most so many rows in a batch.
+        batch_rows: most rows in a batch.
         shown: all columns of the state; those of `columns` may be some of them.
 
     Raises:
-        NotCanonical: the file is not sound, or has other rows than the metadata says.
+        NotCanonical: the file is corrupt, or its row count differs from the metadata.
         Unsupported: its format, or a change of a column's type.
         OSError: it cannot be read.
     """
@@ -82,7 +70,7 @@ def read_rows(
         ids = {field.id for field in columns if field.name not in constants}
         names = data_file.record.get("_WRITE_COLS")
         stored = [
-            column(field, written_source)
+            read_column(field, written_source)
             for field in written.fields
             if field.id in ids and field.name in file.columns and (names is None or field.name in names)
         ]
@@ -104,9 +92,9 @@ def _check_related(
     constants: Mapping[str, Value],
     written: TableSchema,
 ) -> None:
-    """Refuse a file that holds nothing of its own schema, or nothing of what that has in common with the state's.
+    """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 
-    Where they have nothing in common, all columns were dropped since: then null is what the others are.
+    Where the schemas share none, all columns were dropped: the others are null.
     """
     names = data_file.record.get("_WRITE_COLS")
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]

@@ -1,4 +1,4 @@
-"""What ``root.bolt`` of a scorch index says: snapshots, their segments, and where the deleted documents stand.
+"""``root.bolt`` of a scorch index: snapshots, their segments, and where deleted documents are stored.
 
 Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnapshot``), ``util/keys.go``. Buckets::
 
@@ -43,7 +43,7 @@ class SegmentEntry:
     Attributes:
         id: its number.
         file_name: bare name of its file.
-        deleted: the bitmap of deleted documents as it is stored, None if there is none.
+        deleted: the bitmap of deleted documents as stored, or None.
         dropped_fields: fields whose stored values are no longer valid.
     """
 
@@ -77,7 +77,7 @@ class Root:
     """All that ``root.bolt`` says of documents.
 
     Attributes:
-        transaction: of bbolt; as long as it stays, so does what stands at any offset.
+        transaction: of bbolt; while it is the same, so are the bytes at any offset.
         epochs: ascending.
     """
 
@@ -89,7 +89,7 @@ def read_root(location: str, storage: Storage) -> Root:
     """Read ``root.bolt``; again, if a writer ended a transaction meanwhile.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
         OSError: it cannot be read.
     """
     for _ in range(_READINGS):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import require_extra
-from dvcodec.tables.columns import Column
+from dvcodec.tables.columns import Column, column_errors
+from dvcodec.tables.paimon.metadata import SchemaField
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DataType", "Field", "arrow_type", "parse_type", "to_column"]
+__all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
 
 _ATOMIC = re.compile(
     r"(?P<root>[A-Z]+(?:_LTZ)?)(?: PRECISION)?"
@@ -95,10 +96,10 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
         raw: text or object.
         source: the schema's file, for errors.
         what: the column, for errors.
-        depth: how many types it stands in.
+        depth: of nesting.
 
     Raises:
-        NotCanonical: it is no type.
+        NotCanonical: it is not a type.
         Unsupported: one that is not known here.
     """
     if depth > _MAX_DEPTH:
@@ -159,6 +160,18 @@ def _atomic(text: str, source: str, what: str) -> DataType:
     return DataType(root, nullable)
 
 
+def read_column(field: SchemaField, source: str) -> Column:
+    """Parse the type of a column of a schema.
+
+    Raises:
+        NotCanonical: it is not a type.
+        Unsupported: one that is not known here.
+    """
+    with column_errors(field.name):
+        kind = parse_type(field.type, source=source, what=f"column {field.name}")
+        return to_column(Field(field.id, field.name, kind))
+
+
 def to_column(field: Field) -> Column:
     """Return a field as a column, for `dvcodec.tables.schema_evolution`.
 
@@ -184,7 +197,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     nanoseconds; those with a local time zone are instants, in UTC. A multiset is a map to counts.
 
     Raises:
-        MissingExtra: no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     pa = require_extra("pyarrow", "tables")
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
