@@ -9,8 +9,8 @@ Specification: Delta's PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Com
     00000000000000000004.00000000000000000007.compacted.json             versions 4 to 7 in one file
     00000000000000000007.crc                                             numbers of a version
 
-The whole folder is listed; ``_last_checkpoint``, which spares large logs that, is a hint that only audits read. Nor are
-compacted files read: the commits that they replace are there too.
+The whole folder is listed; ``_last_checkpoint``, a hint to avoid that, is only read by audits. Compacted files
+are not read: the commits that they replace are kept too.
 """
 
 from __future__ import annotations

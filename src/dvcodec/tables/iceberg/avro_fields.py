@@ -1,8 +1,8 @@
-"""The Avro schemas of manifests: what is read of them, found by field id, and that reading has an end.
+"""Fields of Avro manifests, found by field id, and the checks that bound reading.
 
 Specification: Iceberg table spec, appendix A, "Avro": fields have the attribute ``field-id``; maps with keys other than
-strings are arrays of records. A file brings its schema along, and a made-up one can have records of no byte in arrays
-of any length: so the schema is looked at before it is used.
+strings are arrays of records. A file contains its schema, and a crafted one can declare arrays of any length of empty
+records: so the schema is checked before it is used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_window
 
-__all__ = ["INTEGERS", "Column", "Found", "Logical", "open_avro", "partition_names", "select"]
+__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "open_avro", "partition_names", "select"]
 
 INTEGERS = ("int", "long")
-"""Types of a `Column` of whole numbers."""
+"""Types of an `AvroColumn` of whole numbers."""
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Bytes that a value of each primitive type takes at least."""
 _MAX_DEPTH = 16
@@ -31,7 +31,7 @@ _MAX_FIXED = 2**31 - 1
 _MAX_SCALE = 38
 
 
-class Column(NamedTuple):
+class AvroColumn(NamedTuple):
     """A field that is read.
 
     Attributes:
@@ -85,7 +85,7 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
         yield replace(file, schema=schema), cursor
 
 
-def select(schema: Any, columns: tuple[Column, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
     """Find fields of a record type by their ids; by name, where a field has no id.
 
     Returns:

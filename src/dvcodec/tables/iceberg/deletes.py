@@ -15,7 +15,7 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import RandomAccess, Storage
-from dvcodec.tables.iceberg.avro_fields import Column, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
@@ -27,8 +27,8 @@ __all__ = ["PositionDeletes", "read_deletes"]
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _AVRO = (
-    Column(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
-    Column(POS, POS_ID, ("long", "int"), required=True),
+    AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
+    AvroColumn(POS, POS_ID, ("long", "int"), required=True),
 )
 
 

@@ -28,7 +28,7 @@ _HINT_BYTES = 4096
 
 
 def without_version(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the metadata files whose names do not say a version: which of them is newer than others is not known.
+    """Return the metadata files whose names do not say a version: their order is unknown.
 
     >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
     ('vfinal.metadata.json',)
@@ -37,12 +37,12 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
-    """Make sure that no metadata file beside this one has a higher number, or the same, or none.
+    """Check that no metadata file beside this one has a higher number, or the same, or none.
 
     Args:
         location: of the metadata file.
-        storage: by which its folder is listed.
-        older: bare names of metadata files that are known to be older, whatever they are called.
+        storage: lists its folder.
+        older: bare names of metadata files that are known to be older, whatever their names.
 
     Raises:
         UsageError: there is one, or this one has no number and others have.

@@ -60,7 +60,7 @@ class Partition:
 
     @property
     def text(self) -> str | None:
-        """Its values for people, None without partitions."""
+        """Its values as readable text, None without partitions."""
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
@@ -68,7 +68,7 @@ class PartitionSpec:
     """The partition columns of a schema, and how folders are called after their values."""
 
     def __init__(self, schema: TableSchema, source: str) -> None:
-        """Take what the schema says.
+        """Read partition columns and options of a schema.
 
         Raises:
             DecodeError: a partition column's type is invalid, or the options do not determine its folder.

@@ -1,4 +1,4 @@
-"""A Paimon table as one of the model's."""
+"""Paimon tables."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def vectors_of_entry(
         path: of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
-            tells.
+            says.
     """
     if entry.index_type != DELETION_VECTORS:
         return
@@ -98,9 +98,9 @@ def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
 def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
     """Check an index file against what the metadata records of it, and of all its vectors.
 
-    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of its very length
-    begins at its very offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. What is
-    in the frames is not looked at.
+    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of exactly its length
+    begins at its offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. The frames'
+    contents are not checked.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -135,10 +135,10 @@ def _compare(
 def _overlaps(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
     """Check that no two records claim the same bytes."""
     placed = sorted((vector.offset or 0, (vector.offset or 0) + (vector.size or 0), vector.where) for vector in vectors)
-    sound = True
+    overlap = False
     for (_, end, _), (start, _, where) in itertools.pairwise(placed):
         if start < end:
-            sound = False
+            overlap = True
             yield Check.failed("overlap", where, start, "vector", f"from byte {end} on", f"from byte {start} on")
-    if sound:
+    if not overlap:
         yield Check.passed("overlap", location)

@@ -2,15 +2,15 @@
 
 Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnapshot``), ``util/keys.go``. Buckets::
 
-    s                snapshots, and t: training data of vector indexes, not looked at
+    s                snapshots, and t: training data of vector indexes, not read
       <epoch>        one snapshot
         m            type "zap" | version (u32 BE, and a zero byte) | timeStamp (RFC 3339) | fileWriterID
-        i            what the index keeps for itself, not looked at
+        i            internal data of the index, not read
         <segment>    p: name of the file | d: deleted documents, a 32-bit portable roaring bitmap
-                     stats: not looked at | fields: JSON, fields that were dropped since the segment was written
+                     stats: not read | fields: JSON, fields that were dropped since the segment was written
 
 Epochs and segment numbers are keys that sort as they count: 136 + v up to 109, otherwise 245 + n and n bytes, big
-endian, as few as do.
+endian, as few as possible.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Epoch:
         id: its epoch.
         timestamp_ms: when it was written, milliseconds since 1970 UTC; None in older indexes.
         version: of its zap segments.
-        writer_id: names the program that transformed the contents, empty where nobody did.
+        writer_id: names the program that transformed the contents; empty if none did.
         segments: ascending by number; documents are counted in this order.
     """
 
@@ -74,7 +74,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """All that ``root.bolt`` says of documents.
+    """The snapshots in ``root.bolt``.
 
     Attributes:
         transaction: of bbolt; while it is the same, so are the bytes at any offset.

@@ -46,7 +46,7 @@ class ScorchSnapshot(Snapshot):
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the documents of a segment: what the model has of them is from the segment's own footer."""
+        """Return the documents of a segment, which the model takes from its footer."""
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
