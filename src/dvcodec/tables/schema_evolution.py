@@ -115,8 +115,11 @@ class Evolution:
         Raises:
             NotCanonical: a column matches several of the file.
         """
+        import pyarrow as pa  # noqa: PLC0415
+
         self.source = source
         self._columns = columns
+        self._schema = pa.schema([column.field for column in columns])
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
         names = [column.name for column in stored]
@@ -156,7 +159,7 @@ class Evolution:
         if not self._columns:
             return batch.select([])
         arrays = [self._column(column, batch) for column in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.field for column in self._columns]))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(self, column: Column, batch: pa.RecordBatch) -> pa.Array:
         import pyarrow as pa  # noqa: PLC0415
