@@ -118,7 +118,7 @@ def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCapt
         table = open_table(str(tmp_path / "t"))
     (record,) = caplog.records
     assert record.name == "dvcodec.tables"
-    assert "passed over vfinal.metadata.json" in record.getMessage()
+    assert "ignored vfinal.metadata.json" in record.getMessage()
     first, second = audit(table).findings
     assert (first.check, first.severity, first.actual) == ("metadata-name", Severity.WARNING, "vfinal.metadata.json")
     assert (second.check, "vfinal.metadata.json" in second.message) == ("references", True)

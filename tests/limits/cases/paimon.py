@@ -10,7 +10,7 @@ from typing import Any
 from core import crafting
 from dvcodec import paimon
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.fields import parse_json
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of
@@ -98,5 +98,5 @@ large_file(
     within(read_snapshot, "snapshot/snapshot-1"),
     lambda: large(b"{", "snapshot/snapshot-1"),
 )
-cases("paimon metadata", lambda data: parse_json(data, "snapshot-1").get("location", str), **JSONS)
+cases("paimon metadata", lambda data: JsonFields.of(parse_json(data, "s", "metadata"), "s").text("location"), **JSONS)
 tables("paimon", lambda data: {"snapshot/snapshot-1": data, "schema/schema-0": data}, JSONS)

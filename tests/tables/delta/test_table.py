@@ -423,7 +423,7 @@ def test_opening(tmp_path: Path) -> None:
     crafted = craft_table(tmp_path / "t")
     table = open_table(f"{crafted.root}/")
     assert (table.kind, table.location) == (TableKind.DELTA, str(crafted.root))
-    with pytest.raises(UsageError, match="no Delta table"):
+    with pytest.raises(UsageError, match="not a Delta table"):
         open_delta(str(tmp_path / "nowhere"))
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     (tmp_path / "empty" / "_delta_log" / "x").touch()

@@ -20,7 +20,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from tables.iceberg.crafted import Commit, craft_table
 
 
@@ -33,7 +33,7 @@ def stored(name: str, kind: pa.DataType, number: int | None = None, **more: Any)
 
 
 def fields_of(*columns: Mapping[str, Any]) -> Any:
-    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
 
 
 def read(
@@ -66,7 +66,7 @@ def read(
         part.batch.validate(full=True)
         stop += part.batch.num_rows
     assert stop == table.num_rows
-    schema = pa.schema([pa.field(one.name, one.arrow, nullable=not one.required) for one in fields])
+    schema = pa.schema([one.field for one in fields])
     return pa.Table.from_batches([part.batch for part in parts], schema)
 
 
@@ -217,7 +217,7 @@ def test_an_id_that_is_no_number(tmp_path: Path, number: str) -> None:
 
 def test_one_id_twice(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
-    with pytest.raises(NotCanonical, match="expected each column once, found b twice"):
+    with pytest.raises(NotCanonical, match="column a: expected one column of a name or id, found 2"):
         read(tmp_path, table, column(1, "a", "long"))
     assert read(tmp_path, table, column(2, "c", "long")).num_rows == 1
 

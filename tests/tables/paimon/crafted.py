@@ -23,7 +23,7 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
-from dvcodec.tables.paimon.types import DataType, parse_type
+from dvcodec.tables.paimon.schema import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None
 TIME_MS = 1_700_000_000_000

@@ -65,7 +65,7 @@ def test_the_store_is_an_index_too(indexes: Path) -> None:
 
 
 def test_no_index(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no scorch index \(there is no root.bolt, nor store/root.bolt\)"):
+    with pytest.raises(UsageError, match=r"not a scorch index \(neither root.bolt nor store/root.bolt exists\)"):
         open_index(str(tmp_path))
 
 
@@ -86,7 +86,7 @@ def test_columns(indexes: Path) -> None:
         (4, 4, 0),
         (8, 1, 0),
     ]
-    with pytest.raises(UsageError, match="no column 'title': they have _id, _parent, _stored"):
+    with pytest.raises(UsageError, match="no column 'title': it has _id, _parent, _stored"):
         next(snapshot.rows(file, columns=["title"]))
 
 

@@ -34,7 +34,7 @@ ENABLED, APPEND_ONLY = "delta.enableDeletionVectors", "delta.appendOnly"
 
 
 def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
-    """Find what of protocol and properties does not fit the data.
+    """Find where protocol and properties contradict the data.
 
     Checks:
 
@@ -48,11 +48,11 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that go by the protocol
       look for the columns under the wrong names and return nulls;
     - ``delta-append-only``: vectors where rows must not be deleted. Readers return the right rows;
-    - ``delta-property``: vectors that new deletes do not use any more. The existing ones stay valid.
+    - ``delta-property``: vectors, but new deletes do not write them. The existing ones stay valid.
 
     Args:
-        protocol: that holds.
-        metadata: that holds.
+        protocol: of the version.
+        metadata: of the version.
         vectors: whether a data file has one.
     """
     properties = metadata.configuration
@@ -173,7 +173,7 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
     """Find a ``_last_checkpoint`` that names a checkpoint that is not there (``delta-checkpoint``).
 
     delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
-    not JSON with a version is passed over, by them too.
+    not JSON with a version is ignored, by them too.
 
     Raises:
         OSError: the hint cannot be read.

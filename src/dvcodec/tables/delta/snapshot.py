@@ -44,13 +44,13 @@ class DeltaSnapshot(Snapshot):
     Attributes:
         protocol: that holds.
         metadata: that holds.
-        doubts: about the commits that led here.
+        action_findings: of the commits up to this version; see `ActionChecks`.
         log: of the table.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
     metadata: Metadata = field(repr=False, compare=False)
-    doubts: tuple[Finding, ...] = field(repr=False, compare=False)
+    action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
     log: Log = field(repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
@@ -87,7 +87,7 @@ class DeltaSnapshot(Snapshot):
         """Read a data file in the columns of a version; see `Snapshot.rows`.
 
         Partition columns are read from the log, columns that the file lacks are null, and narrower types are widened.
-        Dates and times before 1582 are taken as they are, however the writer's calendar counted them.
+        Dates and times before 1582 are read as stored, in the writer's calendar.
 
         Raises:
             UsageError: no such column.
@@ -112,9 +112,9 @@ class DeltaSnapshot(Snapshot):
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
     def check_metadata(self) -> Iterator[Finding]:
-        """Find where the log contradicts the vectors, the columns or itself; see `contradictions` and `Doubts`."""
+        """Find where the log contradicts the vectors, the columns or itself; see `contradictions`."""
         yield from contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
-        yield from self.doubts
+        yield from self.action_findings
         if self.info.id == self.log.latest:
             yield from check_hint(self.table.folder, self.log)
 
@@ -129,4 +129,4 @@ def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
-"""Of the descriptor that stands for no rows, and for no bytes."""
+"""Of the descriptor for no rows, which has no bytes."""

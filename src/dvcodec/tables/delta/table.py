@@ -1,4 +1,4 @@
-"""Delta tables as the model has them."""
+"""Delta tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
@@ -36,7 +36,7 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
     folder = Folder.of(location)
     names = folder.names(LOG)
     if not names:
-        raise UsageError(f"{folder.location}: no Delta table (there is nothing in {LOG})")
+        raise UsageError(f"{folder.location}: not a Delta table ({LOG} is empty or missing)")
     return DeltaTable(folder, Log.from_names(folder.join(LOG), names))
 
 
@@ -44,7 +44,7 @@ class DeltaTable(Table):
     """A Delta table; see `dvcodec.tables.Table`.
 
     Attributes:
-        log: what lies in its log.
+        log: its log.
     """
 
     kind = TableKind.DELTA
@@ -97,7 +97,7 @@ class DeltaTable(Table):
             tuple(vectors),
             protocol=state.protocol,
             metadata=state.metadata,
-            doubts=tuple(state.doubts),
+            action_findings=tuple(state.checks),
             log=self.log,
         )
 
@@ -130,7 +130,7 @@ class DeltaTable(Table):
         vector files and change data files; tombstones too, which VACUUM keeps for as long as they are retained.
 
         Raises:
-            DecodeError: a commit or a checkpoint is not sound.
+            DecodeError: a commit or a checkpoint is corrupt.
             OSError: it cannot be read.
         """
         found = {self.folder.join(f"{LOG}/{name}") for name in self.log.names}
@@ -181,7 +181,7 @@ class DeltaTable(Table):
             record={**added.record["deletionVector"], "numRecords": added.rows},
         )
 
-    def _named(self, actions: Iterable[Members]) -> Iterator[str]:
+    def _named(self, actions: Iterable[JsonFields]) -> Iterator[str]:
         """Yield the locations of the files that actions name."""
         for action in actions:
             if action.where in ("add", "remove"):

@@ -1,4 +1,4 @@
-"""What Puffin files say of their vectors, held against the manifests.
+"""Compare Puffin footers with the manifests.
 
 Readers of vectors never open the footer: a manifest that names another file's vector of equal cardinality is only found
 by looking there. Containers without names (Delta's vector files, bare blobs) have nothing to look at.
@@ -32,10 +32,10 @@ def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Sto
     Args:
         location: path or URL of the file.
         vectors: what the metadata records of it.
-        storage: by which it is opened.
+        storage: opens it.
 
     Raises:
-        DecodeError: it is no container of vectors, or its footer is not sound.
+        DecodeError: it is not a container of vectors, or its footer is corrupt.
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
@@ -73,8 +73,8 @@ def _file_size(size: int, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
 
 
 def _blob(vector: DeletionVector, blob: BlobMetadata, subject: str) -> Iterator[Check]:
-    def check(name: str, sound: bool, what: str, expected: object, actual: object) -> Check:
-        if sound:
+    def check(name: str, passed: bool, what: str, expected: object, actual: object) -> Check:
+        if passed:
             return Check.passed(name, subject, blob.offset)
         return Check.failed(name, subject, blob.offset, what, expected, actual)
 
@@ -92,5 +92,5 @@ def _blob(vector: DeletionVector, blob: BlobMetadata, subject: str) -> Iterator[
     if stated is None:
         yield Check.not_applicable("blob-cardinality", subject, blob.offset)
     else:
-        sound = stated == vector.cardinality
-        yield check("blob-cardinality", sound, "blob property cardinality", vector.cardinality, stated)
+        passed = stated == vector.cardinality
+        yield check("blob-cardinality", passed, "blob property cardinality", vector.cardinality, stated)

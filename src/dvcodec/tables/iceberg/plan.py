@@ -108,7 +108,7 @@ class Plan:
         return path if path in self.data else self.spellings.find(path)
 
     def equality_deletes(self, data: Entry) -> Entry | None:
-        """Return equality deletes that hold for a data file; None if there are none.
+        """Return equality deletes that apply to a data file, or None.
 
         Bounds of their values are not looked at, by which engines leave out more of them.
         """

@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -84,10 +84,10 @@ class IcebergSnapshot(Snapshot):
             NotCanonical: the metadata does not have it, or it is corrupt.
             Unsupported: a type that is not known.
         """
-        fields = read_fields(self._fields(), columns, self.table.location)
+        found = read_fields(self._fields(), columns, self.table.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
-        return pa.schema([pa.field(field.name, field.arrow, nullable=not field.required) for field in fields])
+        return pa.schema([column.field for column in found])
 
     def rows(
         self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
@@ -136,7 +136,7 @@ class IcebergSnapshot(Snapshot):
         return count_rows(data_file.location, self.table.folder.storage)
 
     def other_deletes(self, data_file: DataFile) -> str | None:
-        """Name the newest equality deletes that hold for a data file; None if there are none."""
+        """Name the newest equality deletes that apply to a data file; None without any."""
         data = self.plan.data.get(data_file.path)
         deletes = None if data is None else self.plan.equality_deletes(data)
         return None if deletes is None else f"equality deletes ({deletes.path})"
@@ -168,7 +168,7 @@ class IcebergSnapshot(Snapshot):
         storage = self.table.folder.storage
         return self.deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count, storage))
 
-    def _fields(self) -> Members:
+    def _fields(self) -> JsonFields:
         schema = None if self.schema_id is None else self.metadata.schemas.get(self.schema_id)
         if schema is None:
             raise NotCanonical(

@@ -1,4 +1,4 @@
-"""An Iceberg table as the model has it."""
+"""Iceberg tables."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _KEPT_DELETES = 64 << 20
 def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
 
-    By its folder, metadata files whose names say no version are passed over: how new they are is not known. They are
+    By its folder, metadata files whose names say no version are ignored: how new they are is not known. They are
     `IcebergTable.passed_over`, and a warning of the logger ``dvcodec.tables``; by its path any of them is opened.
 
     Args:
         location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
-        UsageError: there is no metadata file, or it takes a catalog to tell which one holds.
-        DecodeError: the metadata is not sound.
+        UsageError: there is no metadata file, or only a catalog knows which one is current.
+        DecodeError: the metadata is corrupt.
         Unsupported: another format version; or a file that is not in the folder ``metadata`` names a table's folder
             that metadata may not name.
         OSError: it cannot be read.
@@ -70,8 +70,8 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     known = {split(spelled)[1], *metadata.earlier}
     passed_over = tuple(other for other in nameless if other not in known)
     if passed_over:
-        told = "%s: passed over %s: names without a version; the table is read from %s. By its path any file is opened"
-        _LOGGER.warning(told, above, ", ".join(passed_over), split(spelled)[1])
+        message = "%s: ignored %s: names without a version; the table is read from %s. Open another file by its path"
+        _LOGGER.warning(message, above, ", ".join(passed_over), split(spelled)[1])
     return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, passed_over)
 
 
@@ -106,12 +106,12 @@ class IcebergTable(Table):
         A table without a current snapshot has no data files then, and the table's schema; its id is that of the
         metadata, -1.
 
-        Vectors are deletion vectors and files of position deletes. Equality deletes are none: they are met when rows
+        Vectors are deletion vectors and files of position deletes. Equality deletes are not: they are met when rows
         of a data file are read for which they hold.
 
         Raises:
             UsageError: there is no such snapshot.
-            DecodeError: its manifests are not sound.
+            DecodeError: its manifests are corrupt.
             Unsupported: they are encrypted, or have something that is not known.
             OSError: they cannot be read.
         """
@@ -149,7 +149,7 @@ class IcebergTable(Table):
 
         Raises:
             UsageError: another metadata file is as new or newer: what its snapshots need is not known here.
-            DecodeError: manifests are not sound.
+            DecodeError: manifests are corrupt.
             OSError: they cannot be read.
         """
         metadata = self.metadata

@@ -17,12 +17,12 @@ __all__ = ["read_vector", "refuse_encrypted"]
 
 
 def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> DeletedRows:
-    """Read a deletion vector by its byte range, whatever file it lies in.
+    """Read a deletion vector by its byte range, in any file.
 
     Raises:
         NotCanonical: the manifest does not say where it is or for what.
         OlderThanData: its data sequence number is below that of its data file.
-        DecodeError: it is not sound, or has another cardinality than is recorded.
+        DecodeError: it is corrupt, or has another cardinality than is recorded.
         OSError: its file cannot be read.
     """
     if vector.data_file is None or vector.offset is None or vector.size is None:

@@ -11,7 +11,8 @@ from dvcodec.lance.data_file import read_row_count
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
-from dvcodec.tables.lance.rows import open_version, physical_rows, select
+from dvcodec.tables.columns import select
+from dvcodec.tables.lance.rows import open_version, physical_rows
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.table import Snapshot
 
@@ -26,7 +27,7 @@ class LanceSnapshot(Snapshot):
     """A version of a Lance dataset; see `Snapshot`."""
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a deletion file and hold it against the manifest: deleted rows, and rows of the fragment.
+        """Read a deletion file and compare it with the manifest: deleted rows, and rows of the fragment.
 
         Raises:
             DecodeError: it is corrupt, or not as the manifest says.
@@ -63,8 +64,8 @@ class LanceSnapshot(Snapshot):
         count = len(self.vectors)
         if count:
             files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
-            told = "a flipped bit that leaves a valid file with as many rows is not found"
-            yield "no-checksum", f"Lance stores no checksum of {files}: {told}"
+            message = "a flipped bit that leaves a valid file with as many rows is not found"
+            yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a version, as Lance's library has them.
@@ -74,7 +75,8 @@ class LanceSnapshot(Snapshot):
             UsageError: no such column.
             NotCanonical: it cannot open the version.
         """
-        return select(open_version(self.table.location, self.info.id, self.table.folder.storage.options), columns)
+        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
+        return select(dataset.schema, columns, dataset.uri)
 
     def rows(
         self,
@@ -85,7 +87,7 @@ class LanceSnapshot(Snapshot):
     ) -> Iterator[PhysicalRows]:
         """Read a fragment, deleted rows included; see `Snapshot.rows`. Of blob columns the bytes are read.
 
-        That rows come in physical order is held against the row addresses that Lance gives with the live ones.
+        The physical order is checked by the row addresses that Lance returns with live rows.
 
         Raises:
             MissingExtra: Lance's library is not installed.

@@ -1,11 +1,10 @@
-"""A Lance dataset as one of the model's tables."""
+"""Lance datasets."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
@@ -18,9 +17,6 @@ from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_
 from dvcodec.tables.lance.snapshot import LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LanceTable", "open"]
 
@@ -71,7 +67,7 @@ class LanceTable(Table):
 
         Raises:
             UsageError: there is none.
-            DecodeError: a manifest is not sound.
+            DecodeError: a manifest is corrupt.
             OSError: it cannot be read.
         """
         manifests = self.manifests()
@@ -89,7 +85,7 @@ class LanceTable(Table):
 
         Raises:
             UsageError: there is no such version.
-            DecodeError: its manifest is not sound.
+            DecodeError: its manifest is corrupt.
             Unsupported: it has something that is not known, or names a file that metadata may not name.
             OSError: it cannot be read.
         """
@@ -131,7 +127,7 @@ class LanceTable(Table):
         """Return the locations of all files that a version, a detached version or a branch needs.
 
         Data files, deletion files and transactions are those that manifests name. Everything else below the folder
-        (manifests, tags and branches, indices, write-ahead logs) is referenced as it lies there: what of it is still
+        (manifests, tags and branches, indices, write-ahead logs) counts as referenced: what of it is still
         needed is not looked into.
         """
         return needed(self.folder, self.stored_files())

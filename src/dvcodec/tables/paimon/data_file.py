@@ -86,9 +86,9 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
     try:
         microseconds.cast(nanoseconds)
     except pa.ArrowInvalid as err:
-        told = str(err).partition("\n")[0]
+        message = str(err).partition("\n")[0]
         expected = "times of the years 1678 to 2261"
-        raise Unsupported(f"column {name}", source=location, expected=expected, actual=told) from None
+        raise Unsupported(f"column {name}", source=location, expected=expected, actual=message) from None
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def referenced_files(folder: Folder) -> frozenset[str]:
     """Return the locations of all files that some state needs, metadata included.
 
     Raises:
-        DecodeError: metadata is not sound.
+        DecodeError: metadata is corrupt.
         OSError: it cannot be read.
     """
     return _References(folder).collect()

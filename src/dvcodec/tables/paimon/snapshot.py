@@ -15,8 +15,8 @@ from dvcodec.tables.findings import Finding, from_check
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
-from dvcodec.tables.paimon.rows import column, read_rows
-from dvcodec.tables.paimon.types import arrow_field
+from dvcodec.tables.paimon.rows import read_rows
+from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.vectors import meta_of
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
@@ -60,7 +60,7 @@ class PaimonSnapshot(Snapshot):
         """
         schema = self._shown
         wanted = map(schema.field, chosen([one.name for one in schema.fields], columns, self.table.location))
-        fields = [arrow_field(column(one, self.table.folder.join(schema.name))) for one in wanted]
+        fields = [read_column(one, self.table.folder.join(schema.name)).field for one in wanted]
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema(fields)
@@ -89,7 +89,7 @@ class PaimonSnapshot(Snapshot):
         return read_rows(
             data_file,
             folder.storage,
-            [column(schema.field(name), folder.join(schema.name)) for name in names],
+            [read_column(schema.field(name), folder.join(schema.name)) for name in names],
             dict(zip(self.partitions.names, partition.values, strict=True)),
             written,
             folder.join(written.name),
@@ -116,7 +116,7 @@ class PaimonSnapshot(Snapshot):
 
         Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
         Paimon's readers go by that option and return the deleted rows. Of the current state it is the newest schema
-        that counts, of a state asked for by its id the one that it was committed with.
+        that counts, of a state opened by its id the one that it was committed with.
         """
         schema = self._shown
         if self.vectors and not schema.is_true(ENABLED):

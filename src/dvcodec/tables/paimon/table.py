@@ -1,4 +1,4 @@
-"""A Paimon table as one of the model's."""
+"""Paimon tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A00
 class PaimonTable(Table):
     """A Paimon table, read from its folder.
 
-    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state asked for by its id
+    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state opened by its id
     is the one that it was committed with, that of the current one the newest; options are those of the commit. Branches
     are tables of their own (``branch/branch-NAME``), and are not listed; their files count as needed.
     """

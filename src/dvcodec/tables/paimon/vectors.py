@@ -1,7 +1,7 @@
-"""Deletion vectors of a snapshot: what the index manifest records of them, and their files held against it.
+"""Deletion vectors of a snapshot: their index manifest entries, and their files compared with them.
 
 The metadata gives the length of a 32-bit vector without, that of a 64-bit one with its frame's 8 bytes, and does not
-say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors stand back to back, so where
+say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are back to back, so where
 each ends is known from the next one's offset or the file's size, and with it the convention; the file is not opened for
 that. Where that does not say, for a file whose records leave gaps, the magic is read.
 """
@@ -33,12 +33,12 @@ def vectors_of_entry(
     """Yield the vectors of an index file, in the manifest's order.
 
     Args:
-        entry: of the index manifest; of an index of another kind there are none.
+        entry: of the index manifest; other kinds of index have none.
         folder: the table's.
         path: of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
-            tells.
+            says.
     """
     if entry.index_type != DELETION_VECTORS:
         return
@@ -80,13 +80,13 @@ def meta_of(vector: DeletionVector) -> DeletionVectorMeta:
 
 
 def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]:
-    """Return where the vector at each offset ends, if they stand back to back up to the file's end."""
+    """Return where the vector at each offset ends, if they are back to back up to the file's end."""
     offsets = sorted({meta.offset for meta in metas})
     return dict(zip(offsets, [*offsets[1:], file_size], strict=True)) if offsets else {}
 
 
 def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
-    """Return the kind of the vector there, None if the file does not tell."""
+    """Return the kind of the vector there, None if the file does not say."""
     try:
         with storage.open(location) as source:
             magic = Magic.find(bytes(source.read(offset + 4, 4)))
@@ -98,12 +98,12 @@ def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
 def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
     """Check an index file against what the metadata records of it, and of all its vectors.
 
-    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of its very length
-    begins at its very offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. What is
-    in the frames is not looked at.
+    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of exactly its length
+    begins at its offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. The frames'
+    contents are not checked.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
@@ -135,10 +135,10 @@ def _compare(
 def _overlaps(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
     """Check that no two records claim the same bytes."""
     placed = sorted((vector.offset or 0, (vector.offset or 0) + (vector.size or 0), vector.where) for vector in vectors)
-    sound = True
+    overlap = False
     for (_, end, _), (start, _, where) in itertools.pairwise(placed):
         if start < end:
-            sound = False
+            overlap = True
             yield Check.failed("overlap", where, start, "vector", f"from byte {end} on", f"from byte {start} on")
-    if sound:
+    if not overlap:
         yield Check.passed("overlap", location)

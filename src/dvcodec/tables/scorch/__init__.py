@@ -2,7 +2,7 @@
 
 An epoch is a snapshot, a zap segment a data file, and the bitmap of deleted documents that ``root.bolt`` holds for a
 segment (key ``d``) a vector at its byte range there. A document number is a position; those of nested documents count,
-and where a document is deleted the bitmap has those nested in it too. Rows are stored documents; see `documents`.
+and where a document is deleted the bitmap has those nested in it too. Rows are stored documents; see `rows`.
 
 The index is opened by its folder, or by the folder ``store`` in it. A live writer locks ``root.bolt``. It is read here
 without a lock, and again if a transaction ended meanwhile; but a `Snapshot` holds only until the next transaction:

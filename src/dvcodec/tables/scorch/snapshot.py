@@ -11,10 +11,10 @@ from dvcodec.io import Storage
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
-from dvcodec.tables.columns import chosen
+from dvcodec.tables.columns import select
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
-from dvcodec.tables.scorch import documents
-from dvcodec.tables.scorch.root import read_transaction
+from dvcodec.tables.scorch.metadata import read_transaction
+from dvcodec.tables.scorch.rows import read_rows, schema
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -46,21 +46,16 @@ class ScorchSnapshot(Snapshot):
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the documents of a segment: what the model has of them is from the segment's own footer."""
+        """Return the documents of a segment, which the model takes from its footer."""
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of stored documents, which are the same for every index; see `documents.schema`.
+        """Return the columns of stored documents, which are the same for every index; see `rows.schema`.
 
         Raises:
             UsageError: no such column.
         """
-        whole = documents.schema()
-        if columns is None:
-            return whole
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-
-        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, self.table.location)])
+        return select(schema(), columns, self.table.location)
 
     def rows(
         self,
@@ -71,13 +66,13 @@ class ScorchSnapshot(Snapshot):
     ) -> Iterator[PhysicalRows]:
         """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are left out.
 
-        A part of the file of bounded size is held at a time.
+        Only a bounded part of the file is in memory at a time.
 
         Raises:
             DecodeError: the segment is corrupt, or is another than it was.
         """
         stop = 0
-        for rows in documents.documents(
+        for rows in read_rows(
             data_file.location, self.table.folder.storage, data_file.record["dropped_fields"], columns, batch_rows
         ):
             yield rows

@@ -1,24 +1,20 @@
-"""A scorch index as one of the model's tables."""
+"""Scorch indexes."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scorch.root import Epoch, Root, SegmentEntry, read_root
+from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot
 from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ScorchTable", "open"]
 
@@ -39,7 +35,7 @@ def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A00
     for store in ("", f"{STORE}/"):
         if ROOT in folder.names(store.rstrip("/")):
             return ScorchTable(folder, store)
-    raise UsageError(f"{folder.location}: no scorch index (there is no {ROOT}, nor {STORE}/{ROOT})")
+    raise UsageError(f"{folder.location}: not a scorch index (neither {ROOT} nor {STORE}/{ROOT} exists)")
 
 
 class ScorchTable(Table):
@@ -56,7 +52,7 @@ class ScorchTable(Table):
         """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time.
 
         Raises:
-            DecodeError: the file of epochs is not sound.
+            DecodeError: the file of epochs is corrupt.
             OSError: it cannot be read.
         """
         return tuple(map(_info, self._root().epochs))
@@ -65,10 +61,10 @@ class ScorchTable(Table):
         """Return an epoch; see `Table.snapshot`.
 
         Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
-        file or no sound footer, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
+        file or its footer is corrupt, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
 
         Raises:
-            Unsupported: also for contents that a program of its own transformed (encrypted).
+            Unsupported: also for contents that the application transformed (encrypted).
         """
         root = self._root()
         found = {epoch.id: epoch for epoch in root.epochs}
@@ -99,10 +95,10 @@ class ScorchTable(Table):
         """Check ``root.bolt`` as a whole, and the segments of vectors.
 
         Checks, for each record: ``range`` (the key ``d`` of its segment is at this very range) and ``segment`` (its
-        file is there, with a sound footer, and of the snapshot's version).
+        file is there, with a valid footer, and of the snapshot's version).
 
         Raises:
-            DecodeError: ``root.bolt`` is not sound.
+            DecodeError: ``root.bolt`` is corrupt.
         """
         ranges = {
             (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
@@ -122,13 +118,13 @@ class ScorchTable(Table):
             yield (
                 Check.passed("segment", vector.where)
                 if problem is None
-                else Check.failed("segment", vector.where, None, "file of the segment", "a sound segment", problem)
+                else Check.failed("segment", vector.where, None, "file of the segment", "a valid segment", problem)
             )
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that an epoch needs.
 
-        Segments are those that ``root.bolt`` names; every other file of the index is referenced as it lies there.
+        Segments are those that ``root.bolt`` names; every other file of the index counts as referenced.
         """
         found = {self._location(entry.file_name) for epoch in self._root().epochs for entry in epoch.segments}
         others = (file.location for file in self.stored_files() if not file.location.endswith(SEGMENT_SUFFIX))

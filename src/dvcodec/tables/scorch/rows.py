@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import PhysicalRows
 from dvcodec.zap import Edges, Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["documents", "schema"]
+__all__ = ["read_rows", "schema"]
 
 ID, PARENT, STORED = "_id", "_parent", "_stored"
 _ALL_VALUES = 1 << 62
@@ -26,13 +26,13 @@ _ALL_VALUES = 1 << 62
 
 
 def schema() -> pa.Schema:
-    """Return the columns of stored documents: the same for every index.
+    """Return the columns of stored documents, which are the same for every index.
 
     ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
     ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
 
     Raises:
-        MissingExtra: no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     pa = require_extra("pyarrow", "tables")
     value = pa.struct(
@@ -52,28 +52,25 @@ def schema() -> pa.Schema:
     )
 
 
-def documents(
+def read_rows(
     location: str, storage: Storage, dropped: Collection[str], columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
     """Yield the documents of a segment in order, a bounded part of the file at a time.
 
     Args:
         location: of the segment.
-        storage: by which it is opened.
+        storage: opens it.
         dropped: fields whose values are left out.
         columns: of `schema`, in this order; None = all.
-        batch_rows: at most so many documents in a batch.
+        batch_rows: most documents in a batch.
 
     Raises:
         UsageError: no such column.
-        DecodeError: the segment is not sound.
+        DecodeError: the segment is corrupt.
         OSError: it cannot be read.
     """
     whole = schema()
-    names = whole.names if columns is None else list(columns)
-    for name in names:
-        if name not in whole.names:
-            raise UsageError(f"stored documents have no column {name!r}: they have {', '.join(whole.names)}")
+    names = chosen(whole.names, columns, location)
     start = 0
     with Segment.open(location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)

@@ -12,14 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.delta.conform import FIELD_ID, conform, find_field, widens
-from dvcodec.tables.delta.schema import Column
+from dvcodec.tables.columns import Column
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.schema_evolution import FIELD_ID, file_columns, find_column
 
 UTC = pa.timestamp("us", tz="UTC")
 
 
 def column(kind: pa.DataType, *children: Column, name: str = "c", physical: str | None = None) -> Column:
-    return Column(name, physical or name, None, True, kind, children)
+    return Column(name, physical_name=physical or name, type=kind, children=children)
+
+
+def conform(array: pa.Array, wanted: Column, source: str) -> pa.Array:
+    (stored,) = file_columns([pa.field(wanted.name, array.type)], source)
+    return DeltaEvolution(source, [], []).convert(array, stored, wanted, f"column {wanted.name}")
+
+
+def find_field(fields: list[pa.Field], wanted: Column, source: str) -> int | None:
+    return find_column(file_columns(fields, source), wanted, source)
 
 
 def struct(*children: Column, name: str = "c") -> Column:
@@ -84,7 +94,7 @@ def test_dictionaries() -> None:
     ],
 )
 def test_what_is_no_widening_is_named(found: pa.DataType, wanted: pa.DataType) -> None:
-    assert not widens(found, wanted)
+    assert not DeltaEvolution("file", [], []).promotes(found, column(wanted))
     with pytest.raises(Unsupported, match=r"^file: column c: expected .*, found "):
         conform(pa.nulls(1, found), column(wanted), "file")
 
@@ -122,7 +132,7 @@ def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
     """One that was dropped and made again does not get the old values, and two do not change places."""
 
     def child(name: str, physical: str, number: int) -> Column:
-        return Column(name, physical, number if by_id else None, True, pa.int64())
+        return Column(name, number if by_id else None, physical, type=pa.int64())
 
     def stored(name: str, number: int) -> pa.Field:
         return pa.field(name, pa.int64(), metadata={FIELD_ID: str(number).encode()})
@@ -133,14 +143,14 @@ def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
     rows = [{"a": 1, "b": 2, "x": 3}, None]
     expected = [{"a": 2, "b": 1, "x": None}, None]
     assert conform(pa.array(rows, found), wanted, "file").to_pylist() == expected
-    element = Column("element", "element", None, True, wanted.type, wanted.children)
+    element = Column("element", type=wanted.type, children=wanted.children)
     array = conform(
         pa.array([rows, None], pa.list_(pa.field("element", found))), column(pa.list_(element.field), element), "file"
     )
     assert array.to_pylist() == [expected, None]
     key, value = (
-        Column("key", "key", None, False, pa.string()),
-        Column("value", "value", None, True, wanted.type, wanted.children),
+        Column("key", type=pa.string(), nullable=False),
+        Column("value", type=wanted.type, children=wanted.children),
     )
     entries = pa.array([[("k", row) for row in rows]], pa.map_(pa.string(), found))
     assert conform(entries, column(pa.map_(key.field, value.field), key, value), "file").to_pylist() == [
@@ -150,7 +160,7 @@ def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
 
 ELEMENT = struct(column(pa.int64(), name="x", physical="col-1"), name="element")
 LIST = column(pa.list_(ELEMENT.field), ELEMENT)
-KEY, VALUE = Column("key", "key", None, False, pa.string()), column(pa.int64(), name="value")
+KEY, VALUE = Column("key", type=pa.string(), nullable=False), column(pa.int64(), name="value")
 MAP = column(pa.map_(KEY.field, VALUE.field), KEY, VALUE)
 
 
@@ -185,5 +195,5 @@ def test_fields_are_found_as_spelled_or_in_any_case() -> None:
 
 def test_fields_are_found_by_id() -> None:
     fields = [pa.field("a", pa.int32(), metadata={FIELD_ID: b"7"}), pa.field("b", pa.int32())]
-    assert find_field(fields, Column("b", "b", 7, True, pa.int32()), "file") == 0
-    assert find_field(fields, Column("a", "a", 8, True, pa.int32()), "file") is None
+    assert find_field(fields, Column("b", 7, type=pa.int32()), "file") == 0
+    assert find_field(fields, Column("a", 8, type=pa.int32()), "file") is None

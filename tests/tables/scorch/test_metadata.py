@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.scorch import root as module
+from dvcodec.tables.scorch import metadata as module
 from dvcodec.tables.scorch.bolt import read_bolt
-from dvcodec.tables.scorch.root import Root, encode_key, read_root
+from dvcodec.tables.scorch.metadata import Root, encode_key, read_root
 
 from .craft import Bolt, Inline
 

@@ -1,16 +1,16 @@
-"""What ``root.bolt`` of a scorch index says: snapshots, their segments, and where the deleted documents stand.
+"""``root.bolt`` of a scorch index: snapshots, their segments, and where deleted documents are stored.
 
 Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnapshot``), ``util/keys.go``. Buckets::
 
-    s                snapshots, and t: training data of vector indexes, not looked at
+    s                snapshots, and t: training data of vector indexes, not read
       <epoch>        one snapshot
         m            type "zap" | version (u32 BE, and a zero byte) | timeStamp (RFC 3339) | fileWriterID
-        i            what the index keeps for itself, not looked at
+        i            internal data of the index, not read
         <segment>    p: name of the file | d: deleted documents, a 32-bit portable roaring bitmap
-                     stats: not looked at | fields: JSON, fields that were dropped since the segment was written
+                     stats: not read | fields: JSON, fields that were dropped since the segment was written
 
 Epochs and segment numbers are keys that sort as they count: 136 + v up to 109, otherwise 245 + n and n bytes, big
-endian, as few as do.
+endian, as few as possible.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SegmentEntry:
     Attributes:
         id: its number.
         file_name: bare name of its file.
-        deleted: the bitmap of deleted documents as it is stored, None if there is none.
+        deleted: the bitmap of deleted documents as stored, or None.
         dropped_fields: fields whose stored values are no longer valid.
     """
 
@@ -61,7 +61,7 @@ class Epoch:
         id: its epoch.
         timestamp_ms: when it was written, milliseconds since 1970 UTC; None in older indexes.
         version: of its zap segments.
-        writer_id: names the program that transformed the contents, empty where nobody did.
+        writer_id: names the program that transformed the contents; empty if none did.
         segments: ascending by number; documents are counted in this order.
     """
 
@@ -74,10 +74,10 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """All that ``root.bolt`` says of documents.
+    """The snapshots in ``root.bolt``.
 
     Attributes:
-        transaction: of bbolt; as long as it stays, so does what stands at any offset.
+        transaction: of bbolt; while it is the same, so are the bytes at any offset.
         epochs: ascending.
     """
 
@@ -89,7 +89,7 @@ def read_root(location: str, storage: Storage) -> Root:
     """Read ``root.bolt``; again, if a writer ended a transaction meanwhile.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
         OSError: it cannot be read.
     """
     for _ in range(_READINGS):

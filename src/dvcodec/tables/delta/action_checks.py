@@ -1,7 +1,7 @@
-"""What the commits of a log say that other readers refuse, or read as other files.
+"""Checks of the actions in commits: what other readers refuse, or take for other files.
 
-Specification: Delta's PROTOCOL.md, "Add File and Remove File" and "Change Metadata", for the members that are
-required. That two spellings of a path are one file is not specified: delta-kernel-rs compares them as text.
+Specification: Delta's PROTOCOL.md, "Add File and Remove File" and "Change Metadata", for the required fields.
+That two spellings of a path name one file is not specified: delta-kernel-rs compares them as text.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import AddFile, FileKey
 from dvcodec.tables.findings import Finding, from_check
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
-__all__ = ["Doubts"]
+__all__ = ["ActionChecks"]
 
 _REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
-"""Members that nothing here reads, and without which delta-kernel-rs reads no commit."""
+"""Fields that nothing here reads, but without which delta-kernel-rs reads no commit."""
 
 
 @dataclass(slots=True)
-class Doubts:
-    """Doubts about the commits that were replayed, since the checkpoint before them.
+class ActionChecks:
+    """Findings about the replayed commits, from the last checkpoint on.
 
     Attributes:
-        missing: kind of action and missing member -> the first action that lacks it.
+        missing: kind of action and missing field -> the first action that lacks it.
         respelled: path as text and id of the vector -> what another spelling did to that file. To readers that compare
             text the file is live as it was.
     """
@@ -33,12 +33,12 @@ class Doubts:
     missing: dict[tuple[str, str], Finding] = field(default_factory=dict)
     respelled: dict[FileKey, Finding] = field(default_factory=dict)
 
-    def copy(self) -> Doubts:
-        """Return doubts for a later version to go on from."""
-        return Doubts(dict(self.missing), dict(self.respelled))
+    def copy(self) -> ActionChecks:
+        """Return a copy that later commits are added to."""
+        return ActionChecks(dict(self.missing), dict(self.respelled))
 
-    def see(self, action: Members, key: FileKey | None = None, older: AddFile | None = None) -> None:
-        """Look at an action of a commit.
+    def check(self, action: JsonFields, key: FileKey | None = None, older: AddFile | None = None) -> None:
+        """Check an action of a commit.
 
         Args:
             action: of any kind.
@@ -48,8 +48,8 @@ class Doubts:
         for name in _REQUIRED[action.where]:
             if action.values.get(name) is None and (action.where, name) not in self.missing:
                 what = f"{action.where}.{name}"
-                check = Check.failed("delta-action", action.source, None, what, "a value", "none")
-                self.missing[action.where, name] = from_check(check, path=action.source)
+                failed = Check.failed("delta-action", action.source, None, what, "a value", "none")
+                self.missing[action.where, name] = from_check(failed, path=action.source)
         if key is None:
             return
         text = str(action.values["path"])
@@ -58,10 +58,10 @@ class Doubts:
         if older is not None and older.record["path"] != text:
             before = str(older.record["path"])
             what = f"{action.where}.path of a data file that was added"
-            check = Check.failed("delta-path", action.source, None, what, repr(before), repr(text))
-            self.respelled[before, key[1]] = from_check(check, data_file=older.path, path=action.source)
+            failed = Check.failed("delta-path", action.source, None, what, repr(before), repr(text))
+            self.respelled[before, key[1]] = from_check(failed, data_file=older.path, path=action.source)
 
     def __iter__(self) -> Iterator[Finding]:
-        """Yield what is left of them, one finding for each member and each path."""
+        """Yield one finding for each missing field and each path that is still open."""
         yield from self.missing.values()
         yield from {path: finding for (path, _), finding in self.respelled.items()}.values()

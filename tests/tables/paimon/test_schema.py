@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import NotCanonical, Unsupported
-from dvcodec.tables.paimon.types import DataType, arrow_type, parse_type
+from dvcodec.tables.paimon.schema import DataType, arrow_type, parse_type
 
 
 def parsed(raw: Any) -> DataType:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import require_extra
+from dvcodec.tables.columns import Column, column_errors
+from dvcodec.tables.paimon.metadata import SchemaField
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DataType", "Field", "arrow_field", "arrow_type", "parse_type"]
+__all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
 
 _ATOMIC = re.compile(
     r"(?P<root>[A-Z]+(?:_LTZ)?)(?: PRECISION)?"
@@ -94,10 +96,10 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
         raw: text or object.
         source: the schema's file, for errors.
         what: the column, for errors.
-        depth: how many types it stands in.
+        depth: of nesting.
 
     Raises:
-        NotCanonical: it is no type.
+        NotCanonical: it is not a type.
         Unsupported: one that is not known here.
     """
     if depth > _MAX_DEPTH:
@@ -158,12 +160,32 @@ def _atomic(text: str, source: str, what: str) -> DataType:
     return DataType(root, nullable)
 
 
-def arrow_field(field: Field) -> pa.Field:
-    """Return the Arrow field of a column or an inner field.
+def read_column(field: SchemaField, source: str) -> Column:
+    """Parse the type of a column of a schema.
 
     Raises:
-        MissingExtra: no pyarrow.
+        NotCanonical: it is not a type.
+        Unsupported: one that is not known here.
     """
+    with column_errors(field.name):
+        kind = parse_type(field.type, source=source, what=f"column {field.name}")
+        return to_column(Field(field.id, field.name, kind))
+
+
+def to_column(field: Field) -> Column:
+    """Return a field as a column, for `dvcodec.tables.schema_evolution`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    kind, children = field.type, field.type.children
+    if kind.root == "MULTISET":
+        children = (*children, Field(-1, "value", DataType("INT", nullable=False)))
+    parts = () if kind.root == "VECTOR" else tuple(map(to_column, children))
+    return Column(field.name, field.id, type=arrow_type(kind), nullable=kind.nullable, children=parts, kind=kind)
+
+
+def _arrow_field(field: Field) -> pa.Field:
     pa = require_extra("pyarrow", "tables")
     return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
 
@@ -175,7 +197,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     nanoseconds; those with a local time zone are instants, in UTC. A multiset is a map to counts.
 
     Raises:
-        MissingExtra: no pyarrow.
+        MissingExtra: pyarrow is not installed.
     """
     pa = require_extra("pyarrow", "tables")
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -185,18 +207,18 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if kind.root == "DECIMAL":
         return pa.decimal128(kind.precision, kind.scale)
     if kind.root == "ROW":
-        return pa.struct([arrow_field(child) for child in kind.children])
+        return pa.struct([_arrow_field(child) for child in kind.children])
     if kind.root == "MAP":
-        key, value = map(arrow_field, kind.children)
+        key, value = map(_arrow_field, kind.children)
         return pa.map_(key.with_nullable(False), value)
     if kind.root == "MULTISET":
         return pa.map_(
-            arrow_field(kind.children[0]).with_nullable(False), pa.field("value", pa.int32(), nullable=False)
+            _arrow_field(kind.children[0]).with_nullable(False), pa.field("value", pa.int32(), nullable=False)
         )
     if kind.root == "ARRAY":
-        return pa.list_(arrow_field(kind.children[0]))
+        return pa.list_(_arrow_field(kind.children[0]))
     if kind.root == "VECTOR":
-        return pa.list_(arrow_field(kind.children[0]), kind.length)
+        return pa.list_(_arrow_field(kind.children[0]), kind.length)
     if kind.root == "VARIANT":
         return pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
     return pa.type_for_alias(_PLAIN[kind.root])
