@@ -1,4 +1,4 @@
-"""Columns of a table beside those of a data file: which are asked for, and what a file has to hold of them."""
+"""Select columns of a table, and report columns that cannot be read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
 
 @contextmanager
 def column_errors(name: str) -> Iterator[None]:
-    """Let the refusal of a type name the column, and say that the others can be read without it.
+    """Add the column to the error for its type, and the hint to leave it out.
 
     Raises:
         Unsupported: the block raised one.

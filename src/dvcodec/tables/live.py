@@ -1,6 +1,6 @@
-"""The rows of a table that live, as Arrow batches, without its engine: by physical position, row group by row group.
+"""Live rows of a table as Arrow batches, without its engine: by physical position, row group by row group.
 
-A vector that is not sound, or that could mean two things, is an error before any row of its data file is given.
+A corrupt or ambiguous vector raises before any row of its data file is returned.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def live_batches(
 
     Raises:
         UsageError: no such snapshot, data file or column.
-        DecodeError: a vector, the metadata or a data file is not sound; a data file has two vectors of different rows;
-            a vector has positions beyond its data file, or is for a data file that the snapshot spells otherwise.
+        DecodeError: a vector, the metadata or a data file is corrupt; a data file has two vectors of different rows; a
+            vector has positions beyond its data file, or is for a data file with another path in the snapshot.
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
@@ -61,7 +61,7 @@ def live_batches(
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them.
+    """Return the deleted rows of a data file, as `live_batches` leaves them out.
 
     Args:
         table: see `open_table`.
@@ -94,7 +94,7 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
+        sink: path or URL outside of the table, or writable file. An existing file is replaced.
         data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
@@ -146,15 +146,14 @@ _GROUP_ROWS = 1 << 17
 
 
 def _check_paths(snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that is there under another path: its deleted rows would be live again."""
-    paths = rules.Paths(snapshot)
+    """Refuse vectors for a data file that has another path now: its deleted rows would be live again."""
     for vector in snapshot.vectors:
-        rules.refuse(paths.recorded(vector), "gone-data-file")
-        rules.refuse(paths.in_rows(vector))
+        rules.refuse(rules.recorded(snapshot, vector), "gone-data-file")
+        rules.refuse(rules.in_rows(snapshot, vector))
 
 
 class _Deletes:
-    """Reads the deleted rows of one data file after the other."""
+    """Reads the deleted rows of data files, one at a time."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

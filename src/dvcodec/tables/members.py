@@ -34,10 +34,10 @@ class Members:
 
     @classmethod
     def of(cls, value: Any, source: str, where: str = "") -> Members:
-        """Take a value that has to be an object.
+        """Return a value that must be an object.
 
         Raises:
-            NotCanonical: it is none.
+            NotCanonical: it is not an object.
         """
         if not isinstance(value, dict):
             raise NotCanonical(where or "table metadata", source=source, expected="an object", actual=_kind(value))
@@ -56,14 +56,14 @@ class Members:
         Raises:
             NotCanonical: always.
         """
-        told = _kind(self.values.get(name)) if actual is _MISSING else actual
-        raise NotCanonical(self.path_to(name), source=self.source, expected=expected, actual=told)
+        found = _kind(self.values.get(name)) if actual is _MISSING else actual
+        raise NotCanonical(self.path_to(name), source=self.source, expected=expected, actual=found)
 
     def integer(self, name: str, *, least: int = -(2**63)) -> int:
-        """Return a 64-bit integer that has to be there.
+        """Return a 64-bit integer that is required.
 
         Raises:
-            NotCanonical: it is none, not there, or out of range.
+            NotCanonical: it is not an integer, missing, or out of range.
         """
         value = self.values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
@@ -73,18 +73,18 @@ class Members:
         return value
 
     def integer_or_none(self, name: str, *, least: int = -(2**63)) -> int | None:
-        """Return a 64-bit integer; None if it is not there, or null.
+        """Return a 64-bit integer; None if it is missing or null.
 
         Raises:
-            NotCanonical: it is something else, or out of range.
+            NotCanonical: it is of another type, or out of range.
         """
         return self.integer(name, least=least) if name in self else None
 
     def text(self, name: str) -> str:
-        """Return a string that has to be there.
+        """Return a string that is required.
 
         Raises:
-            NotCanonical: it is not one, or not there.
+            NotCanonical: it is missing or of another type.
         """
         value = self.values.get(name)
         if not isinstance(value, str):
@@ -92,18 +92,18 @@ class Members:
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Return a string; None if it is not there, or null.
+        """Return a string; None if it is missing or null.
 
         Raises:
-            NotCanonical: it is something else.
+            NotCanonical: it is of another type.
         """
         return self.text(name) if name in self else None
 
     def path(self, name: str) -> str:
-        """Return the path of a file or folder that has to be there.
+        """Return the path of a file or folder that is required.
 
         Raises:
-            NotCanonical: it is not one, or not there.
+            NotCanonical: it is missing or of another type.
         """
         text = self.text(name)
         if not is_path(text):
@@ -111,18 +111,18 @@ class Members:
         return text
 
     def object(self, name: str) -> Members:
-        """Return an object that has to be there.
+        """Return an object that is required.
 
         Raises:
-            NotCanonical: it is not one, or not there.
+            NotCanonical: it is missing or of another type.
         """
         return Members.of(self.values.get(name), self.source, self.path_to(name))
 
     def array(self, name: str) -> list[Any]:
-        """Return an array that has to be there.
+        """Return an array that is required.
 
         Raises:
-            NotCanonical: it is not one, or not there.
+            NotCanonical: it is missing or of another type.
         """
         value = self.values.get(name)
         if not isinstance(value, list):
@@ -130,19 +130,19 @@ class Members:
         return value
 
     def objects(self, name: str) -> list[Members]:
-        """Return an array of objects that has to be there.
+        """Return an array of objects that is required.
 
         Raises:
-            NotCanonical: it is not one, or not there.
+            NotCanonical: it is missing or of another type.
         """
         path = self.path_to(name)
         return [Members.of(item, self.source, f"{path}[{i}]") for i, item in enumerate(self.array(name))]
 
     def objects_if_any(self, name: str) -> list[Members]:
-        """Return an array of objects; an empty one if it is not there, or null.
+        """Return an array of objects; an empty one if it is missing or null.
 
         Raises:
-            NotCanonical: it is something else.
+            NotCanonical: it is of another type.
         """
         return self.objects(name) if name in self else []
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
@@ -24,7 +24,6 @@ __all__ = [
     "DataFile",
     "DeletedRows",
     "DeletionVector",
-    "OlderThanData",
     "PhysicalRows",
     "SnapshotInfo",
     "TableKind",
@@ -38,10 +37,6 @@ NO_SNAPSHOT = -1
 
 POSITION_DELETES = "position-deletes"
 """`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
-
-
-class OlderThanData(NotCanonical):
-    """A vector whose data sequence number is below that of its data file."""
 
 
 class TableKind(str, Enum):
@@ -132,7 +127,7 @@ class DeletionVector:
         """Return the place as the rest of the library names it.
 
         Raises:
-            UsageError: the vector stands in no file by itself, or its size or cardinality is not recorded.
+            UsageError: the vector is inline, or its offset, size or cardinality is not recorded.
         """
         if not self.path or self.offset is None or self.size is None or self.cardinality is None:
             raise UsageError(f"{self.where}: not a recorded byte range")
@@ -148,7 +143,7 @@ class DeletedRows:
     Attributes:
         data_file: `DataFile.path`.
         rows: the deleted rows.
-        stats: numbers of the vector as stored; None for position deletes, which are no bitmap.
+        stats: numbers of the vector as stored; None for position deletes, which are not a bitmap.
     """
 
     data_file: str

@@ -24,13 +24,13 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 
     Args:
         location: path or URL.
-        storage: by which it is opened.
-        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 become others without a word.
+        storage: opens it.
+        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 overflow silently.
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        NotCanonical: it is no Parquet file, or what is read of it in the block is damaged.
-        Unsupported: it uses what pyarrow does not know.
+        NotCanonical: it is not a Parquet file, or the parts read in the block are corrupt.
+        Unsupported: it has a feature that pyarrow does not support.
         OSError: it cannot be read.
     """
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
@@ -51,7 +51,7 @@ def count_rows(location: str, storage: Storage) -> int:
 
     Args:
         location: path or URL.
-        storage: by which it is opened.
+        storage: opens it.
 
     Raises:
         DecodeError: it is not a valid Parquet file.
@@ -82,18 +82,15 @@ def physical_batches(
     start = 0
     for group in range(file.metadata.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
-        at = start
+        position = start
         batches = _nothing(file, group, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
         with arrow_damage(f"row group {group}", "readable pages"):
             for batch in batches:
-                yield at, batch
-                at += batch.num_rows
-        if at != start + rows:
-            raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{at - start} rows")
-        start = at
-    if start != file.metadata.num_rows:
-        stated = f"{file.metadata.num_rows} rows (footer)"
-        raise NotCanonical("row groups", expected=stated, actual=f"{start} rows")
+                yield position, batch
+                position += batch.num_rows
+        if position != start + rows:
+            raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{position - start} rows")
+        start = position
     if start != file.metadata.num_rows:
         raise NotCanonical("row groups", expected=f"{file.metadata.num_rows} rows (footer)", actual=f"{start} rows")
 

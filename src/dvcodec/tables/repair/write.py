@@ -28,7 +28,7 @@ __all__ = ["write"]
 def write(
     plan: RepairPlan, table: Table, folder: str, *, storage_options: StorageOptions = None
 ) -> tuple[DvLocation, ...]:
-    """Write the vector files that a plan needs; the commit is the table library's.
+    """Write the vector files that a plan needs; committing them is left to a table library.
 
     Vectors are read and verified again. New vectors go into one Puffin file (Iceberg), one vector file (Delta), or one
     index file for each partition, bucket and width (Paimon); Puffin files with other paths are copied blob by blob.
@@ -40,13 +40,13 @@ def write(
         storage_options: how the store of `folder` is reached; None = as that of the table.
 
     Returns:
-        What a commit has to point at in place of `RepairAction.replaces`, in the order of the actions. `data_file` is
-        `DataFile.path`. Actions of other kinds need no file.
+        The locations that a commit has to reference instead of `RepairAction.replaces`, in the order of the actions.
+        `data_file` is `DataFile.path`. Actions of other kinds need no file.
 
     Raises:
         UsageError: the folder is in the table; the plan is of another one; vectors of a format that only its own
             library can write (Lance, scorch).
-        DecodeError: a vector is not as it was.
+        DecodeError: a vector has changed or is corrupt.
         OSError: a file cannot be read or written. No new file is left behind then.
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
@@ -78,7 +78,7 @@ def write(
 
 
 def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
-    """Group the actions that need a new vector by the file that it can stand in; with their places in the plan."""
+    """Group the actions that need a new vector, with their indices in the plan, by new file."""
     groups: dict[Hashable, list[tuple[int, RepairAction]]] = {}
     for index, action in enumerate(plan.actions):
         if action.reads:
@@ -89,7 +89,7 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
 
 
 class _Rows:
-    """Reads what an action says; snapshots are read once."""
+    """Reads the vectors of an action; each snapshot is opened once."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -104,7 +104,7 @@ class _Rows:
 
 
 def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, ConvertTarget]:
-    """Name a new file, as its format does, and what is to be written."""
+    """Return the name of a new file, as its format names them, and the layout to write."""
     if kind is TableKind.ICEBERG:
         return join(folder, f"{uuid.uuid4()}-deletes.puffin"), "puffin"
     if kind is TableKind.DELTA:
@@ -113,7 +113,7 @@ def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str
 
 
 def _rewrite(action: RepairAction, folder: str, written: list[str], old: Storage, new: Storage) -> list[DvLocation]:
-    """Write a Puffin file with the paths that its data files have now; other containers name none."""
+    """Write a Puffin file with the current paths of its data files; other containers have no paths."""
     container = str(action.path)
     moved = [
         replace(vector, data_file=action.mapping.get(str(vector.data_file), vector.data_file))
