@@ -54,7 +54,6 @@ def live_batches(
     """
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
@@ -73,7 +72,6 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     """
     snapshot = table.snapshot(snapshot_id)
     (file,) = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     return _Deletes(snapshot)(file)
 
 
@@ -116,7 +114,6 @@ def export_live(
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     schema = snapshot.schema(columns)
     written = 0
@@ -145,17 +142,15 @@ _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
 
 
-def _check_paths(snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that has another path now: its deleted rows would be live again."""
-    for vector in snapshot.vectors:
-        rules.refuse(rules.recorded(snapshot, vector), "gone-data-file")
-        rules.refuse(rules.in_rows(snapshot, vector))
-
-
 class _Deletes:
-    """Reads the deleted rows of data files, one at a time."""
+    """Reads the deleted rows of data files, one at a time.
+
+    Refuses vectors for a data file that has another path now: its deleted rows would be live again.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
+        for vector in snapshot.vectors:
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[Part]] = {}
@@ -172,9 +167,7 @@ class _Deletes:
         """
         vectors = self._named.get(file.path, ())
         parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
-        for part in parts:
-            rules.refuse(rules.positions(file, part.vector, part.found.rows.max))
-        rules.refuse(rules.doubles(file, vectors, parts), "equal-vectors")
+        rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
         return RowSet().union(*(part.found.rows for part in parts))
 
     def _read(self, vector: DeletionVector) -> list[Part]:

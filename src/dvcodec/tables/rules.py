@@ -37,12 +37,12 @@ __all__ = [
     "container",
     "doubles",
     "file_sizes",
-    "in_rows",
     "moved",
+    "of_data_file",
     "older",
     "overlaps",
+    "paths",
     "positions",
-    "recorded",
     "refuse",
     "schemes",
     "unreadable",
@@ -92,31 +92,22 @@ class Part:
         return whole * self.found.rows.cardinality // self.total if self.total else 0
 
 
-def recorded(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
-    """Find a vector whose data file is gone (``gone-data-file``) or has another path (``stale-path``)."""
-    path = vector.data_file
-    if path is not None and path not in snapshot.files:
+def paths(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
+    """Find a vector whose data file is gone (``gone-data-file``) or has another path (``stale-path``).
+
+    Position deletes of a partition are read for their data files; those that are gone are not a finding.
+    """
+    named = snapshot.unknown_files(vector) if vector.data_file is None else (vector.data_file,)
+    for path in named:
+        if path in snapshot.files:
+            continue
         meant = snapshot.path_matcher.find(path)
-        if meant is None:
+        if meant is not None:
+            what = "path of the data file, which has another one now"
+            yield _of_file("stale-path", vector, path, what, meant, path)
+        elif vector.data_file is not None:
             what = "data file, which is not in the snapshot"
             yield Finding.of_vector("gone-data-file", vector, what, "one of the snapshot", path)
-        else:
-            yield Finding.of_vector("stale-path", vector, _STALE, meant, path)
-
-
-_STALE = "path of the data file, which has another one now"
-
-
-def in_rows(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
-    """Find data files that position deletes of a partition name by another path: ``stale-path``.
-
-    Such deletes often name data files that are gone, which is not a finding.
-    """
-    if vector.data_file is None:
-        for path in snapshot.unknown_files(vector):
-            meant = snapshot.path_matcher.find(path)
-            if meant is not None:
-                yield _of_file("stale-path", vector, path, _STALE, meant, path)
 
 
 def schemes(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
@@ -130,7 +121,7 @@ def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterat
     """Find a blob that names another data file than the metadata of its vector: ``referenced-data-file``.
 
     If both paths match the same data file, the blob has its path from before the table moved: ``stale-blob-path``. If
-    the metadata has an old path too, `recorded` reports it.
+    the metadata has an old path too, `paths` reports it.
 
     Args:
         matcher: of the snapshot.
@@ -182,6 +173,13 @@ _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
     (FileNotFoundError, "missing-file"),
 )
 """Checks of `verify` and of files, by the error that reading a vector raises."""
+
+
+def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part]) -> Iterator[Finding]:
+    """Find what is wrong in the rows of all vectors of a data file: `positions` and `doubles`."""
+    for part in parts:
+        yield from positions(file, part.vector, part.found.rows.max)
+    yield from doubles(file, vectors, parts)
 
 
 def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> Iterator[Finding]:

@@ -180,10 +180,9 @@ class _Collector:
                 self._unread.setdefault(path, []).append(vector)
         else:
             self.findings += rules.schemes(self._snapshot, vector)
-            self.findings += rules.in_rows(self._snapshot, vector)
-        misplaced = tuple(rules.recorded(self._snapshot, vector))
-        if misplaced:
-            self.findings += misplaced
+        misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
+        self.findings += misplaced
+        if path is not None and misplaced:
             if read.error is None:
                 self.lost += [(vector, f"{finding.what}: {path}") for finding in misplaced]
             return
@@ -216,10 +215,9 @@ class _Collector:
             return
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
         unread = self._unread.pop(path, [])
-        doubts = [one for part in parts for one in rules.positions(file, part.vector, part.found.rows.max)]
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
-        doubts += rules.doubles(file, vectors, parts)
+        doubts = tuple(rules.of_data_file(file, vectors, parts))
         self.findings += doubts
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))

@@ -83,7 +83,7 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
             raise Unsupported(f"deletes of the kind {vector.format}", source=vector.where, expected="deletion vectors")
         if vector.data_file is None:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
-        rules.refuse(rules.recorded(snapshot, vector))
+        rules.refuse(rules.paths(snapshot, vector))
         rules.refuse(rules.older(vector, files[vector.data_file]))
         if vector.data_file in vectors:
             rules.refuse(rules.doubles(files[vector.data_file], (vectors[vector.data_file], vector)))
@@ -92,8 +92,7 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
     deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
-            rules.refuse(rules.recorded(snapshot, vector), "gone-data-file")
-            rules.refuse(rules.in_rows(snapshot, vector))
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
             for found in snapshot.read(vector):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cache
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
@@ -20,7 +21,7 @@ from dvcodec.puffin import rewrite_paths
 from dvcodec.tables.model import DeletionVector, TableKind
 from dvcodec.tables.new_files import check_outside, new_files
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.table import Table
 
 __all__ = ["write"]
 
@@ -63,11 +64,16 @@ def write(
     storage = table.folder.storage if storage_options is None else storage_of(storage_options)
     with new_files(storage) as written:
         found: dict[int, list[DvLocation]] = {}
-        rows = _Rows(table)
+        snapshot = cache(table.snapshot)
         for group in groups.values():
             path, to = _new_file(group[0][1].replaces[0], table.kind, folder)
             written.append(path)
-            vectors = {str(action.data_file): rows(action) for _, action in group}
+            vectors = {
+                str(action.data_file): RowSet().union(
+                    *(found.rows for vector in action.reads for found in snapshot(action.snapshot).read(vector))
+                )
+                for _, action in group
+            }
             locations = convert.write(to, path, vectors, storage_options=storage)
             by_file = {location.data_file: location for location in locations}
             found |= {index: [by_file[action.data_file]] for index, action in group}
@@ -86,21 +92,6 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
             bucket = (vector.format, vector.record.get("_PARTITION"), vector.record.get("_BUCKET"))
             groups.setdefault(bucket if plan.kind is TableKind.PAIMON else None, []).append((index, action))
     return groups
-
-
-class _Rows:
-    """Reads the vectors of an action; each snapshot is opened once."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._snapshots: dict[int | None, Snapshot] = {}
-
-    def __call__(self, action: RepairAction) -> RowSet:
-        """Return the union of the vectors of an action."""
-        if action.snapshot not in self._snapshots:
-            self._snapshots[action.snapshot] = self._table.snapshot(action.snapshot)
-        snapshot = self._snapshots[action.snapshot]
-        return RowSet().union(*(found.rows for vector in action.reads for found in snapshot.read(vector)))
 
 
 def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, ConvertTarget]:
