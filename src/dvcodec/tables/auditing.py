@@ -191,7 +191,7 @@ def audit(
         except MissingExtra:
             raise
         except (DvcodecError, OSError) as error:
-            what = "files that states of the table need, without which orphans are unknown"
+            what = "files that the table's states need, to find orphans"
             of_table.append(Finding.failed("references", what, None, error, path=table.location))
     table.folder.storage.forget()  # another audit reads again
     counts = AuditCounts(

@@ -93,15 +93,23 @@ class Finding:
         return cls(check, severity, message, None, data_file, vectors, path, offset, expected, actual, what=what)
 
     @classmethod
-    def of_vector(cls, check: str, vector: DeletionVector, what: str, expected: object, actual: object) -> Finding:
-        """Return the finding of a failed check of one vector; see `failed`."""
+    def of_vector(
+        cls,
+        check: str,
+        vector: DeletionVector,
+        what: str,
+        expected: object,
+        actual: object,
+        data_file: str | None = None,
+    ) -> Finding:
+        """Return the finding of a failed check of one vector; `data_file` if it does not record it. See `failed`."""
         return cls.failed(
             check,
             what,
             expected,
             actual,
             vectors=(vector,),
-            data_file=vector.data_file,
+            data_file=data_file or vector.data_file,
             path=vector.location,
             offset=vector.offset,
         )
@@ -128,19 +136,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "check": self.check,
-            "severity": self.severity.value,
-            "message": self.message,
-            "snapshot": self.snapshot,
-            "data_file": self.data_file,
-            "vectors": [place(vector) for vector in self.vectors],
-            "path": self.path,
-            "offset": self.offset,
-            "expected": self.expected,
-            "actual": self.actual,
-            "details": dict(self.details),
-        }
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "what"}
+        vectors = [place(vector) for vector in self.vectors]
+        return values | {"severity": self.severity.value, "vectors": vectors, "details": dict(self.details)}
 
 
 def place(vector: DeletionVector) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def refuse(findings: Iterable[Finding], *allowed: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one vector deletes of one data file; `total` rows in all."""
+    """The deleted rows of one data file in a vector, which has `total` rows in all."""
 
     vector: DeletionVector
     found: DeletedRows
@@ -104,7 +104,7 @@ def paths(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
         meant = snapshot.path_matcher.find(path)
         if meant is not None:
             what = "path of the data file, which has another one now"
-            yield _of_file("stale-path", vector, path, what, meant, path)
+            yield Finding.of_vector("stale-path", vector, what, meant, path, data_file=path)
         elif vector.data_file is not None:
             what = "data file, which is not in the snapshot"
             yield Finding.of_vector("gone-data-file", vector, what, "one of the snapshot", path)
@@ -114,7 +114,7 @@ def schemes(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
     """Find data files that position deletes name with another scheme: ``path-scheme``."""
     what = "path of the data file with another scheme: these deletes are applied here, not by readers of plain text"
     for path, meant in snapshot.respelled(vector):
-        yield _of_file("path-scheme", vector, path, what, meant, path)
+        yield Finding.of_vector("path-scheme", vector, what, meant, path, data_file=path)
 
 
 def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterat
 
 
 def older(vector: DeletionVector, file: DataFile | None) -> Iterator[Finding]:
-    """Find a vector with a lower sequence number than its data file, for which it does not hold: ``sequence-number``.
+    """Find a vector with a lower sequence number than its data file, to which it does not apply: ``sequence-number``.
 
     Metadata without sequence numbers gives no finding. Source: Iceberg table spec, "Scan Planning".
     """
@@ -157,9 +157,10 @@ def unreadable(vector: DeletionVector, error: DvcodecError | OSError) -> Finding
     name = next((name for kind, name in _CHECKS if isinstance(error, kind)), "unreadable-file")
     if isinstance(error, DecodeError):
         return Finding.from_error(name, error, error.source or vector.location, (vector,), vector.data_file)
-    expected = vector.location or "a file"
+    what, expected = "file of the vector", vector.location or "a file"
     actual = "no such file" if name == "missing-file" else error
-    return Finding.of_vector(name, vector, "file of the vector", expected, actual)
+    data_file, path = vector.data_file, vector.location
+    return Finding.failed(name, what, expected, actual, vectors=(vector,), data_file=data_file, path=path)
 
 
 _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
@@ -176,7 +177,7 @@ _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part]) -> Iterator[Finding]:
-    """Find what is wrong in the rows of all vectors of a data file: `positions` and `doubles`."""
+    """Apply `positions` and `doubles` to all vectors of a data file."""
     for part in parts:
         yield from positions(file, part.vector, part.found.rows.max)
     yield from doubles(file, vectors, parts)
@@ -187,7 +188,7 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
     rows = file.physical_rows
     if rows is not None and highest is not None and highest >= rows:
         expected = f"below {rows} (rows of the data file)"
-        yield _of_file("rows", vector, file.path, "highest position", expected, highest)
+        yield Finding.of_vector("rows", vector, "highest position", expected, highest, data_file=file.path)
 
 
 def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part] = ()) -> Iterator[Finding]:
@@ -240,7 +241,7 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
 
 
 def file_sizes(location: str, group: Sequence[DeletionVector], size: int) -> Iterator[Finding]:
-    """Find records of a file of vectors that give it another size: ``file-size``."""
+    """Find vectors whose metadata has another size of their file: ``file-size``."""
     for wrong in sorted({vector.file_size for vector in group if vector.file_size is not None} - {size}):
         vectors = tuple(vector for vector in group if vector.file_size == wrong)
         what, expected = "bytes of the file", f"{wrong} (metadata)"
@@ -278,11 +279,3 @@ def moved(table: Table) -> Iterator[Finding]:
         recorded, actual = table.folder.recorded, table.location
         what = "location of the table in its metadata; its files were looked up here"
         yield Finding.failed("moved", what, recorded, actual, path=actual)
-
-
-def _of_file(check: str, vector: DeletionVector, path: str, what: str, expected: object, actual: object) -> Finding:
-    """Return a finding of a vector for a data file that its record may not name."""
-    vectors, offset = (vector,), vector.offset
-    return Finding.failed(
-        check, what, expected, actual, vectors=vectors, data_file=path, path=vector.location, offset=offset
-    )

@@ -57,19 +57,9 @@ class RepairAction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "action": self.action,
-            "message": self.message,
-            "mends": list(self.mends),
-            "data_file": self.data_file,
-            "replaces": [place(vector) for vector in self.replaces],
-            "reads": [place(vector) for vector in self.reads],
-            "snapshot": self.snapshot,
-            "cardinality": self.cardinality,
-            "path": self.path,
-            "mapping": dict(self.mapping),
-            "details": dict(self.details),
-        }
+        vectors = {name: [place(vector) for vector in getattr(self, name)] for name in ("replaces", "reads")}
+        plain = {"mends": list(self.mends), "mapping": dict(self.mapping), "details": dict(self.details)}
+        return {name: getattr(self, name) for name in self.__slots__} | vectors | plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,10 @@ class ScorchSnapshot(Snapshot):
             found = ranges.get((vector.record["epoch"], vector.record["segment"]))
             expected, problem = (vector.offset, vector.size), vector.record["problem"]
             if found != expected:
-                yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found)
+                yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found or "none")
             if problem is not None:
-                yield Finding.of_vector("segment", vector, "file of the segment", "a valid segment", problem)
+                what, segment = "file of the segment", vector.data_file
+                yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the documents of a segment: what the model has of them is from the segment's own footer."""
