@@ -154,7 +154,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
     (action,) = repair_plan(audit(table), table).actions
     assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
     assert action.details == {"recorded_cardinality": 5, "lossless": False}
-    assert "at least 2 rows that were deleted since live again" in action.message
+    assert "at least 2 rows that were deleted since become live again" in action.message
 
 
 def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Totals:
         data_files: how many.
         with_deletes: data files with deleted rows.
         fully_deleted: data files without live rows.
-        unsound: data files with a vector that could not be read, or with more deleted rows than rows.
+        in_doubt: data files with a vector that could not be read, or with more deleted rows than rows.
         rows: physical rows, of the data files with a recorded row count.
         deleted: deleted rows, of vectors that could be read.
         min_deleted: lower bound of the deleted rows, with the recorded cardinality of unreadable vectors. Equal to
@@ -38,7 +38,7 @@ class Totals:
     data_files: int
     with_deletes: int
     fully_deleted: int
-    unsound: int
+    in_doubt: int
     rows: int
     deleted: int
     min_deleted: int
@@ -80,7 +80,7 @@ def totals(scan: Scan) -> Totals:
         data_files=len(scan.files),
         with_deletes=sum(file.min_deleted > 0 for file in scan.files),
         fully_deleted=sum(file.fully_deleted for file in scan.files),
-        unsound=sum(map(_in_doubt, scan.files)),
+        in_doubt=sum(map(_in_doubt, scan.files)),
         rows=sum(file.data_file.physical_rows or 0 for file in scan.files),
         deleted=sum(file.deleted for file in scan.files),
         min_deleted=sum(file.min_deleted for file in scan.files),

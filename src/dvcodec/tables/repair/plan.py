@@ -159,8 +159,8 @@ class _Planner:
         return RepairAction(
             "take-from-snapshot",
             f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
-            f"{rows.cardinality} rows; {lost} rows that were deleted since live again, and rows that were restored "
-            "since are deleted again, unless that is corrected",
+            f"{rows.cardinality} rows; {lost} rows that were deleted since become live again, and rows that were "
+            "restored since are deleted again, unless that is corrected",
             (finding.check,),
             finding.data_file,
             finding.vectors,
@@ -197,7 +197,7 @@ class _Planner:
     def _remove_file(self, finding: Finding) -> RepairAction:
         return RepairAction(
             "remove-file",
-            f"remove {finding.path}, once no commit that is under way can need it",
+            f"remove {finding.path}, once no commit in progress can need it",
             (finding.check,),
             path=finding.path,
             details=finding.details,
