@@ -14,11 +14,8 @@ import pyarrow.parquet as pq
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
 from dvcodec.core.frame import Magic
-from dvcodec.core.report import Check
-from dvcodec.iceberg.lint import check_duplicates
 from dvcodec.io import Storage, open_source, read_window
 from dvcodec.ops.stats import measure
-from dvcodec.puffin import open_puffin
 from dvcodec.tables import (
     DataFile,
     DeletedRows,
@@ -31,7 +28,10 @@ from dvcodec.tables import (
     TableKind,
 )
 from dvcodec.tables.columns import chosen
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.path_matching import PathMatcher
 
 ROWS = 1000
 NAMES = ("a", "b", "c", "d")
@@ -57,6 +57,9 @@ class FakeSnapshot(Snapshot):
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
         return self.table.unknown_files(vector)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        return self.table.check_container(location, vectors, self.path_matcher)
 
 
 class FakeTable(Table):
@@ -90,18 +93,10 @@ class FakeTable(Table):
             found = stored.read(cursor, allowed=(Magic.PORTABLE64,), exact=True, cardinality=vector.cardinality)
             return (DeletedRows(vector.data_file, found.load(), measure(found)),)
 
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        with open_puffin(location) as reader:
-            blobs = {blob.offset: blob for blob in reader.blobs}
-            yield from check_duplicates(reader.blobs)
-        for vector in vectors:
-            blob = blobs.get(vector.offset or 0)
-            named = None if blob is None else blob.properties.get("referenced-data-file")
-            if named == vector.data_file:
-                yield Check.passed("referenced-data-file", vector.where, vector.offset)
-            else:
-                what = "data file of the blob"
-                yield Check.failed("referenced-data-file", vector.where, vector.offset, what, vector.data_file, named)
+    def check_container(
+        self, location: str, vectors: Sequence[DeletionVector], matcher: PathMatcher
+    ) -> Iterator[Finding]:
+        return check_vectors(location, vectors, Storage(), matcher)
 
     def referenced(self) -> frozenset[str]:
         data = {file.location for state in self.states for file in state.data_files}

@@ -13,11 +13,12 @@ import delta_table
 from dvcodec import RowSet, UsageError, iceberg, paimon
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.core.location import DvLocation
-from dvcodec.core.report import Check
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.live import deleted_rows
+from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
 from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -133,7 +134,7 @@ def test_what_is_planned_mends(
     found = audit(table)
     plan = repair_plan(found, table)
     assert ([one.action for one in plan.actions], plan.unmended) == ([action], ())
-    assert plan.actions[0].mends == (found.findings[0].check,)
+    assert plan.actions[0].mends == tuple(finding.check for finding in found.findings)
     assert json.loads(json.dumps(plan.to_dict()))["actions"][0]["action"] == action
     locations = write(plan, table, str(tmp_path / "new"))
     assert sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) == before
@@ -153,7 +154,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
     (action,) = repair_plan(audit(table), table).actions
     assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
     assert action.details == {"recorded_cardinality": 5, "lossless": False}
-    assert "at least 2 rows that were deleted since live again" in action.message
+    assert "at least 2 rows that were deleted since become live again" in action.message
 
 
 def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
@@ -216,10 +217,15 @@ def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
     class Described(FakeTable):
-        def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+        def check_container(
+            self,
+            location: str,  # noqa: ARG002
+            vectors: Sequence[DeletionVector],
+            matcher: PathMatcher,  # noqa: ARG002
+        ) -> Iterator[Finding]:
             for vector in vectors[:1]:
                 for name in ("blob-ids", "blob-cardinality"):
-                    yield Check.failed(name, vector.where, vector.offset, "x", 1, 2)
+                    yield Finding.of_vector(name, vector, "x", 1, 2)
 
     folder = tmp_path / "table"
     table = Described(str(folder), make_table(folder).states)
@@ -297,7 +303,12 @@ class Paimon(FakeTable):
         rows = paimon.load_frames(vector.location)[vector.offset or 0]
         return (DeletedRows(str(vector.data_file), rows),)
 
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+    def check_container(
+        self,
+        location: str,  # noqa: ARG002
+        vectors: Sequence[DeletionVector],  # noqa: ARG002
+        matcher: PathMatcher,  # noqa: ARG002
+    ) -> Iterator[Finding]:
         return iter(())
 
 

@@ -159,7 +159,7 @@ def test_files_whose_numbers_are_in_doubt(tmp_path: Path) -> None:
     assert ["5000" in "".join(file.errors) for file in found.files] == [True, False, False, False]
     assert ["of other rows" in "".join(file.errors) for file in found.files] == [False, False, True, False]
     assert [one.file.data_file.path for one in rewrite_candidates(found)] == [paths[1]]
-    assert totals(found).unsound == 2
+    assert totals(found).in_doubt == 2
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -14,7 +14,7 @@ from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
-__all__ = ["ONE_VECTOR", "check_duplicates", "lint", "subject_of"]
+__all__ = ["check_duplicates", "lint", "lint_blob", "subject_of"]
 
 ONE_VECTOR = "one-vector-per-file"
 
@@ -32,17 +32,19 @@ def lint(footer: Footer) -> list[Check]:
     (referenced-data-file and cardinality), ``blob-codec`` (none), ``blob-range`` (inside the file; of every
     blob); of the whole file: ``blob-overlap``, ``one-vector-per-file`` (for each data file, in any spelling).
     """
-    checks: list[Check] = []
-    for blob in footer.blobs:
-        checks.append(_range(blob, footer))
-        if blob.type == DRAFT_BLOB_TYPE:
-            expected, actual = BLOB_TYPE, blob.type
-            checks.append(Check.failed("blob-type", subject_of(blob), blob.offset, "draft name", expected, actual))
-        if blob.type == BLOB_TYPE:
-            checks += _vector(blob)
+    checks = [check for blob in footer.blobs for check in lint_blob(blob, footer)]
     checks += _overlaps(footer)
     checks += check_duplicates(footer.blobs)
     return checks
+
+
+def lint_blob(blob: BlobMetadata, footer: Footer) -> Iterator[Check]:
+    """Check the metadata of one blob of a Puffin file; see `lint`."""
+    yield _range(blob, footer)
+    if blob.type == DRAFT_BLOB_TYPE:
+        yield Check.failed("blob-type", subject_of(blob), blob.offset, "draft name", BLOB_TYPE, blob.type)
+    if blob.type == BLOB_TYPE:
+        yield from _vector(blob)
 
 
 def _range(blob: BlobMetadata, footer: Footer) -> Check:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars of one hue, every one with its number in words."""
+"""Charts as inline SVG: bars of one hue, each with its number as text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
         words = f"{bar.title}: {counted(bar.count, unit)}"
         column = [
             tag("title", words),
-            # The whole column answers to the pointer, however low the bar.
+            # The whole column reacts to the pointer, even above a low bar.
             tag("rect", class_="area", x=_at(left), y=0, width=_at(step), height=floor),
             tag(
                 "rect",
@@ -86,7 +86,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
 
 
 def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
-    """Draw how a whole is made of parts, one bar from left to right, with a legend below that has the numbers.
+    """Draw the parts of a whole as one stacked bar, with a legend that has the numbers.
 
     Args:
         parts: name and size of each; the shades go from light to dark.
@@ -120,7 +120,7 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
 
 
 def share_bar(share: float | None, title: str) -> Html:
-    """Draw a share as a thin bar in a track; nothing of it if the share is not known."""
+    """Draw a share as a thin bar in a track; the track is empty if the share is unknown."""
     width = 0.0 if share is None else 100 * min(share, 1)
     bar = tag("rect", class_="bar", x=0, y=0, width=_at(max(width, 0.5)), height=6) if width else None
     return tag(
@@ -140,12 +140,12 @@ def _svg(width: int, height: int, label: str, drawn: Sequence[str]) -> Html:
 
 
 def _at(value: float) -> str:
-    """Spell a coordinate, to a hundredth."""
+    """Return a coordinate as text, to a hundredth."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _short(count: int) -> str:
-    """Spell a count that must fit above a bar: 9,999, then 10k."""
+    """Return a count that fits above a bar: 9,999, then 10k."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count // 1000:,}k" if count < 1_000_000 else f"{count // 1_000_000:,}M"

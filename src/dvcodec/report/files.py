@@ -1,4 +1,4 @@
-"""The data files of a report, column by column, as its script wants them."""
+"""The data files of a report as columns for its script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of a table: how much is deleted of its files, how large its vectors are, how they are encoded."""
+"""The charts of a table: deleted shares of its files, sizes and encodings of its vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]
 
 _SHARE_BARS = 10
 _FEWEST_SIZE_BARS = 6
-"""So that a table whose vectors are all of one size has a bar, not a wall."""
+"""Minimum number of bars, so that vectors of a single size do not fill the chart."""
 
 
 def pictures(scan: Scan, sums: Totals) -> Html:
@@ -64,7 +64,7 @@ def share_bars(scan: Scan) -> list[Bar]:
 
 
 def vector_sizes(scan: Scan) -> list[int]:
-    """Return the bytes of each vector that is stored by itself or has a recorded size; each counts once."""
+    """Return the bytes of each vector with a file of its own or a recorded size; each counts once."""
     sizes: dict[int, int] = {}
     for file in scan.files:
         for vector in file.vectors:

@@ -1,7 +1,7 @@
 """Whole tables: find, read, audit and show their deletion vectors (Iceberg, Delta, Paimon, Lance, scorch indexes).
 
-No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). What can be done
-with it is here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
+No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). The verbs are
+here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
 `deleted_rows`, `convert_table`, `repair_plan`. These are imported when first used.
 """
 
@@ -121,7 +121,7 @@ _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.SCORCH, frozenset({"store"})),
     (TableKind.SCORCH, frozenset({"root.bolt"})),
 )
-"""What lies in a table's folder, by kind, the surest sign first."""
+"""Names in a table's folder by kind, the most specific first."""
 
 
 def open_table(
@@ -131,20 +131,20 @@ def open_table(
     allow: Iterable[str] = (),
     storage_options: StorageOptions = None,
 ) -> Table:
-    """Open a table by its folder: the kind is told by what lies there.
+    """Open a table by its folder; the names in it show its kind.
 
     Args:
-        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, which then is
-            what the table looks like.
-        kind: what it is, where a folder holds the metadata of several (a Delta table that Iceberg reads too).
+        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, to open
+            the table as of that file.
+        kind: required where a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
         storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
-            stores. A `Storage` forgets what it knows of a table that is opened with it again.
+            stores. Opening a table again with the same `Storage` clears what it has cached of it.
 
     Raises:
-        UsageError: no table's metadata lies there, or that of several kinds.
-        DecodeError: the metadata is not sound.
+        UsageError: the folder has no table metadata, or that of several kinds.
+        DecodeError: the metadata is corrupt.
         MissingExtra: what reads the metadata is not installed.
         OSError: it cannot be read.
     """

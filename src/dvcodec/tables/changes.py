@@ -1,4 +1,4 @@
-"""What each snapshot deleted and restored: vectors against those of the snapshot before."""
+"""History of a table: the rows that each snapshot deleted and restored, compared with the one before."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class FileChange:
     Attributes:
         data_file: which, a data file of the snapshot.
         deleted: rows deleted since the snapshot before; of an added file, those that it came with.
-        restored: rows that live again.
-        deleted_rows: which were deleted; None where rows were not to be kept.
-        restored_rows: which live again; None where rows were not to be kept.
-        exact: False where a vector could not be read: `deleted` and `restored` then are what follows at least from the
-            rows that the metadata records, and which rows they are is not known.
+        restored: rows that are live again.
+        deleted_rows: which were deleted; None without `keep_rows`.
+        restored_rows: which are live again; None without `keep_rows`.
+        exact: False if a vector could not be read: `deleted` and `restored` are then lower bounds by the cardinality
+            in the metadata, and the rows themselves are unknown.
     """
 
     data_file: DataFile
@@ -47,7 +47,7 @@ class FileChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "data_file": self.data_file.path,
             "deleted": self.deleted,
             "restored": self.restored,
@@ -55,19 +55,19 @@ class FileChange:
         }
         for name, rows in (("deleted_ranges", self.deleted_rows), ("restored_ranges", self.restored_rows)):
             if rows is not None:
-                told[name] = rows.ranges().tolist()
-        return told
+                values[name] = rows.ranges().tolist()
+        return values
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """A snapshot against the one before.
+    """The changes of a snapshot since the one before.
 
     Attributes:
         info: which snapshot.
-        previous: the one before; None for the first, and where its metadata is gone: all then counts as added.
-        added: data files that came.
-        removed: data files that went, and their deleted rows with them.
+        previous: the one before; None for the first, or if its metadata is gone: then all counts as added.
+        added: new data files.
+        removed: data files that are not in this snapshot any more; their deleted rows are not counted.
         files: data files whose deleted rows changed, or may have, in the snapshot's order.
         unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
     """
@@ -91,7 +91,7 @@ class SnapshotChange:
 
     @property
     def restored(self) -> int:
-        """Rows that live again, in all data files."""
+        """Rows that are live again, in all data files."""
         return sum(file.restored for file in self.files)
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,21 +117,21 @@ def history(
     keep_rows: bool = False,
     threads: int | None = None,
 ) -> Iterator[SnapshotChange]:
-    """Tell what each snapshot changed, oldest first.
+    """Yield what each snapshot changed, oldest first.
 
-    A snapshot is held against its parent, or, where the metadata names none, against the one before it in the list.
-    Vectors that both have (same file, offset and size) are not read. One that has to be read and cannot be does not
-    stop the others: see `SnapshotChange.unreadable`.
+    A snapshot is compared with its parent, or, without a recorded parent, with the one before it in the list. Vectors
+    of both (same file, offset and size) are not read. An unreadable vector does not stop the others: see
+    `SnapshotChange.unreadable`.
 
     Args:
         table: see `open_table`.
-        since: id of the first snapshot to tell of; None = the oldest.
+        since: id of the first snapshot to report; None = the oldest.
         until: id of the last; None = the current one.
         keep_rows: True keeps which rows were deleted and restored.
         threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
 
     Raises:
-        UsageError: there is no such snapshot, or `until` comes before `since`.
+        UsageError: the table has no such snapshot, or `until` comes before `since`.
         DecodeError: the metadata is not valid.
         OSError: it cannot be read.
     """
@@ -170,9 +170,9 @@ def _pairs(
 def _prefetched(
     table: Table, pairs: Iterator[tuple[Snapshot | None, Snapshot]]
 ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-    """Yield pairs; of a table far away, the files of vectors that the next ones add are read meanwhile.
+    """Yield pairs; for a remote table, prefetch the vector files of the next ones.
 
-    Bounded by the data files of the snapshots that wait.
+    The data files of the waiting snapshots bound the prefetch.
     """
     storage = table.folder.storage
     if local_path(table.location) is not None:
@@ -195,8 +195,7 @@ def _prefetched(
 
 
 def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None) -> SnapshotChange:
-    before = {file.path: file for file in old.data_files} if old is not None else {}
-    after = {file.path: file for file in new.data_files}
+    before, after = {} if old is None else old.files, new.files
     then = _identified(old) if old is not None else {}
     now = _identified(new)
     changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
@@ -245,7 +244,7 @@ def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
 
 @dataclass(slots=True)
 class _Rows:
-    """Deleted rows of a snapshot by data file; of those with unreadable vectors, how many the metadata records.
+    """Deleted rows of a snapshot by data file; for unreadable vectors, the cardinality in the metadata.
 
     Attributes:
         rows: as read.

@@ -96,7 +96,7 @@ def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> p
 
 @contextmanager
 def column_errors(name: str) -> Iterator[None]:
-    """Let the refusal of a type name the column, and say that the others can be read without it.
+    """Add the column to the error for its type, and the hint to leave it out.
 
     Raises:
         Unsupported: the block raised one.

@@ -1,6 +1,6 @@
-"""The rows of a table that live, as Arrow batches, without its engine: by physical position, row group by row group.
+"""Live rows of a table as Arrow batches, without its engine: by physical position, row group by row group.
 
-A vector that is not sound, or that could mean two things, is an error before any row of its data file is given.
+A corrupt or ambiguous vector raises before any row of its data file is returned.
 """
 
 from __future__ import annotations
@@ -48,20 +48,19 @@ def live_batches(
 
     Raises:
         UsageError: no such snapshot, data file or column.
-        DecodeError: a vector, the metadata or a data file is not sound; a data file has two vectors of different rows;
-            a vector has positions beyond its data file, or is for a data file that the snapshot spells otherwise.
+        DecodeError: a vector, the metadata or a data file is corrupt; a data file has two vectors of different rows; a
+            vector has positions beyond its data file, or is for a data file with another path in the snapshot.
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them.
+    """Return the deleted rows of a data file, as `live_batches` leaves them out.
 
     Args:
         table: see `open_table`.
@@ -73,7 +72,6 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     """
     snapshot = table.snapshot(snapshot_id)
     (file,) = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     return _Deletes(snapshot)(file)
 
 
@@ -94,7 +92,7 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
+        sink: path or URL outside of the table, or writable file. An existing file is replaced.
         data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
@@ -116,7 +114,6 @@ def export_live(
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    _check_paths(snapshot)
     rows_of = _Deletes(snapshot)
     schema = snapshot.schema(columns)
     written = 0
@@ -145,18 +142,15 @@ _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
 
 
-def _check_paths(snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that is there under another path: its deleted rows would be live again."""
-    paths = rules.Paths(snapshot)
-    for vector in snapshot.vectors:
-        rules.refuse(paths.recorded(vector), "gone-data-file")
-        rules.refuse(paths.in_rows(vector))
-
-
 class _Deletes:
-    """Reads the deleted rows of one data file after the other."""
+    """Reads the deleted rows of data files, one at a time.
+
+    Refuses vectors for a data file that has another path now: its deleted rows would be live again.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
+        for vector in snapshot.vectors:
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[Part]] = {}
@@ -173,9 +167,7 @@ class _Deletes:
         """
         vectors = self._named.get(file.path, ())
         parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
-        for part in parts:
-            rules.refuse(rules.positions(file, part.vector, part.found.rows.max))
-        rules.refuse(rules.doubles(file, vectors, parts), "equal-vectors")
+        rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
         return RowSet().union(*(part.found.rows for part in parts))
 
     def _read(self, vector: DeletionVector) -> list[Part]:

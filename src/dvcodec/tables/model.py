@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
@@ -24,7 +24,6 @@ __all__ = [
     "DataFile",
     "DeletedRows",
     "DeletionVector",
-    "OlderThanData",
     "PhysicalRows",
     "SnapshotInfo",
     "TableKind",
@@ -40,12 +39,8 @@ POSITION_DELETES = "position-deletes"
 """`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
 
 
-class OlderThanData(NotCanonical):
-    """A vector whose data sequence number is below that of its data file."""
-
-
 class TableKind(str, Enum):
-    """What wrote the metadata."""
+    """The format of the metadata."""
 
     ICEBERG = "iceberg"
     DELTA = "delta"
@@ -61,8 +56,8 @@ class SnapshotInfo:
     Attributes:
         id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table
             that has none.
-        timestamp_ms: when it was committed, milliseconds since 1970 UTC; None where the metadata does not say.
-        operation: what the engine calls the commit: ``delete``, ``MERGE``, ``COMPACT``; None where it does not say.
+        timestamp_ms: when it was committed, milliseconds since 1970 UTC; None if not recorded.
+        operation: the commit in the engine's words: ``delete``, ``MERGE``, ``COMPACT``; None if not recorded.
         parent: the snapshot that it was made from, None for the first or where the metadata does not say.
     """
 
@@ -79,10 +74,10 @@ class DataFile:
     Attributes:
         path: its identity in the table: as the metadata spells it, with URL encoding undone where the format encodes.
         location: where it can be opened: path or URL. Other than `path` where that is relative, or the table moved.
-        physical_rows: rows in the file, deleted ones included; None where the metadata does not say.
-        size: bytes; None where the metadata does not say.
+        physical_rows: rows in the file, deleted ones included; None if not recorded.
+        size: bytes; None if not recorded.
         partition: partition values as ``day=2026-01-01/part=a``, None without partitions.
-        record: what the metadata says of it, by the engine's own field names.
+        record: its metadata, by the engine's own field names.
     """
 
     path: str
@@ -95,7 +90,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """A deletion vector of a snapshot, as the metadata records it; nothing of it has been read.
+    """A deletion vector of a snapshot, as the metadata records it; its bytes have not been read.
 
     Attributes:
         format: ``iceberg``, ``delta``, ``paimon32``, ``paimon64``, ``lance``, ``scorch``, or ``position-deletes`` (an
@@ -105,10 +100,10 @@ class DeletionVector:
         path: the file that holds it, as the metadata spells it (URL encoding undone); empty for an inline vector.
         location: where that file can be opened; empty for an inline vector.
         offset: first byte of the frame in that file; None if the vector is the whole file, or inline.
-        size: bytes of the whole frame or file; None where the metadata does not say.
-        cardinality: deleted rows as recorded; None where the metadata does not say.
-        file_size: bytes of the whole file as recorded, None where the metadata does not say.
-        record: what the metadata says of it, by the engine's own field names.
+        size: bytes of the whole frame or file; None if not recorded.
+        cardinality: deleted rows as recorded; None if not recorded.
+        file_size: bytes of the whole file as recorded, None if not recorded.
+        record: its metadata, by the engine's own field names.
     """
 
     format: str
@@ -129,10 +124,10 @@ class DeletionVector:
         return self.path if self.offset is None else f"{self.path}@{self.offset}"
 
     def to_location(self) -> DvLocation:
-        """Return the place as the rest of the library names it.
+        """Return the location of the vector.
 
         Raises:
-            UsageError: the vector stands in no file by itself, or its size or cardinality is not recorded.
+            UsageError: the vector is inline, or its offset, size or cardinality is not recorded.
         """
         if not self.path or self.offset is None or self.size is None or self.cardinality is None:
             raise UsageError(f"{self.where}: not a recorded byte range")
@@ -143,12 +138,12 @@ class DeletionVector:
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows:
-    """What a deletion vector holds for one data file, read and verified.
+    """The deleted rows of one data file in a deletion vector, read and verified.
 
     Attributes:
         data_file: `DataFile.path`.
         rows: the deleted rows.
-        stats: numbers of the vector as stored; None for position deletes, which are no bitmap.
+        stats: numbers of the vector as stored; None for position deletes, which are not a bitmap.
     """
 
     data_file: str
@@ -158,12 +153,12 @@ class DeletedRows:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalRows:
-    """Rows of a data file that follow one another there.
+    """Consecutive rows of a data file.
 
     Attributes:
         start: 0-based physical position of the first.
         batch: the rows, in the snapshot's schema, deleted ones included.
-        keep: which of them are rows of the table at all, for data files that hold other records too (Paimon's
+        keep: which of them are rows of the table at all, for data files that also hold other records (Paimon's
             retractions); None = all. Deletion vectors are not applied here.
     """
 
@@ -173,7 +168,7 @@ class PhysicalRows:
 
 
 def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
-    """Group vectors by the data file that they record, in order; those of partitions are left out."""
+    """Group vectors by their recorded data file, in order; position deletes of partitions are left out."""
     groups: dict[str, list[DeletionVector]] = {}
     for vector in vectors:
         if vector.data_file is not None:

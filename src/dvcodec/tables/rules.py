@@ -1,16 +1,16 @@
-"""Everything that can be wrong with a vector in a snapshot, once: each rule returns findings.
+"""Everything that can be wrong with a vector in a snapshot: each rule returns findings.
 
-An audit lists them, live rows and conversions refuse by them (`refuse`), and a repair plan acts on their names:
-``length``, ``crc``, ``magic``, ``structure``, ``cardinality`` and ``rows``, as `verify` calls them;
-``sequence-number``, ``equal-vectors``, ``different-vectors``, ``stale-path``, ``stale-blob-path``, ``path-scheme``,
-``gone-data-file``, ``overlap``, ``file-size``, ``missing-file`` and ``unreadable-file``; a vector that is well-formed
-but not read is ``unsupported`` or beyond a ``limit``.
+An audit lists them, readers and conversions refuse by them (`refuse`), a repair plan acts on their names:
+``length``, ``crc``, ``magic``, ``structure``, ``cardinality`` and ``rows``, as in `verify`; ``sequence-number``,
+``equal-vectors``, ``different-vectors``, ``stale-path``, ``stale-blob-path``, ``referenced-data-file``,
+``path-scheme``, ``gone-data-file``, ``overlap``, ``file-size``, ``container``, ``missing-file`` and
+``unreadable-file``; ``unsupported`` and ``limit`` for a well-formed vector that is not read; ``moved`` for the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dvcodec.core.errors import (
     BadMagic,
@@ -19,41 +19,65 @@ from dvcodec.core.errors import (
     DecodeError,
     DvcodecError,
     LimitExceeded,
+    MissingExtra,
     NotCanonical,
     Truncated,
     Unsupported,
 )
-from dvcodec.core.report import Check
-from dvcodec.tables.findings import Finding, from_check
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector, OlderThanData
-from dvcodec.tables.namesakes import Namesakes
-from dvcodec.tables.table import Snapshot
+from dvcodec.io.file_key import file_key
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
+from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["Part", "Paths", "doubles", "file_sizes", "overlaps", "positions", "refuse", "unreadable"]
+__all__ = [
+    "Part",
+    "Refused",
+    "blob_path",
+    "container",
+    "doubles",
+    "file_sizes",
+    "moved",
+    "of_data_file",
+    "older",
+    "overlaps",
+    "paths",
+    "positions",
+    "refuse",
+    "schemes",
+    "unreadable",
+]
+
+
+class Refused(NotCanonical):
+    """A vector that a rule finds invalid.
+
+    Attributes:
+        finding: what the rule found; None after pickling.
+    """
+
+    finding: Finding | None = None
 
 
 def refuse(findings: Iterable[Finding], *allowed: str) -> None:
-    """Refuse what a rule has found, except checks that are allowed.
+    """Raise the first finding whose check is not allowed.
 
     Raises:
-        NotCanonical: for the first finding.
+        Refused: there is one.
     """
     for finding in findings:
         if finding.check not in allowed:
             source = finding.vectors[0].path or finding.data_file
             what = finding.what if finding.data_file == source else f"{finding.what}, for {finding.data_file}"
-            raise NotCanonical(
-                what,
-                source=source,
-                offset=finding.offset,
-                expected=finding.expected,
-                actual=finding.actual,
-            )
+            place, expected, actual = finding.offset, finding.expected, finding.actual
+            error = Refused(what, source=source, offset=place, expected=expected, actual=actual)
+            error.finding = finding
+            raise error
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one vector deletes of one data file; `total` rows in all."""
+    """The deleted rows of one data file in a vector, which has `total` rows in all."""
 
     vector: DeletionVector
     found: DeletedRows
@@ -68,73 +92,75 @@ class Part:
         return whole * self.found.rows.cardinality // self.total if self.total else 0
 
 
-class Paths:
-    """Rules about the data files that vectors name, which a moved table may spell otherwise.
+def paths(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
+    """Find a vector whose data file is gone (``gone-data-file``) or has another path (``stale-path``).
 
-    Attributes:
-        files: data files of the snapshot by path.
+    Position deletes of a partition are read for their data files; those that are gone are not a finding.
     """
+    named = snapshot.unknown_files(vector) if vector.data_file is None else (vector.data_file,)
+    for path in named:
+        if path in snapshot.files:
+            continue
+        meant = snapshot.path_matcher.find(path)
+        if meant is not None:
+            what = "path of the data file, which has another one now"
+            yield Finding.of_vector("stale-path", vector, what, meant, path, data_file=path)
+        elif vector.data_file is not None:
+            what = "data file, which is not in the snapshot"
+            yield Finding.of_vector("gone-data-file", vector, what, "one of the snapshot", path)
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.files = {file.path: file for file in snapshot.data_files}
-        self._namesakes = Namesakes(snapshot.table.folder, self.files)
-        self._snapshot = snapshot
 
-    def recorded(self, vector: DeletionVector) -> Iterator[Finding]:
-        """Find a vector whose recorded data file is gone (``gone-data-file``) or has another path (``stale-path``)."""
-        path = vector.data_file
-        if path is None or path in self.files:
+def schemes(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
+    """Find data files that position deletes name with another scheme: ``path-scheme``."""
+    what = "path of the data file with another scheme: these deletes are applied here, not by readers of plain text"
+    for path, meant in snapshot.respelled(vector):
+        yield Finding.of_vector("path-scheme", vector, what, meant, path, data_file=path)
+
+
+def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterator[Finding]:
+    """Find a blob that names another data file than the metadata of its vector: ``referenced-data-file``.
+
+    If both paths match the same data file, the blob has its path from before the table moved: ``stale-blob-path``. If
+    the metadata has an old path too, `paths` reports it.
+
+    Args:
+        matcher: of the snapshot.
+        vector: as recorded.
+        path: of the data file, as the blob has it.
+    """
+    data_file, check = vector.data_file, "referenced-data-file"
+    if data_file is None or file_key(path) == file_key(data_file):
+        return
+    meant = matcher.find(data_file)
+    if meant is not None and meant == matcher.find(path):
+        if data_file != meant:
             return
-        meant = self._namesakes.find(path)
-        if meant is None:
-            name, what, expected = "gone-data-file", "data file, which is not in the snapshot", "one of the snapshot"
-        else:
-            name, what, expected = "stale-path", "path of the data file, which is elsewhere now", meant
-        yield _found(name, vector, what, expected, path, path)
+        check = "stale-blob-path"
+    yield Finding.of_vector(check, vector, "blob property referenced-data-file", data_file, path)
 
-    def in_rows(self, vector: DeletionVector) -> Iterator[Finding]:
-        """Find data files that position deletes of a partition name by another path: ``stale-path``.
 
-        Data files that are gone are usual there.
-        """
-        if vector.data_file is None:
-            for path in self._snapshot.unknown_files(vector):
-                meant = self._namesakes.find(path)
-                if meant is not None:
-                    what = "path of the data file, which is elsewhere now"
-                    yield _found("stale-path", vector, what, meant, path, path)
+def older(vector: DeletionVector, file: DataFile | None) -> Iterator[Finding]:
+    """Find a vector with a lower sequence number than its data file, to which it does not apply: ``sequence-number``.
 
-    def schemes(self, vector: DeletionVector) -> Iterator[Finding]:
-        """Find position deletes for a data file that they name with another scheme: ``path-scheme``."""
-        what = "path of the data file with another scheme: these deletes are applied here, not by readers of plain text"
-        for path, meant in self._snapshot.respelled(vector):
-            yield _found("path-scheme", vector, what, meant, path, meant)
-
-    def blob(self, check: Check, location: str, vector: DeletionVector | None) -> Iterator[Finding]:
-        """Report a failed check of a file of vectors.
-
-        A blob that names its data file as it was called before the table moved is a ``stale-blob-path``; it is not
-        reported where the metadata's path is stale too, which `recorded` has reported.
-        """
-        data_file = None if vector is None else vector.data_file
-        if data_file is not None and check.actual is not None:
-            meant = self._namesakes.find(data_file)
-            if meant is not None and meant == self._namesakes.find(check.actual):
-                if data_file != meant:
-                    return
-                check = replace(check, name="stale-blob-path")
-        yield from_check(check, () if vector is None else (vector,), data_file, location)
+    Metadata without sequence numbers gives no finding. Source: Iceberg table spec, "Scan Planning".
+    """
+    written, added = (None if one is None else one.record.get("sequence_number") for one in (vector, file))
+    if written is not None and added is not None and written < added:
+        expected = f"at least {added}, that of the data file"
+        yield Finding.of_vector("sequence-number", vector, "sequence_number of the vector", expected, written)
 
 
 def unreadable(vector: DeletionVector, error: DvcodecError | OSError) -> Finding:
     """Report a vector that could not be read."""
+    if isinstance(error, Refused) and error.finding is not None:
+        return error.finding
     name = next((name for kind, name in _CHECKS if isinstance(error, kind)), "unreadable-file")
     if isinstance(error, DecodeError):
-        path = error.source or vector.location
-        return from_check(Check.from_error(name, vector.where, error), (vector,), vector.data_file, path)
-    actual = "no such file" if name == "missing-file" else str(error)
-    check = Check.failed(name, vector.where, None, "file of the vector", vector.location or "a file", actual)
-    return from_check(check, (vector,), vector.data_file, vector.location)
+        return Finding.from_error(name, error, error.source or vector.location, (vector,), vector.data_file)
+    what, expected = "file of the vector", vector.location or "a file"
+    actual = "no such file" if name == "missing-file" else error
+    data_file, path = vector.data_file, vector.location
+    return Finding.failed(name, what, expected, actual, vectors=(vector,), data_file=data_file, path=path)
 
 
 _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
@@ -144,11 +170,17 @@ _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
     (Truncated, "length"),
     (Unsupported, "unsupported"),
     (LimitExceeded, "limit"),
-    (OlderThanData, "sequence-number"),
     (DecodeError, "structure"),
     (FileNotFoundError, "missing-file"),
 )
-"""Names of checks that reading a vector makes, by what it raises: those of `verify`, and some of files."""
+"""Checks of `verify` and of files, by the error that reading a vector raises."""
+
+
+def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part]) -> Iterator[Finding]:
+    """Apply `positions` and `doubles` to all vectors of a data file."""
+    for part in parts:
+        yield from positions(file, part.vector, part.found.rows.max)
+    yield from doubles(file, vectors, parts)
 
 
 def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> Iterator[Finding]:
@@ -156,7 +188,7 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
     rows = file.physical_rows
     if rows is not None and highest is not None and highest >= rows:
         expected = f"below {rows} (rows of the data file)"
-        yield _found("rows", vector, "highest position", expected, highest, file.path)
+        yield Finding.of_vector("rows", vector, "highest position", expected, highest, data_file=file.path)
 
 
 def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part] = ()) -> Iterator[Finding]:
@@ -177,8 +209,8 @@ def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[P
     actual = f"{len(alive)} of {'the same' if equal else 'other'} rows"
     if not equal:
         actual += f" ({counts})" if counts else f" ({' and '.join(vector.where for vector in alive)}, none was read)"
-    check = Check.failed(name, file.path, None, "vectors that hold for one data file", "one", actual)
-    yield from_check(check, alive, file.path, alive[0].location)
+    what = "vectors that hold for one data file"
+    yield Finding.failed(name, what, "one", actual, vectors=alive, data_file=file.path, path=alive[0].location)
 
 
 def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
@@ -194,22 +226,56 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
             continue
         if owner is not None and start < reach and (vector.data_file, start) != (owner.data_file, owner.offset):
             what = f"bytes shared with the vector for {owner.data_file}"
-            check = Check.failed("overlap", vector.where, start, what, f"an offset of at least {reach}", start)
-            yield from_check(check, (vector, owner), vector.data_file, vector.location)
+            yield Finding.failed(
+                "overlap",
+                what,
+                f"an offset of at least {reach}",
+                start,
+                vectors=(vector, owner),
+                data_file=vector.data_file,
+                path=vector.location,
+                offset=start,
+            )
         if start + size > reach:
             reach, owner = start + size, vector
 
 
 def file_sizes(location: str, group: Sequence[DeletionVector], size: int) -> Iterator[Finding]:
-    """Find records of the file of vectors that give it another size: ``file-size``."""
-    recorded = {vector.file_size for vector in group if vector.file_size is not None}
-    for wrong in sorted(recorded - {size}):
-        check = Check.failed("file-size", location, None, "bytes of the file", f"{wrong} (metadata)", size)
-        yield from_check(check, tuple(vector for vector in group if vector.file_size == wrong), None, location)
+    """Find vectors whose metadata has another size of their file: ``file-size``."""
+    for wrong in sorted({vector.file_size for vector in group if vector.file_size is not None} - {size}):
+        vectors = tuple(vector for vector in group if vector.file_size == wrong)
+        what, expected = "bytes of the file", f"{wrong} (metadata)"
+        yield Finding.failed("file-size", what, expected, size, vectors=vectors, path=location)
 
 
-def _found(
-    name: str, vector: DeletionVector, what: str, expected: object, actual: object, data_file: str | None
-) -> Finding:
-    check = Check.failed(name, vector.where, vector.offset, what, expected, actual)
-    return from_check(check, (vector,), data_file, vector.location)
+def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]) -> Iterator[Finding]:
+    """Check a file of vectors: `file_sizes`, and `Snapshot.check_container`; ``container`` if it is corrupt.
+
+    Args:
+        snapshot: which records the vectors.
+        location: of the file.
+        group: all vectors that the snapshot records in it.
+
+    Raises:
+        MissingExtra: what reads the file is not installed.
+    """
+    try:
+        with snapshot.table.folder.storage.open(location) as source:
+            size = source.size
+        yield from file_sizes(location, group, size)
+        yield from snapshot.check_container(location, group)
+    except MissingExtra:
+        raise
+    except DecodeError as error:
+        yield Finding.from_error("container", error, location, tuple(group))
+    except (DvcodecError, OSError) as error:
+        check = "missing-file" if isinstance(error, FileNotFoundError) else "unreadable-file"
+        yield Finding.failed(check, "file of vectors", "a file", error, vectors=tuple(group), path=location)
+
+
+def moved(table: Table) -> Iterator[Finding]:
+    """Find a table whose metadata records another location: ``moved``."""
+    if table.folder.moved:
+        recorded, actual = table.folder.recorded, table.location
+        what = "location of the table in its metadata; its files were looked up here"
+        yield Finding.failed("moved", what, recorded, actual, path=actual)

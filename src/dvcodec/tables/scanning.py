@@ -1,4 +1,4 @@
-"""What is deleted of each data file of a snapshot: every vector is read once, and numbers are kept."""
+"""Count the deleted rows of each data file of a snapshot: every vector is read once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import DecodeError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
 from dvcodec.tables.findings import Finding
@@ -20,7 +21,7 @@ from dvcodec.tables.table import Snapshot, Table
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
 
 DENSITY_PARTS = 64
-"""Parts of a data file whose deleted shares are told."""
+"""Equal parts of a data file, each with its deleted share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,14 +31,14 @@ class FileDeletes:
     Attributes:
         data_file: which.
         vectors: those that hold for it, read or not. More than one is a finding, unless they are position deletes.
-        rows: union of the vectors that could be read; None where rows were not to be kept.
+        rows: union of the vectors that could be read; None without `keep_rows`.
         deleted: rows in that union.
         stored_bytes: bytes of its vectors as stored. A file of position deletes counts for each of its data files
             by their share of its rows.
         containers: roaring containers of its vectors.
         density: float32[`DENSITY_PARTS`], deleted share of each equal part of the file, 0 to 1 (see `density`);
             float32[0] if the file's rows are unknown.
-        errors: why these numbers are in doubt: vectors that could not be read, positions beyond the file, vectors of
+        errors: why these numbers may be wrong: vectors that could not be read, positions beyond the file, vectors of
             different rows.
         unreadable: how many of its vectors could not be read.
         recorded: deleted rows that the metadata records of one of those, the highest number; 0 where it does not say.
@@ -63,12 +64,12 @@ class FileDeletes:
 
     @property
     def deleted_share(self) -> float | None:
-        """Deleted rows per physical row; None if the file's rows are unknown or 0. Above 1 only if it is not sound."""
+        """Deleted rows per physical row, above 1 only if a vector is corrupt; None if the rows are unknown or 0."""
         return self.deleted / self.data_file.physical_rows if self.data_file.physical_rows else None
 
     @property
     def fully_deleted(self) -> bool:
-        """Whether the file has rows and none of them lives; False where that is in doubt."""
+        """Whether the file has rows and all are deleted; False if a vector is in doubt."""
         rows = self.data_file.physical_rows
         return bool(rows) and self.deleted == rows and not self.errors
 
@@ -85,6 +86,7 @@ class Scan:
         lost: vectors that could not be read or whose data file is gone, with the reason.
         unreadable: how many of these could not be read.
         findings: what is wrong, in the order it was found; empty if all vectors are valid.
+        unopened: locations of vector files that could not be opened.
     """
 
     table: str
@@ -94,6 +96,7 @@ class Scan:
     lost: tuple[tuple[DeletionVector, str], ...]
     findings: tuple[Finding, ...]
     unreadable: int = 0
+    unopened: frozenset[str] = frozenset()
 
 
 def scan(
@@ -104,21 +107,21 @@ def scan(
     keep_rows: bool = False,
     progress: Progress | None = None,
 ) -> Scan:
-    """Read all vectors of a snapshot and tell what they delete.
+    """Read all vectors of a snapshot and count what they delete.
 
     Args:
         table: see `open_table`.
         snapshot_id: which state; None = the current one.
         threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
-        keep_rows: True keeps each data file's rows; else they are dropped once they are counted.
+        keep_rows: True keeps each data file's rows; by default they are dropped once counted.
         progress: called with how many vectors are read, and of how many.
 
     Returns:
-        Vectors that are not sound are in its `lost` and `findings`; they are no exceptions.
+        Corrupt vectors are in its `lost` and `findings`; they do not raise.
 
     Raises:
-        UsageError: there is no such state.
-        DecodeError: the table's metadata is not sound.
+        UsageError: the table has no such state.
+        DecodeError: the table's metadata is corrupt.
         OSError: the metadata cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
@@ -132,25 +135,27 @@ def scan_snapshot(
     keep_rows: bool = False,
     progress: Progress | None = None,
 ) -> Scan:
-    """`scan` of a snapshot that is open."""
+    """Scan an open snapshot; see `scan`."""
     collector = _Collector(snapshot, keep_rows)
     for read in read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress):
         collector.add(read)
     files = tuple(map(collector.deletes_of, snapshot.data_files))
     table, found, lost = snapshot.table, tuple(collector.findings), tuple(collector.lost)
-    return Scan(table.location, table.kind, snapshot.info, files, lost, found, collector.unreadable)
+    unopened = frozenset(collector.unopened)
+    return Scan(table.location, table.kind, snapshot.info, files, lost, found, collector.unreadable, unopened)
 
 
 class _Collector:
-    """Brings what was read together by data file; a file's rows are dropped as soon as all its vectors are there."""
+    """Groups vectors by data file; a file's rows are dropped once all its vectors are read."""
 
     def __init__(self, snapshot: Snapshot, keep_rows: bool) -> None:
         self.lost: list[tuple[DeletionVector, str]] = []
         self.unreadable = 0
+        self.unopened: set[str] = set()
         self.findings: list[Finding] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
-        self._paths = rules.Paths(snapshot)
+        self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
@@ -165,6 +170,8 @@ class _Collector:
         if read.error is not None:
             self.lost.append((vector, str(read.error)))
             self.unreadable += 1
+            if not isinstance(read.error, DecodeError):
+                self.unopened.add(vector.location)
             self.findings.append(rules.unreadable(vector, read.error))
             if path is None:
                 self._wide_errors.append((_partition(vector), str(read.error)))
@@ -172,13 +179,12 @@ class _Collector:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
         else:
-            self.findings += self._paths.schemes(vector)
-            self.findings += self._paths.in_rows(vector)
-        strange = tuple(self._paths.recorded(vector))
-        if path is not None and strange:
-            self.findings += strange
+            self.findings += rules.schemes(self._snapshot, vector)
+        misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
+        self.findings += misplaced
+        if path is not None and misplaced:
             if read.error is None:
-                self.lost += [(vector, f"{finding.what}: {path}") for finding in strange]
+                self.lost += [(vector, f"{finding.what}: {path}") for finding in misplaced]
             return
         total = sum(found.rows.cardinality for found in read.found)
         for found in read.found:
@@ -203,16 +209,15 @@ class _Collector:
         return replace(found, errors=(*found.errors, *wide)) if wide else found
 
     def _finish(self, path: str) -> None:
-        file = self._paths.files.get(path)
+        file = self._snapshot.files.get(path)
         if file is None:
             self._errors.pop(path, None)
             return
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
         unread = self._unread.pop(path, [])
-        doubts = [one for part in parts for one in rules.positions(file, part.vector, part.found.rows.max)]
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
-        doubts += rules.doubles(file, vectors, parts)
+        doubts = tuple(rules.of_data_file(file, vectors, parts))
         self.findings += doubts
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))

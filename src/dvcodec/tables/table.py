@@ -7,13 +7,14 @@ Everything else (audit, statistics, history, live rows, conversion, repair) is w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dvcodec.core.report import Check
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, SnapshotInfo, TableKind
+from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,16 @@ class Snapshot(ABC):
     data_files: tuple[DataFile, ...]
     vectors: tuple[DeletionVector, ...]
     schema_id: int | None = None
+
+    @cached_property
+    def files(self) -> Mapping[str, DataFile]:
+        """The data files by path."""
+        return {file.path: file for file in self.data_files}
+
+    @cached_property
+    def path_matcher(self) -> PathMatcher:
+        """Finds the data file that a path of a moved table refers to."""
+        return PathMatcher(self.table.folder, self.files)
 
     @abstractmethod
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
@@ -96,9 +107,9 @@ class Snapshot(ABC):
         """
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
-        """Return how many rows the footer of a data file records; None where its format is not known here.
+        """Return the row count in the footer of a data file; None for a format that is not known here.
 
-        Not checked: that the rows are there.
+        The rows themselves are not checked.
 
         Args:
             data_file: of this snapshot.
@@ -111,7 +122,7 @@ class Snapshot(ABC):
         return None
 
     def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: ARG002  (of the formats that have it)
-        """Name what else than deletion vectors keeps rows of a data file from being live; None if nothing does.
+        """Name what besides deletion vectors deletes rows of a data file; None if nothing does.
 
         Equality deletes, or records that readers have to merge first: what no vector expresses.
 
@@ -126,10 +137,10 @@ class Snapshot(ABC):
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: ARG002  (Iceberg's alone)
         """Return the data files that position deletes of a whole partition name and that the snapshot does not have.
 
-        They are gone, or spelled otherwise in the metadata: readers that compare plain text do not delete their rows.
+        They are gone, or spelled differently in the metadata: readers that compare plain text do not delete their rows.
 
         Args:
-            vector: of this snapshot; anything but such position deletes gives no files.
+            vector: of this snapshot; other vectors have no such files.
 
         Raises:
             DecodeError: the position deletes are corrupt.
@@ -143,7 +154,7 @@ class Snapshot(ABC):
         Their rows are deleted by `read`, while readers that compare text do not delete them.
 
         Args:
-            vector: of this snapshot; anything but position deletes gives no files.
+            vector: of this snapshot; other vectors have no such files.
 
         Returns:
             Pairs: the path in the deletes, `DataFile.path`.
@@ -161,6 +172,27 @@ class Snapshot(ABC):
 
         Raises:
             DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+        return iter(())
+
+    def check_container(
+        self,
+        location: str,  # noqa: ARG002  (of the formats that have it)
+        vectors: Sequence[DeletionVector],  # noqa: ARG002
+    ) -> Iterator[Finding]:
+        """Compare what a file of vectors records about itself with the metadata of its vectors.
+
+        Puffin: the footer has a blob at the exact range of each vector, with its data file and cardinality. Other blobs
+        are ignored, except a second blob for the same data file. The checks depend on the format; some have none. The
+        size of the file and overlaps of vectors are not checked here, see `rules`.
+
+        Args:
+            location: where the file can be opened.
+            vectors: all that the snapshot records in it.
+
+        Raises:
+            DecodeError: the file is corrupt.
             OSError: it cannot be read.
         """
         return iter(())
@@ -192,10 +224,10 @@ class Table(ABC):
 
     @abstractmethod
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the states whose metadata is still there, oldest first; the last is the current one.
+        """Return the states that still have metadata, oldest first; the last is the current one.
 
         Raises:
-            UsageError: there is no table (any more).
+            UsageError: the folder does not have a table (any more).
             DecodeError: the metadata is corrupt.
             OSError: it cannot be read.
         """
@@ -205,26 +237,9 @@ class Table(ABC):
         """Return a state; None = the current one, in the newest schema.
 
         Raises:
-            UsageError: there is no such state.
+            UsageError: the table has no such state.
             DecodeError: the metadata is corrupt.
             Unsupported: the metadata uses a feature that is not known here; nothing is left out silently.
-            OSError: it cannot be read.
-        """
-
-    @abstractmethod
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check what a file of vectors says of itself against the metadata's records of `vectors`, all in that file.
-
-        Puffin: the footer, a blob for each record at its exact range, with its data file and cardinality. Files
-        without metadata of their own have nothing to check. Blobs that no record of the snapshot names are
-        fine, unless one is a second vector of a data file.
-
-        Args:
-            location: where the file can be opened.
-            vectors: those that the metadata records in it.
-
-        Raises:
-            DecodeError: the file is corrupt.
             OSError: it cannot be read.
         """
 

@@ -50,7 +50,7 @@ def read_all(root: Path) -> None:
             with suppress(OSError, UsageError, DecodeError):
                 snapshot.read(vector)
             with suppress(OSError, UsageError, DecodeError):
-                list(table.check_container(vector.location, [vector]))
+                list(snapshot.check_container(vector.location, [vector]))
         for file in snapshot.data_files:
             with suppress(OSError, UsageError, DecodeError):
                 list(snapshot.rows(file))

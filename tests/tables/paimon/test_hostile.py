@@ -43,7 +43,7 @@ def use(table: PaimonTable) -> None:
     fresh.referenced()
     snapshot.schema()
     for vector in snapshot.vectors:
-        list(fresh.check_container(vector.location, [vector]))
+        list(snapshot.check_container(vector.location, [vector]))
         snapshot.read(vector)
     for file in snapshot.data_files:
         list(snapshot.rows(file))

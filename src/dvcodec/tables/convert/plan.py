@@ -1,4 +1,4 @@
-"""Which vectors of a snapshot hold for which data file; what cannot be converted is refused here, by name."""
+"""Plan a conversion: the vectors of each data file. What cannot be converted is refused here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Planned:
     Attributes:
         data_file: of the snapshot.
         sources: what deletes its rows: one vector, or position delete files.
-        rows: of position deletes, united; None = to be read from the one vector.
+        rows: union of the position deletes; None = to be read from the one vector.
     """
 
     data_file: DataFile
@@ -40,11 +40,11 @@ class Planned:
 
 
 def check_deletes(snapshot: Snapshot) -> None:
-    """Check that vectors are all that deletes rows: anything else would come to life in another format.
+    """Check that only vectors delete rows: rows deleted otherwise would be live in the other format.
 
     Raises:
-        Unsupported: it is not.
-        DecodeError: the metadata is not sound.
+        Unsupported: something else deletes rows.
+        DecodeError: the metadata is corrupt.
     """
     for data_file in snapshot.data_files:
         why = snapshot.other_deletes(data_file)
@@ -63,19 +63,18 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
         read: called for each position delete file that has been read.
 
     Raises:
-        UsageError: a table of another kind, whose data files nobody else could have.
+        UsageError: a table of another kind, whose data files no other format can have.
         NotCanonical: a vector for a data file that the snapshot does not have, or that is newer; or two for one.
-            Position deletes for a data file that the snapshot spells otherwise: engines differ in whether they hold.
-        Unsupported: a kind of deletes that no vector expresses.
-        DecodeError: a position delete file is not sound.
+            Position deletes for a data file with another path in the snapshot: engines differ in applying them.
+        Unsupported: deletes that a vector cannot express.
+        DecodeError: a position delete file is corrupt.
     """
     table = snapshot.table
     if table.kind not in _KINDS:
         raise UsageError(
             f"{table.location}: a {table.kind.value} table has no data files that Iceberg, Delta or Paimon could have"
         )
-    paths = rules.Paths(snapshot)
-    files = paths.files
+    files = snapshot.files
     vectors: dict[str, DeletionVector] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
@@ -84,8 +83,8 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
             raise Unsupported(f"deletes of the kind {vector.format}", source=vector.where, expected="deletion vectors")
         if vector.data_file is None:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
-        rules.refuse(paths.recorded(vector))
-        _check_order(vector, files[vector.data_file])
+        rules.refuse(rules.paths(snapshot, vector))
+        rules.refuse(rules.older(vector, files[vector.data_file]))
         if vector.data_file in vectors:
             rules.refuse(rules.doubles(files[vector.data_file], (vectors[vector.data_file], vector)))
         vectors[vector.data_file] = vector
@@ -93,8 +92,7 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
     deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
-            rules.refuse(paths.recorded(vector), "gone-data-file")
-            rules.refuse(paths.in_rows(vector))
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
             for found in snapshot.read(vector):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))
@@ -104,15 +102,3 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
         planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
-
-
-def _check_order(vector: DeletionVector, data_file: DataFile) -> None:
-    """Check that Iceberg's vector is no older than its data file: it would not hold (table spec, "Scan Planning")."""
-    written, added = (found.record.get("sequence_number") for found in (vector, data_file))
-    if written is not None and added is not None and written < added:
-        raise NotCanonical(
-            f"sequence_number of the vector of {data_file.path}",
-            source=vector.where,
-            expected=f"at least {added}, that of the data file",
-            actual=written,
-        )

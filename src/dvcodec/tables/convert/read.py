@@ -1,4 +1,4 @@
-"""Reads and verifies what is planned, and keeps account of what became of it."""
+"""Read and verify the planned vectors, and record how each was converted."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["ConvertedVector", "How", "Reader"]
 
 
 class How(str, Enum):
-    """What became of a vector."""
+    """How a vector was converted."""
 
     IN_PLACE = "in-place"
-    """It stays where it is, and is pointed at there."""
+    """It stays in its file, and is referenced there."""
     COPIED = "copied"
     """Its frame was copied byte for byte."""
     ENCODED = "encoded"
-    """Its rows were written anew: it was inline, of another layout, or of position deletes."""
+    """Its rows were encoded again: it was inline, of another layout, or position deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class ConvertedVector:
 
     Attributes:
         data_file: whose rows are deleted, as the source has it.
-        how: what was done.
+        how: it was converted.
         location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
-        sources: what it stands for: one vector, or the position delete files that it replaces.
-        record: what a commit has to say, by the target's own field names.
+        sources: one vector, or the position delete files that it replaces.
+        record: values for the commit, by the target's own field names.
     """
 
     data_file: DataFile
@@ -77,12 +77,12 @@ class ConvertedVector:
 
 
 class Reader:
-    """Reads what is planned; vectors that do not stay in place are handed on as frames, to be written.
+    """Reads the planned vectors; those that do not stay in place are yielded as frames, to be written.
 
     Attributes:
         speller: of the target.
-        converted: what is done.
-        empty: vectors without rows, which are passed over.
+        converted: vectors that are done.
+        empty: vectors without rows, which are skipped.
     """
 
     def __init__(self, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]) -> None:
@@ -93,7 +93,7 @@ class Reader:
         self.empty = 0
 
     def frames(self, group: Iterable[Planned]) -> Generator[StoredFrame, None, None]:
-        """Read vectors, and yield what is to be written."""
+        """Read vectors, and yield the frames to be written."""
         for location, items in itertools.groupby(group, key=_container):
             if location is None:
                 for item in items:
@@ -104,7 +104,7 @@ class Reader:
                         yield from self._stored(item, source)
 
     def written(self, locations: Sequence[DvLocation]) -> None:
-        """Take note of where the frames went that were handed on last."""
+        """Record the locations of the frames that were yielded last."""
         for location in locations:
             item, how = self._handed.pop(0)
             self._convert(item, how, location, len(locations))
@@ -149,12 +149,12 @@ class Reader:
 def _partition_values(data_file: DataFile) -> dict[str, str | None] | None:
     try:
         return partition_values(data_file)
-    except UsageError:  # a target that asks for them has refused it
+    except UsageError:  # a target that needs them has refused the file
         return None
 
 
 def _container(item: Planned) -> str | None:
-    """Return the file that holds the frame of a vector; None if its rows are read in another way."""
+    """Return the file that holds the frame of a vector; None if its rows are read otherwise."""
     vector = item.sources[0]
     framed = item.rows is None and vector.location and vector.offset is not None and vector.size is not None
     return vector.location if framed else None

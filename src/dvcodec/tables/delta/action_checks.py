@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import AddFile, FileKey
-from dvcodec.tables.findings import Finding, from_check
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["ActionChecks"]
@@ -48,8 +47,8 @@ class ActionChecks:
         for name in _REQUIRED[action.where]:
             if action.values.get(name) is None and (action.where, name) not in self.missing:
                 what = f"{action.where}.{name}"
-                failed = Check.failed("delta-action", action.source, None, what, "a value", "none")
-                self.missing[action.where, name] = from_check(failed, path=action.source)
+                found = Finding.failed("delta-action", what, "a value", "none", path=action.source)
+                self.missing[action.where, name] = found
         if key is None:
             return
         text = str(action.values["path"])
@@ -58,8 +57,9 @@ class ActionChecks:
         if older is not None and older.record["path"] != text:
             before = str(older.record["path"])
             what = f"{action.where}.path of a data file that was added"
-            failed = Check.failed("delta-path", action.source, None, what, repr(before), repr(text))
-            self.respelled[before, key[1]] = from_check(failed, data_file=older.path, path=action.source)
+            self.respelled[before, key[1]] = Finding.failed(
+                "delta-path", what, repr(before), repr(text), data_file=older.path, path=action.source
+            )
 
     def __iter__(self) -> Iterator[Finding]:
         """Yield one finding for each missing field and each path that is still open."""

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.schema import parse_schema
-from dvcodec.tables.findings import Finding, from_check
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 
 __all__ = ["check_hint", "contradictions"]
@@ -134,7 +133,7 @@ def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
     except Unsupported:
         return
     except NotCanonical as error:
-        yield from_check(Check.from_error("delta-schema", metadata.source, error), path=metadata.source)
+        yield Finding.from_error("delta-schema", error, metadata.source)
         return
     nodes = list(_nodes(json.loads(metadata.schema)))
     bare = None if mode == "none" else next((node for node in nodes if "name" in node and not _is_mapped(node)), None)
@@ -196,4 +195,4 @@ def _is_true(metadata: Metadata, name: str) -> bool:
 
 
 def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:
-    return from_check(Check.failed(check, source, None, what, expected, actual), path=source)
+    return Finding.failed(check, what, expected, actual, path=source)

@@ -11,7 +11,7 @@ from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, Descriptor
+from dvcodec.delta import EMPTY, Descriptor, read_frames
 from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
@@ -52,6 +52,24 @@ class DeltaSnapshot(Snapshot):
     metadata: Metadata = field(repr=False, compare=False)
     action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
     log: Log = field(repr=False, compare=False)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check the frames of a vector file; those of superseded vectors are not checked.
+
+        Check: ``frame`` for each vector, that a frame of its size begins at its offset.
+
+        Raises:
+            DecodeError: the file does not begin with its version, or is not frames back to back.
+            OSError: it cannot be read.
+        """
+        with self.table.folder.storage.open(location) as source:
+            frames = {cursor.base: len(cursor.view) for cursor in read_frames(source)}
+        for vector in vectors:
+            size = frames.get(1 if vector.offset is None else vector.offset)
+            if size != vector.size:
+                expected = f"one of {vector.size} bytes (log)"
+                actual = "none" if size is None else f"one of {size} bytes"
+                yield Finding.of_vector("frame", vector, "frame in the file", expected, actual)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""

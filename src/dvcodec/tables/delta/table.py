@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.report import Check
-from dvcodec.delta import read_frames
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
@@ -100,28 +98,6 @@ class DeltaTable(Table):
             action_findings=tuple(state.checks),
             log=self.log,
         )
-
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check a vector file frame by frame; what superseded vectors hold is not looked at.
-
-        Checks: ``frame`` for each record, that a frame begins at its offset, and is as long.
-
-        Raises:
-            DecodeError: the file does not begin with its version, or is not frames back to back.
-            OSError: it cannot be read.
-        """
-        with self.folder.storage.open(location) as source:
-            frames = {cursor.base: len(cursor.view) for cursor in read_frames(source)}
-        for vector in vectors:
-            offset = 1 if vector.offset is None else vector.offset
-            size = frames.get(offset)
-            if size == vector.size:
-                yield Check.passed("frame", vector.where, offset)
-            else:
-                actual = "none" if size is None else f"one of {size} bytes"
-                yield Check.failed(
-                    "frame", vector.where, offset, "frame in the file", f"one of {vector.size} bytes (log)", actual
-                )
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that the log names; see `Table.referenced`.

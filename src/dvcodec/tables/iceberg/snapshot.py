@@ -10,6 +10,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.cache import Cache
+from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.contradictions import contradictions
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
 from dvcodec.tables.iceberg.manifests import Entry
@@ -162,6 +163,10 @@ class IcebergSnapshot(Snapshot):
         if self.info.id == NO_SNAPSHOT:
             return iter(())
         return contradictions(self.metadata, self.plan, self.passed_over)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check a file of vectors; see `container.check_vectors`."""
+        return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
 
     def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
         file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.report import Check
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
-from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.deletes import PositionDeletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
@@ -24,7 +22,7 @@ from dvcodec.tables.iceberg.manifests import Entry, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
 __all__ = ["IcebergTable", "open"]
@@ -139,10 +137,6 @@ class IcebergTable(Table):
             deletes=self._deletes,
             passed_over=self.passed_over,
         )
-
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check a file of vectors; see `container.check_vectors` for the names of the checks."""
-        return check_vectors(location, vectors, self.folder.storage)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots.

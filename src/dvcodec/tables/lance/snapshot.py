@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dvcodec.io.paths import split
 from dvcodec.lance import read_deletion_file
 from dvcodec.lance.data_file import read_row_count
+from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.lance.rows import open_version, physical_rows
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.table import Snapshot
@@ -42,6 +45,28 @@ class LanceSnapshot(Snapshot):
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
             )
         return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check the name and the first bytes of a deletion file.
+
+        Checks, for each record: ``name`` (it has the fragment, read version and id), ``read-version`` (the delete
+        started from a version before the snapshot) and ``kind`` (whether the first bytes are those of an Arrow file).
+        """
+        with self.table.folder.storage.open(location) as source:
+            head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
+        kind = "arrow" if head == ARROW_MAGIC else "bin"
+        for vector in vectors:
+            record = vector.record
+            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
+            started, version = record["read_version"], record["version"]
+            before = started if started < version else f"a version before {version}"
+            for check, what, expected, actual in (
+                ("name", "name of the deletion file", name, split(location)[1]),
+                ("read-version", "version that the delete started from", before, started),
+                ("kind", "kind of the deletion file", record["kind"], kind),
+            ):
+                if expected != actual:
+                    yield Finding.of_vector(check, vector, what, expected, actual)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.report import Check
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import split
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
-from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import LanceSnapshot
@@ -105,24 +102,6 @@ class LanceTable(Table):
         info = self._info(manifest, location, manifests)
         return LanceSnapshot(self, info, tuple(data_files), tuple(vector for vector in vectors if vector is not None))
 
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check a deletion file by its name and its first bytes.
-
-        Checks, for each record: ``name`` (it says fragment, read version and id), ``read-version`` (the delete started
-        from a version before the snapshot) and ``kind`` (the first bytes are those of an Arrow file, or are not).
-        """
-        with self.folder.storage.open(location) as source:
-            head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
-        kind = "arrow" if head == ARROW_MAGIC else "bin"
-        for vector in vectors:
-            record, where = vector.record, vector.where
-            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
-            yield _check("name", where, "name of the deletion file", name, split(location)[1])
-            started, version = record["read_version"], record["version"]
-            before = started if started < version else f"a version before {version}"
-            yield _check("read-version", where, "version that the delete started from", before, started)
-            yield _check("kind", where, "kind of the deletion file", record["kind"], kind)
-
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that a version, a detached version or a branch needs.
 
@@ -210,7 +189,3 @@ def _refuse_twins(names: Iterable[object], what: str, source: str) -> None:
     for name, count in Counter(names).most_common(1):
         if count > 1:
             raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
-
-
-def _check(name: str, where: str, what: str, expected: object, actual: object) -> Check:
-    return Check.passed(name, where) if expected == actual else Check.failed(name, where, None, what, expected, actual)

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.report import Check
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.findings import Finding, from_check
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import read_rows
 from dvcodec.tables.paimon.schema import read_column
-from dvcodec.tables.paimon.vectors import meta_of
+from dvcodec.tables.paimon.vectors import check_index_file, meta_of
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -122,8 +121,11 @@ class PaimonSnapshot(Snapshot):
         if self.vectors and not schema.is_true(ENABLED):
             source = self.table.folder.join(schema.name)
             what, actual = f"{ENABLED} of a table with vectors", schema.options.get(ENABLED, "not set")
-            check = Check.failed("paimon-vectors-disabled", source, None, what, "true", actual)
-            yield from_check(check, path=source)
+            yield Finding.failed("paimon-vectors-disabled", what, "true", actual, path=source)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Compare an index file with its record in the index manifest; see `vectors.check_index_file`."""
+        return check_index_file(location, vectors, self.table.folder.storage)
 
     @property
     def _shown(self) -> TableSchema:

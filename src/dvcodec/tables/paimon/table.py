@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.report import Check
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -15,7 +14,7 @@ from dvcodec.tables.paimon.manifests import live_entries, read_manifest_list, re
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
-from dvcodec.tables.paimon.vectors import check_index_file, vectors_of_entry
+from dvcodec.tables.paimon.vectors import vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
 from dvcodec.tables.table import Table
 
@@ -83,10 +82,6 @@ class PaimonTable(Table):
             visible=visible_records(schema, data_files),
             schemas=self._schema,
         )
-
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check an index file against the index manifest's record of it; see `vectors.check_index_file`."""
-        return check_index_file(location, vectors, self.folder.storage)
 
     def referenced(self) -> frozenset[str]:  # noqa: D102
         return referenced_files(self.folder)

@@ -1,4 +1,4 @@
-"""Deletion vectors of a snapshot: their index manifest entries, and their files compared with them.
+"""Deletion vectors of a snapshot: what the index manifest records, and checks of their files.
 
 The metadata gives the length of a 32-bit vector without, that of a 64-bit one with its frame's 8 bytes, and does not
 say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are back to back, so where
@@ -8,17 +8,16 @@ that. Where that does not say, for a file whose records leave gaps, the magic is
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
-from dvcodec.core.report import Check
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.index_file import FORMATS
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector
 
@@ -95,50 +94,27 @@ def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
     return None if magic is None else FORMATS.get(magic)
 
 
-def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
-    """Check an index file against what the metadata records of it, and of all its vectors.
+def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
+    """Compare an index file with what the metadata records of it and of all its vectors.
 
-    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of exactly its length
-    begins at its offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. The frames'
-    contents are not checked.
+    Checks: for each vector ``record`` (a frame of its size begins at its offset), and ``count`` (the file has
+    ``_ROW_COUNT`` vectors). The contents of the frames are not checked.
 
     Raises:
         DecodeError: the file is corrupt.
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
-        for size in dict.fromkeys(vector.file_size for vector in vectors):
-            yield _compare("file-size", location, None, "_FILE_SIZE", f"{size} (metadata)", source.size, size)
         check_version(source)
-        yield Check.passed("version", location, 0)
         frames = {cursor.base: cursor.remaining for cursor in read_frames(source)}
     for vector in vectors:
-        found = None if vector.offset is None else frames.get(vector.offset)
-        if found is None:
+        size = None if vector.offset is None else frames.get(vector.offset)
+        if size is None:
             actual = "none begins there"
-            yield Check.failed("record", vector.where, vector.offset, "vector", f"{vector.size} bytes", actual)
-        else:
-            yield _compare("record", vector.where, vector.offset, "size of the vector", vector.size, found, vector.size)
-    yield from _overlaps(location, vectors)
+            yield Finding.of_vector("record", vector, "vector", f"{vector.size} bytes", actual)
+        elif size != vector.size:
+            yield Finding.of_vector("record", vector, "size of the vector", vector.size, size)
     for count in dict.fromkeys(vector.record.get("_ROW_COUNT") for vector in vectors):
-        yield _compare("count", location, None, "_ROW_COUNT", f"{count} vectors (metadata)", len(frames), count)
-
-
-def _compare(
-    name: str, subject: str, offset: int | None, what: str, expected: object, actual: object, wanted: object
-) -> Check:
-    if actual == wanted:
-        return Check.passed(name, subject, offset)
-    return Check.failed(name, subject, offset, what, expected, actual)
-
-
-def _overlaps(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-    """Check that no two records claim the same bytes."""
-    placed = sorted((vector.offset or 0, (vector.offset or 0) + (vector.size or 0), vector.where) for vector in vectors)
-    overlap = False
-    for (_, end, _), (start, _, where) in itertools.pairwise(placed):
-        if start < end:
-            overlap = True
-            yield Check.failed("overlap", where, start, "vector", f"from byte {end} on", f"from byte {start} on")
-    if not overlap:
-        yield Check.passed("overlap", location)
+        if count != len(frames):
+            expected = f"{count} vectors (metadata)"
+            yield Finding.failed("count", "_ROW_COUNT", expected, len(frames), path=location)

@@ -12,8 +12,9 @@ from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
-from dvcodec.tables.scorch.metadata import read_transaction
+from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows, schema
 from dvcodec.tables.table import Snapshot
 
@@ -44,6 +45,30 @@ class ScorchSnapshot(Snapshot):
         rows = stored.load()
         stats = measure(stored, row_count=vector.record["physical_rows"])
         return (DeletedRows(str(vector.data_file), rows, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check ``root.bolt`` as a whole, and the segments of vectors.
+
+        Checks, for each record: ``range`` (the key ``d`` of its segment is at this very range) and ``segment`` (its
+        file is there, with a valid footer, and of the snapshot's version).
+
+        Raises:
+            DecodeError: ``root.bolt`` is corrupt.
+        """
+        ranges = {
+            (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
+            for epoch in read_root(location, self.table.folder.storage).epochs
+            for entry in epoch.segments
+            if entry.deleted is not None
+        }
+        for vector in vectors:
+            found = ranges.get((vector.record["epoch"], vector.record["segment"]))
+            expected, problem = (vector.offset, vector.size), vector.record["problem"]
+            if found != expected:
+                yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found or "none")
+            if problem is not None:
+                what, segment = "file of the segment", vector.data_file
+                yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the documents of a segment, which the model takes from its footer."""

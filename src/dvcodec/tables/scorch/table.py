@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
-from dvcodec.core.report import Check
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -90,36 +89,6 @@ class ScorchTable(Table):
         )
         deleted = tuple(vector for vector in vectors if vector is not None)
         return ScorchSnapshot(self, _info(epoch), data_files, deleted)
-
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        """Check ``root.bolt`` as a whole, and the segments of vectors.
-
-        Checks, for each record: ``range`` (the key ``d`` of its segment is at this very range) and ``segment`` (its
-        file is there, with a valid footer, and of the snapshot's version).
-
-        Raises:
-            DecodeError: ``root.bolt`` is corrupt.
-        """
-        ranges = {
-            (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
-            for epoch in read_root(location, self.folder.storage).epochs
-            for entry in epoch.segments
-            if entry.deleted is not None
-        }
-        for vector in vectors:
-            found = ranges.get((vector.record["epoch"], vector.record["segment"]))
-            wanted = (vector.offset, vector.size)
-            yield (
-                Check.passed("range", vector.where, vector.offset)
-                if found == wanted
-                else Check.failed("range", vector.where, vector.offset, "offset and size of the bitmap", wanted, found)
-            )
-            problem = vector.record["problem"]
-            yield (
-                Check.passed("segment", vector.where)
-                if problem is None
-                else Check.failed("segment", vector.where, None, "file of the segment", "a valid segment", problem)
-            )
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that an epoch needs.

@@ -1,4 +1,4 @@
-"""Which data file a stale path means: tables that were moved keep the old paths inside their vector files."""
+"""Match the paths that vectors record with the data files of a snapshot: a moved table keeps its old paths."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import file_key
 from dvcodec.tables.folder import Folder
 
-__all__ = ["Namesakes"]
+__all__ = ["PathMatcher"]
 
 
-class Namesakes:
-    """The data files of a snapshot, by what stale paths still have in common with them.
+class PathMatcher:
+    """Finds the data file that a path of a moved table refers to.
 
-    A table that was moved has another root: everything below it, folders of partitions too, is as it was. Engines give
-    files of different partitions, and of different tables, the same bare names: these mean nothing.
+    Moving a table changes its root; paths below it, partition folders included, stay the same. Bare names prove
+    nothing: engines reuse them across partitions and tables.
 
-    >>> files = Namesakes(Folder("/new/t"), ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet"])
+    >>> files = PathMatcher(Folder("/new/t"), ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet"])
     >>> files.find("s3://old/t/data/p=2/a.parquet"), files.find("s3://old/t/data/p=3/a.parquet")
     ('/new/t/data/p=2/a.parquet', None)
     """
@@ -29,10 +29,10 @@ class Namesakes:
         self._outside: dict[str, list[str]] = {}
 
     def find(self, path: str) -> str | None:
-        """Return the one data file that `path` means: from the table's folder on, both are the same.
+        """Return the one data file whose path below the table's folder equals that of `path`.
 
-        Where the folder is not known of one of them, that one ends in the other's path below the folder, which is at
-        least a folder and a name. None if there is none, or several, or if the path climbs out of the folder.
+        If the folder of one of them is unknown, it has to end in the other's path below the folder: at least one
+        folder and the name. None without a match, with several, or if the path leaves the folder.
         """
         if not self._inside and not self._outside:
             self._index()
@@ -62,12 +62,12 @@ class Namesakes:
 
 
 def _plain(below: str) -> str:
-    """Drop slashes that follow another, which `Folder.below` keeps for opening."""
+    """Drop repeated slashes, which `Folder.below` keeps for opening."""
     return file_key(below).lstrip("/")
 
 
 def _tails(key: str) -> Iterator[str]:
-    """Yield how a path elsewhere may go on from a table's folder: whole steps, a folder and a name at least."""
+    """Yield the suffixes of a path that may be a path below a table's folder: at least one folder and the name."""
     steps = key.split("/")
     for first in range(1, len(steps) - 1):
         if steps[first]:

@@ -1,11 +1,11 @@
-"""Namesakes: which data file a stale path means."""
+"""PathMatcher: which data file a stale path refers to."""
 
 from __future__ import annotations
 
 import pytest
 
 from dvcodec.tables import Folder
-from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables.path_matching import PathMatcher
 
 PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/b.parquet", "s3://other/c.parquet"]
 
@@ -36,15 +36,15 @@ PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/
     ],
 )
 def test_find(path: str, meant: str | None) -> None:
-    assert Namesakes(Folder("/new/t"), PATHS).find(path) == meant
+    assert PathMatcher(Folder("/new/t"), PATHS).find(path) == meant
 
 
 def test_without_data_files() -> None:
-    assert Namesakes(Folder("/t"), []).find("a.parquet") is None
+    assert PathMatcher(Folder("/t"), []).find("a.parquet") is None
 
 
 def test_the_same_bare_name_in_another_partition_means_nothing() -> None:
-    files = Namesakes(Folder("/t", recorded="s3://lake/t"), ["s3://lake/t/data/p=2/000000_0.parquet"])
+    files = PathMatcher(Folder("/t", recorded="s3://lake/t"), ["s3://lake/t/data/p=2/000000_0.parquet"])
     for root in ("s3://lake/t", "/t", "hdfs://old/t"):
         assert files.find(f"{root}/data/p=1/000000_0.parquet") is None
         assert files.find(f"{root}/data/p=2/000000_0.parquet") == "s3://lake/t/data/p=2/000000_0.parquet"
@@ -52,12 +52,12 @@ def test_the_same_bare_name_in_another_partition_means_nothing() -> None:
 
 def test_data_files_elsewhere() -> None:
     known = ["s3://lake/shared/data/p=1/a.parquet"]
-    assert Namesakes(Folder("/t"), known).find("/t/data/p=1/a.parquet") == known[0]
-    assert Namesakes(Folder("/t"), known).find("/t/a.parquet") is None
-    assert Namesakes(Folder("/t"), known).find("s3://old/shared/data/p=1/a.parquet") is None
+    assert PathMatcher(Folder("/t"), known).find("/t/data/p=1/a.parquet") == known[0]
+    assert PathMatcher(Folder("/t"), known).find("/t/a.parquet") is None
+    assert PathMatcher(Folder("/t"), known).find("s3://old/shared/data/p=1/a.parquet") is None
 
 
 def test_a_path_that_could_mean_two_files_means_none() -> None:
-    files = Namesakes(Folder("/t"), ["/t/data/a.parquet", "file:/t/data/a.parquet", "/t/x/data/b", "/t/data/b"])
+    files = PathMatcher(Folder("/t"), ["/t/data/a.parquet", "file:/t/data/a.parquet", "/t/x/data/b", "/t/data/b"])
     assert files.find("s3://old/data/a.parquet") is None
     assert files.find("s3://old/x/data/b") is None
