@@ -33,7 +33,7 @@ def manifest(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.
+    """Show the deletion vectors and row ids that a Paimon index manifest or a Lance manifest records.
 
     With --check, exit code 1 if a referenced file is corrupt.
     """

@@ -50,7 +50,7 @@ def audit(
         typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files there."),
     ] = None,
 ) -> None:
-    """Check all vectors of a table's snapshot, and against its metadata, data files and folder.
+    """Check all vectors of a table's snapshot, also against its metadata, data files and folder.
 
     Exit code 1 if there is an error: rows are wrong, or cannot be read, in some engine. The table stays as it is.
     """

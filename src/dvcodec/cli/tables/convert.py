@@ -37,7 +37,7 @@ def convert_table(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Vectors to show; the file has all.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Say a table's deletes in another format: files of vectors, and what a commit needs, one JSON line a vector.
+    """Write a table's deletes in another format: files of vectors, and commit values in JSON.
 
     Every vector is verified. What the format cannot say is an error, and nothing is written. The table stays as it is.
     """

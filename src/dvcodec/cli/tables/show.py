@@ -52,7 +52,7 @@ def table(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting.
+    """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
     Exit code 1 if a vector could not be counted: numbers then are bounds, from what the metadata records of it.
     """

@@ -33,7 +33,7 @@ def report(
     ] = WORTH_REWRITING,
     threads: Threads = None,
 ) -> None:
-    """Audit a table and write what was found as one HTML page, which needs nothing else.
+    """Audit a table and write the results as one self-contained HTML page.
 
     Exit code 1 if a vector could not be read: the page is written, and its numbers are bounds.
     """

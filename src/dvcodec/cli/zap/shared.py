@@ -44,7 +44,7 @@ __all__ = [
     "zap",
 ]
 
-zap = typer.Typer(help="Search segments of bleve (zap 11 to 17): look inside, merge.", rich_markup_mode="rich")
+zap = typer.Typer(help="Show and merge search segments of bleve (zap 11 to 17).", rich_markup_mode="rich")
 
 _TARGET = "File, glob, folder, URL, path@offset:size, or - for standard input."
 SegmentNames = Annotated[list[str], typer.Argument(metavar="SEGMENT", help=_TARGET)]

@@ -1,4 +1,4 @@
-"""Commands that look: inspect, stats, positions, ranges."""
+"""The commands that show vectors: inspect, stats, positions, ranges."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 
 
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Show what is in a file: container, footer, vectors, where the deleted rows are; fields of a search segment."""
+    """Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields."""
     results: list[dict[str, Any]] = []
     tour = Tour(targets, "inspecting", silent=as_json)
     for target in tour:
@@ -163,7 +163,7 @@ def _per_row_text(stats: VectorStats) -> str:
 
 
 def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."""
+    """Show rows, bytes, density and container mix of vectors, without expanding them."""
     items: list[tuple[str, dict[str, Any], VectorStats]] = []
     tour = Tour(targets, "reading", silent=True)
     for target in tour:
@@ -213,7 +213,7 @@ def positions(
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after so many rows of a vector.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print deleted row positions, one on a line; before it the vector, where there are several."""
+    """Print deleted row positions, one per line; of several vectors, each after its vector's name."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         left = limit
@@ -236,7 +236,7 @@ def positions(
 
 
 def ranges(targets: Names, data_file: DataFile = None, as_json: Json = False) -> None:
-    """Print deleted rows as ranges: start and stop (the row after the last), one range on a line."""
+    """Print deleted rows as ranges, one per line: start, stop (exclusive)."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         spans = found.read(ref).load().ranges().tolist()

@@ -1,4 +1,4 @@
-"""The command that checks: verify."""
+"""The command verify."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def verify(
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment."""
+    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment."""
     reports: list[Report] = []
     superseded: list[dict[str, int | None]] = []
     tour = Tour(targets, "verifying", silent=as_json)

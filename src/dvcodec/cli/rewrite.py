@@ -1,4 +1,4 @@
-"""Commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
+"""The commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def diff(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Ranges to show of each change.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Show what a newer file deletes in addition and what it restores. Exit code 1 if there is a difference."""
+    """Show which rows a newer file deletes and restores. Exit code 1 if there is a difference."""
     before, after = _rows_of([old], "reading"), _rows_of([new], "reading")
     if len(before) == len(after) == 1 and None in (*before, *after):
         # One vector against one, of which at least one is bare: they are meant for each other.
@@ -105,7 +105,7 @@ def diff(
 def merge(
     targets: Names, output: Output, to: To = "puffin", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
-    """Unite vectors by data file and write them to one new file."""
+    """Merge vectors by data file into one new file."""
     kind = _target(to)
     vectors = _rows_of(targets, "merging")
     if data_files:
@@ -120,7 +120,7 @@ def merge(
 
 
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
-    """Convert a file; vectors are verified, and copied byte for byte where the formats share them."""
+    """Convert a file. Vectors are verified, and copied if both formats store the same bytes."""
     kind = _target(to)
     chosen = only(target)
     with open_source_of(chosen) as source:
@@ -213,7 +213,7 @@ def rewrite_paths(
     new: Annotated[str | None, typer.Option("--to", help="What to put in its place.")] = None,
     pairs: Annotated[list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="One path for another.")] = None,
 ) -> None:
-    """Rename the data files of a moved table in a Puffin file; the vectors' bytes stay as they are."""
+    """Rename the data files of a moved table in a Puffin file; vectors are copied unchanged."""
     if bool(pairs) == (old is not None) or (old is None) != (new is None):
         raise UsageError("give --from and --to, or one or more --map OLD=NEW")
     with open_source_of(only(target)) as source:
@@ -258,7 +258,7 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
 def demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "demo-out",
 ) -> None:
-    """Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back."""
+    """Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows."""
     from dvcodec.cli.demo import run
 
     run(_local_folder(folder))
@@ -267,7 +267,7 @@ def demo(
 def spark_demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
 ) -> None:
-    """Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked."""
+    """Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors."""
     from dvcodec.cli.spark_demo import run
 
     run(_local_folder(folder))
