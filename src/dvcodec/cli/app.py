@@ -1,4 +1,4 @@
-"""The application: which commands there are, and where."""
+"""The application: all commands, and the modules that define them."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _MODULES = {
         "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },
 }
-"""Module -> its commands, and what the help page says of each: the first paragraph of its docstring."""
+"""Module -> its commands, each with its line on the help page: the first paragraph of its docstring."""
 COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name, line in found.items()}
 """Name of a command -> its module and its line of help."""
 
 
 class _Group(TyperGroup):
-    """Lets `Truncated` through, which is an `EOFError`: typer takes that for the end of standard input, and aborts."""
+    """Passes on `Truncated`, an `EOFError`, which typer takes for the end of standard input."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -69,11 +69,11 @@ class _Group(TyperGroup):
 
 
 def build(only: str | None = None) -> typer.Typer:
-    """Return the application with all commands; or, as importing them takes longer than most of them, with one.
+    """Return the application with all commands, or with one: importing all takes longer than running most of them.
 
     Args:
-        only: the command that will be called; of the others there is what the help page says of them. The name of
-            none, as the empty one, imports none.
+        only: the command that will be called; the others have only their line on the help page. An unknown name,
+            such as an empty one, imports none; None imports all.
     """
     app = typer.Typer(
         name="dvcodec",
