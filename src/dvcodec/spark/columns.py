@@ -56,12 +56,14 @@ def binary_column(column: pa.Array) -> BinaryColumn:
         none = np.zeros(count, np.int64)
         return BinaryColumn(np.zeros(0, np.uint8), none, none, _valid(column))
     width = 8 if large else 4
-    at = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
+    bounds = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
     valid = _valid(column)
-    sizes = np.diff(at)
+    sizes = np.diff(bounds)
     if column.null_count:
         sizes[~valid] = 0
-    return BinaryColumn(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), at[:-1], sizes, valid)
+    return BinaryColumn(
+        np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), bounds[:-1], sizes, valid
+    )
 
 
 def _valid(column: pa.Array) -> NDArray[np.bool_]:

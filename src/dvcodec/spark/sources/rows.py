@@ -1,4 +1,4 @@
-"""Windows to Arrow batches; only the columns asked for are built."""
+"""Windows to Arrow batches, with only the requested columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_LIST = 1 << 20
 def batches(
     windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, rows: Rows = "none"
 ) -> Iterator[pa.RecordBatch]:
-    """Turn windows into batches of a schema.
+    """Yield windows as batches of a schema.
 
     Args:
         windows: in the order of the rows.
