@@ -18,7 +18,7 @@ from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
 from dvcodec.spark.compare import POSITION_BITS, differences, is_in
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.layouts import EMPTY, encode, narrow
@@ -147,7 +147,7 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for part in pieces(counts, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             positions, _ = vectors.expand(chosen)
-            yield _lists(pa.array(positions), counts[part], vectors.column.valid[part])
+            yield list_array(positions, counts[part], vectors.column.valid[part])
 
 
 def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -162,8 +162,7 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
-            pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in ranges.T], ["start", "stop"])
-            yield _lists(pairs, counts, vectors.column.valid[part])
+            yield list_array(range_array(ranges), counts, vectors.column.valid[part])
 
 
 def _ranges(vectors: Vectors, plain: Index, large: Index) -> tuple[Index, Index]:
@@ -261,10 +260,6 @@ def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
 
 def _struct(valid: Flags, **columns: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=pa.array(~valid))
-
-
-def _lists(values: pa.Array, counts: Index, valid: Flags) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), values, mask=pa.array(~valid))
 
 
 def _without(column: pa.Array, value: int) -> pa.Array:

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces
+from dvcodec.spark.columns import list_array, pieces, range_array
 from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
@@ -105,14 +105,8 @@ class _Arrays:
                 for part in pieces(sizes, self.max_rows):
                     flat = gather(values, starts[part], sizes[part])
                     rows = slice(part.start, part.stop)
-                    yield pa.record_batch([names[rows], _lists(flat, sizes[part])], ["data_file", "list"])
-
-
-def _lists(values: Index, counts: Index) -> pa.Array:
-    if values.ndim == 1:
-        return list_array(values, counts)
-    pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in values.T], RANGE.names)
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pairs)
+                    items = flat if flat.ndim == 1 else range_array(flat)
+                    yield pa.record_batch([names[rows], list_array(items, sizes[part])], ["data_file", "list"])
 
 
 def _small(vectors: NamedVectors, max_rows: int) -> Iterator[tuple[Index, Index, Index]]:
