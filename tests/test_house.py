@@ -1,4 +1,4 @@
-"""The house itself: sizes of modules, versions that were chosen, fragments of the changelog."""
+"""The house itself: sizes and map of modules, versions that were chosen, fragments of the changelog."""
 
 from __future__ import annotations
 
@@ -57,6 +57,32 @@ def test_no_module_is_too_long() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert not [str(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+
+def modules_on_the_map() -> set[str]:
+    """Modules and packages that docs/architecture.md names: indented lines of names, then what they are for."""
+    block = re.search(r"^dvcodec/\n((?: .*\n)+)```", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert block
+    found: set[str] = set()
+    folders: list[tuple[int, str]] = []
+    for line in block[1].splitlines():
+        indent = len(line) - len(line.lstrip())
+        folders = [folder for folder in folders if folder[0] < indent]
+        inside = folders[-1][1] if folders else ""
+        for name in re.split(r"  +", line.strip())[0].split(", "):
+            found.add(inside + name)
+            if name.endswith("/"):
+                folders.append((indent, inside + name))
+    return found
+
+
+@in_the_tree
+def test_the_map_of_modules_is_complete() -> None:
+    root = Path(dvcodec.__file__).parent
+    there = {str(path.relative_to(root).with_suffix("")).removesuffix("__init__") for path in MODULES} - {""}
+    named = modules_on_the_map()
+    todo = [f"add {name}" for name in sorted(there - named)] + [f"remove {name}" for name in sorted(named - there)]
+    assert not todo, "docs/architecture.md: " + ", ".join(todo)
 
 
 def imports_of(path: Path, names: set[str]) -> set[str]:

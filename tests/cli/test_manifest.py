@@ -65,7 +65,7 @@ def test_manifest_elsewhere_cannot_be_checked(table: Path, tmp_path: Path) -> No
     assert run("manifest", tmp_path / "alone").code == 0
     result = run("manifest", tmp_path / "alone", "--check")
     assert result.code == 2
-    assert "does not lie in a folder 'manifest'" in result.complaint
+    assert "expected a manifest in a folder 'manifest'" in result.complaint
 
 
 def test_lance_dataset(vectors: Path) -> None:

@@ -90,7 +90,7 @@ def test_repair_plan(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_write_goes_with_a_plan(lake: Path) -> None:
-    assert run("audit", lake, "--write", "there").complaint == "--write goes with --repair-plan"
+    assert run("audit", lake, "--write", "there").complaint == "--write needs --repair-plan"
 
 
 # ---------------------------------------------------------------------------------------------------- table

@@ -115,7 +115,7 @@ def test_expand_refuses(name: str, said: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["sub", "sub/deep", "*.dv", "**/*"])
 @pytest.mark.usefixtures("folder")
 def test_only_refuses_folders_and_several(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: one file is needed here"):
+    with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: expected one file, found"):
         only(name)
 
 

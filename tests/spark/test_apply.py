@@ -250,7 +250,7 @@ def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(100) + 300}), folder / "x%20y.parquet")
     both = spark.read.parquet(str(folder))
     dvs = vectors(spark, {f"{folder}/x%20y.parquet": RowSet([5])})
-    with pytest.raises(Exception, match="say which by match='plain' or match='uri'"):
+    with pytest.raises(Exception, match="choose one by match='plain' or match='uri'"):
         apply(both, dvs).count()
     assert ids(deleted(both, dvs, match="plain")) == {305}
     assert ids(deleted(both, dvs, match="uri")) == {205}

@@ -53,8 +53,8 @@ def test_everything_is_in_one_of_the_two(spark: SparkSession) -> None:
     assert why[103]
     assert why[104]
     assert why[105] == "cardinality: expected 3, found 2"
-    assert why[106] == "there is no vector"
-    assert why[107] == "no data file is named"
+    assert why[106] == "dv is null"
+    assert why[107] == "data_file is null"
 
 
 def test_a_pipeline_over_a_damaged_lake(spark: SparkSession, tmp_path: Path) -> None:

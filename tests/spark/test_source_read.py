@@ -307,14 +307,14 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": "data_file,rows"}, "no column 'rows', there are: container, format"),
+        ({"columns": "data_file,rows"}, "no column 'rows', expected some of container, format"),
         ({"columns": "positions"}, "option rows=positions adds it"),
         ({"columns": "size,size"}, "column 'size' twice"),
-        ({"rows": "some"}, "option rows: need one of none, positions, ranges, not 'some'"),
-        ({"format": "zap"}, "option format: need one of puffin, delta"),
+        ({"rows": "some"}, "option rows: expected one of none, positions, ranges, found 'some'"),
+        ({"format": "zap"}, "option format: expected one of puffin, delta"),
         ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
-        ({"partition-bytes": "0"}, "option partition-bytes: need a positive size"),
-        ({"paths": "x"}, "option paths: need a JSON array of strings"),
+        ({"partition-bytes": "0"}, "option partition-bytes: expected a positive size"),
+        ({"paths": "x"}, "option paths: expected a JSON array of strings"),
         ({"path": ""}, "a path is empty"),
     ],
 )
@@ -326,7 +326,7 @@ def test_usage_errors(options: dict[str, str], message: str) -> None:
 def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="UsageError: no column 'rows'"):
         read(spark, tmp_path, columns="rows").collect()
-    with pytest.raises(PySparkException, match="UsageError: column 'size' is bigint, not int"):
+    with pytest.raises(PySparkException, match="UsageError: column 'size': expected bigint, found int"):
         spark.read.format("dvcodec").schema("size int").load(str(tmp_path)).collect()
     with pytest.raises(PySparkException, match="gone: no such file or folder"):
         read(spark, tmp_path / "gone").collect()
@@ -370,7 +370,7 @@ def test_what_is_no_container(spark: SparkSession, tmp_path: Path) -> None:
     found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path))}
     assert set(found) == {"data.parquet", "empty", "gone", "v"}
     assert "container: expected a Puffin file" in found["data.parquet"]["error"]
-    assert "there is no such file" in found["gone"]["error"]
+    assert "no such file" in found["gone"]["error"]
     left = rows_of(read(spark, tmp_path, ignore_others=True))
     assert {Path(row["container"]).name for row in left} == {"gone", "v"}
     named = rows_of(read(spark, tmp_path / "data.parquet", tmp_path / "_log/v", ignore_others=True))

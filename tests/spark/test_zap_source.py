@@ -160,9 +160,9 @@ def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_
 
 
 def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> None:
-    with pytest.raises(Exception, match="option table: need one of terms, postings"):
+    with pytest.raises(Exception, match="option table: expected one of terms, postings"):
         registered.read.format("zap").load(str(folder)).count()
-    with pytest.raises(Exception, match="the table terms has the columns segment, field"):
+    with pytest.raises(Exception, match="table terms: expected columns segment, field"):
         registered.read.format("zap").option("table", "terms").schema("doc long").load(str(folder)).count()
 
 
@@ -304,13 +304,13 @@ def test_a_file_that_was_named_is_read_whatever_its_name(folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "option table: need one of terms, postings, locations, stored, doc_values, fields"),
-        ({"table": "edges"}, "option table: need one of .*, not 'edges'"),
+        ({}, "option table: expected one of terms, postings, locations, stored, doc_values, fields"),
+        ({"table": "edges"}, "option table: expected one of .*, found 'edges'"),
         ({"table": "terms", "field": "body"}, "unknown option 'field'"),
         ({"table": "terms", "partition-bytes": "0"}, "option partition-bytes"),
         ({"table": "terms", "verify-checksum": "no"}, "option verify-checksum"),
-        ({"table": "terms", "fields": "[1]"}, "option fields: need names"),
-        ({"table": "terms", "fields": "[nowhere"}, "option fields: need names"),
+        ({"table": "terms", "fields": "[1]"}, "option fields: expected names"),
+        ({"table": "terms", "fields": "[nowhere"}, "option fields: expected names"),
     ],
 )
 def test_options_that_are_none(options: dict[str, str], message: str) -> None:
@@ -336,7 +336,7 @@ def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no segments"):
         plan(SegmentOptions((str(tmp_path),), "terms"))
     options = SegmentOptions((str(tmp_path),), "terms")
-    with pytest.raises(UsageError, match="not 'nothing'"):
+    with pytest.raises(UsageError, match="found 'nothing'"):
         SegmentReader(options, StructType([StructField("nothing", StringType())]))
     with pytest.raises(UsageError, match="doc_count of the table terms is bigint, not string"):
         SegmentReader(options, StructType([StructField("doc_count", StringType())]))

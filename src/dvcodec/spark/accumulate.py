@@ -157,8 +157,7 @@ def group(codes: Index, positions: Index) -> tuple[Index, Index, Index]:
 def _group_by_radix(codes: NDArray[np.uint16], positions: NDArray[np.uint32], files: int) -> tuple[Index, Index, Index]:
     """Like `group`, for many rows of few files, in a third of the time.
 
-    A stable sort of 16-bit codes is a radix sort, and the rows of one file then are few enough to be sorted in cache,
-    half as wide.
+    A stable sort of 16-bit codes is a radix sort; the rows of each file then are sorted in cache, as 32-bit numbers.
     """
     rows = positions[np.argsort(codes, kind="stable")]
     counts = np.bincount(codes, minlength=files)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces"]
+__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces", "range_array"]
 
 MAX_OFFSET = 2**31 - 1
 """Most bytes, or list elements, of one Arrow column with 32-bit offsets, as Spark takes them."""
@@ -56,12 +56,14 @@ def binary_column(column: pa.Array) -> BinaryColumn:
         none = np.zeros(count, np.int64)
         return BinaryColumn(np.zeros(0, np.uint8), none, none, _valid(column))
     width = 8 if large else 4
-    at = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
+    bounds = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
     valid = _valid(column)
-    sizes = np.diff(at)
+    sizes = np.diff(bounds)
     if column.null_count:
         sizes[~valid] = 0
-    return BinaryColumn(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), at[:-1], sizes, valid)
+    return BinaryColumn(
+        np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), bounds[:-1], sizes, valid
+    )
 
 
 def _valid(column: pa.Array) -> NDArray[np.bool_]:
@@ -87,19 +89,30 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
     return pa.Array.from_buffers(pa.binary(), len(strings), buffers, null_count=count)
 
 
-def list_array(values: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array:
-    """Return runs of numbers as an Arrow array of lists.
+def list_array(
+    values: pa.Array | NDArray[np.int64], counts: NDArray[np.int64], valid: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return runs of values as an Arrow array of lists.
 
     Args:
-        values: int64, the numbers of all lists, concatenated; not copied.
-        counts: numbers in each list.
+        values: of all lists, concatenated; not copied.
+        counts: values in each list.
+        valid: False gives a null; None: no nulls.
 
     Raises:
-        UsageError: more than 2**31 - 1 numbers.
+        UsageError: more than 2**31 - 1 values.
     """
     if len(values) > MAX_OFFSET:
         raise UsageError(f"{len(values)} numbers do not fit one column of a batch, at most {MAX_OFFSET} do")
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pa.array(values))
+    items = values if isinstance(values, pa.Array) else pa.array(values)
+    mask = None if valid is None else pa.array(~valid)
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), items, mask=mask)
+
+
+def range_array(ranges: NDArray[np.int64]) -> pa.Array:
+    """Return ranges, int64[n, 2], as an Arrow array of structs ``start``, ``stop``."""
+    columns = [pa.array(np.ascontiguousarray(column)) for column in ranges.T]
+    return pa.StructArray.from_arrays(columns, ["start", "stop"])
 
 
 def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:

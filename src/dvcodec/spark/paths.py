@@ -80,8 +80,8 @@ def file_uri_of(path: str) -> str:
     if re.match(LOCAL, path):
         return "file:" + _encode(re.sub(_SLASHES, "/", re.sub(LOCAL, "/", path)))
     head = re.match(_SCHEME, path)
-    at = head.end() if head else 0
-    return path[:at] + _encode(path[at:])
+    end = head.end() if head else 0
+    return path[:end] + _encode(path[end:])
 
 
 def _encode(path: str) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.spark.columns import BinaryColumn, binary_column
 
@@ -52,13 +53,16 @@ class NamedVectors:
     found: batch.Survey
 
     @classmethod
-    def of(cls, files: pa.Array, frames: pa.Array, errors: pa.Array | None = None) -> NamedVectors:
+    def of(
+        cls, files: pa.Array, frames: pa.Array, errors: pa.Array | None = None, stated: Index | None = None
+    ) -> NamedVectors:
         """Verify the vectors of a batch.
 
         Args:
             files: strings.
             frames: binary, whole frames.
             errors: strings: why a vector is missing.
+            stated: int64, cardinality of each in metadata; -1 if unknown.
 
         Raises:
             UsageError: a vector without data file, or a data file without vector.
@@ -68,20 +72,24 @@ class NamedVectors:
             raise UsageError(f"{files.null_count} vectors name no data file")
         names, column = files.to_pylist(), binary_column(frames)
         if not column.valid.all():
-            at = int(np.flatnonzero(~column.valid)[0])
-            why = errors[at].as_py() if errors is not None else None
+            i = int(np.flatnonzero(~column.valid)[0])
+            why = errors[i].as_py() if errors is not None else None
             raise UsageError(
-                f"data file {names[at]!r} has no vector{f' ({why})' if why else ''}: "
-                "keep rows with an error out, or repair them"
+                f"data file {names[i]!r} has no vector{f' ({why})' if why else ''}: "
+                "filter out rows with an error, or repair them"
             )
-        found = batch.survey(column.data, column.starts, column.sizes)
-        for at, err in sorted(found.errors.items())[:1]:
-            raise named(err, names[at], int(column.starts[at]))
+        found = batch.survey(column.data, column.starts, column.sizes, cardinalities=stated)
+        for i, err in sorted(found.errors.items())[:1]:
+            raise named(err, names[i], int(column.starts[i]))
         return cls(names, column, found)
 
     def read(self, i: int) -> Vector:
         """Walk one verified vector."""
         return vector.read(Cursor(self.column.view(i)), exact=True, verify_checksum=False)
+
+    def load(self, i: int) -> RowSet:
+        """Return one of them as a row set."""
+        return self.read(i).load()
 
     def expand(self, chosen: Index) -> tuple[Index, Index]:
         """Return the positions of some vectors, concatenated, and the count of each."""

@@ -1,4 +1,4 @@
-"""The command that checks a table: audit."""
+"""The command audit."""
 
 from __future__ import annotations
 
@@ -35,27 +35,28 @@ def audit(
     allow: Allow = None,
     orphans: Orphans = True,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Open every data file too, and count its rows by its footer.")
+        bool, typer.Option("--deep", help="Also open every data file and read its row count from its footer.")
     ] = False,
     threads: Threads = None,
     every: Annotated[
-        bool, typer.Option("--all", help=f"Show all findings, not the first {_SHOWN} of each kind.")
+        bool, typer.Option("--all", help=f"Show all findings, not only the first {_SHOWN} of each kind.")
     ] = False,
     as_json: Json = False,
     plan: Annotated[
-        bool, typer.Option("--repair-plan", help="Print what would mend the findings, as JSON, instead of them.")
+        bool,
+        typer.Option("--repair-plan", help="Print a plan that repairs the findings, as JSON, instead of the findings."),
     ] = False,
     folder: Annotated[
         str | None,
-        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files there."),
+        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files into this folder."),
     ] = None,
 ) -> None:
-    """Check all vectors of a table's snapshot, and against its metadata, data files and folder.
+    """Check all vectors of a table's snapshot, also against its metadata, data files and folder.
 
-    Exit code 1 if there is an error: rows are wrong, or cannot be read, in some engine. The table stays as it is.
+    Exit code 1 if there is an error: some engine reads wrong rows, or fails. The table is not changed.
     """
     if folder is not None and not plan:
-        raise UsageError("--write goes with --repair-plan")
+        raise UsageError("--write needs --repair-plan")
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     if folder:
         check_outside(folder, table.location)

@@ -1,4 +1,4 @@
-"""What inspect shows of a search segment."""
+"""The output of inspect for a search segment."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _OF_FIELDS = {
 def inspect_segment(
     source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool
 ) -> dict[str, Any] | None:
-    """Show version, documents, fields and what they cost; return it for programs, without showing it, if `as_json`.
+    """Show version, documents, fields and their sizes; or return these for JSON.
 
     Args:
         source: the segment.
         turn: reports an error instead of raising it.
-        as_json: see above.
+        as_json: return values instead of printing them.
 
     Raises:
         DecodeError: no footer, or a corrupt list of fields. Other errors go to `turn`.
@@ -115,8 +115,7 @@ def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | 
             number(total),
             share_text(total / size),
         )
-    if counts:
-        shown.show()
+    shown.show()
     if spans:
         _show_bar(spans, size)
     print()

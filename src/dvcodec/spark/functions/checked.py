@@ -14,13 +14,12 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_column
+from dvcodec.spark.compare import POSITION_BITS
 
-__all__ = ["POSITION_BITS", "Vectors"]
+__all__ = ["Vectors"]
 
 Index = NDArray[np.int64]
 
-POSITION_BITS = 40
-"""Vector code and position share 63 bits."""
 SHOWN = 12
 """Bytes of a vector that an error repeats."""
 

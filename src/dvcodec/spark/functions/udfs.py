@@ -15,20 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.frame import Magic
 from dvcodec.spark.functions import kernels
+from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,10 +53,6 @@ class _Function:
     shape: Literal["scalar", "iterator", "aggregate"] = "scalar"
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in fields.items()])
-
-
 def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
     def dv_encode(positions: pa.Array) -> pa.Array:
         return kernels.dv_encode(positions, magic)
@@ -73,23 +60,21 @@ def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
     return dv_encode
 
 
-_MIX = _struct(arrays=IntegerType(), bitsets=IntegerType(), runs=IntegerType())
-_DECODED = _struct(layout=StringType(), cardinality=LongType(), min=LongType(), max=LongType(), containers=_MIX)
-_VERIFIED = _struct(ok=BooleanType(), crc_ok=BooleanType(), cardinality=LongType(), error=StringType())
-_RANGE = _struct(start=LongType(), stop=LongType())
+_DECODED = struct(layout=STRING, cardinality=LONG, min=LONG, max=LONG, containers=MIX)
+_VERIFIED = struct(ok=BOOLEAN, crc_ok=BOOLEAN, cardinality=LONG, error=STRING)
 _TWO = (pa.binary(), pa.binary())
 
 _FUNCTIONS = {
-    "dv_contains": _Function(kernels.dv_contains, BooleanType(), (pa.binary(), pa.int64())),
-    "dv_cardinality": _Function(kernels.dv_cardinality, LongType()),
+    "dv_contains": _Function(kernels.dv_contains, BOOLEAN, (pa.binary(), pa.int64())),
+    "dv_cardinality": _Function(kernels.dv_cardinality, LONG),
     "dv_decode": _Function(kernels.dv_decode, _DECODED),
     "dv_verify": _Function(kernels.dv_verify, _VERIFIED),
-    "dv_positions": _Function(kernels.dv_positions, ArrayType(LongType()), shape="iterator"),
-    "dv_ranges": _Function(kernels.dv_ranges, ArrayType(_RANGE), shape="iterator"),
-    "dv_union": _Function(kernels.dv_union, BinaryType(), shape="aggregate"),
-    "dv_diff": _Function(kernels.dv_diff, _struct(added=BinaryType(), restored=BinaryType()), _TWO),
+    "dv_positions": _Function(kernels.dv_positions, ArrayType(LONG), shape="iterator"),
+    "dv_ranges": _Function(kernels.dv_ranges, ArrayType(RANGE), shape="iterator"),
+    "dv_union": _Function(kernels.dv_union, BINARY, shape="aggregate"),
+    "dv_diff": _Function(kernels.dv_diff, struct(added=BINARY, restored=BINARY), _TWO),
     **{
-        f"dv_encode {name}": _Function(_encoder(magic), BinaryType(), (pa.list_(pa.int64()),))
+        f"dv_encode {name}": _Function(_encoder(magic), BINARY, (pa.list_(pa.int64()),))
         for name, magic in MAGICS.items()
     },
 }
@@ -147,7 +132,7 @@ def _to_pandas(found: pa.Array) -> Any:
     """Return what pyspark turns back into the same array: lists as objects, all else as it is, structs as columns."""
     import pandas as pd  # noqa: PLC0415
 
-    if pa.types.is_struct(found.type):
+    if pa.types.isstruct(found.type):
         fields = zip([field.name for field in found.type], found.flatten(), strict=True)
         return pd.DataFrame({name: _flat_to_pandas(column) for name, column in fields})
     return _flat_to_pandas(found)
@@ -156,5 +141,5 @@ def _to_pandas(found: pa.Array) -> Any:
 def _flat_to_pandas(found: pa.Array) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    nested = pa.types.is_list(found.type) or pa.types.is_struct(found.type)
+    nested = pa.types.is_list(found.type) or pa.types.isstruct(found.type)
     return found.to_pandas() if nested else found.to_pandas(types_mapper=pd.ArrowDtype)

@@ -1,9 +1,9 @@
 """Apply vectors to the rows of Parquet files, inside the JVM.
 
 Vectors become words (see `jobs.bitset_words`), a table of them is broadcast, and an anti-join on data file and chunk
-looks up the bit of each row. No row goes to Python, the plan has no user-defined function: column pruning, push-down
-and whole-stage code generation stay. A row is identified by its file and physical position, ``_metadata.file_path`` and
-``_metadata.row_index``; never by the order of rows.
+looks up the bit of each row. No row is sent to Python and the plan has no user-defined function, so column pruning,
+push-down and whole-stage code generation still work. A row is identified by its file and physical position,
+``_metadata.file_path`` and ``_metadata.row_index``; never by the order of rows.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def deleted(
 def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFrame:
     """Return the vectors whose data file is not in ``df.inputFiles()``: `apply` has no rows for them.
 
-    Filters on partition columns do not take files out of ``inputFiles``.
+    Filters on partition columns do not remove files from ``inputFiles``.
 
     Args:
         df: rows read from files.

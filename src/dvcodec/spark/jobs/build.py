@@ -188,29 +188,29 @@ def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Encode rows as vectors; a data file may be repeated."""
-    gatherer = RowAccumulator()
+    accumulator = RowAccumulator()
     for batch in batches:
-        yield from gatherer.add(batch.column(0), batch.column(1))
-    yield from gatherer.flush()
+        yield from accumulator.add(batch.column(0), batch.column(1))
+    yield from accumulator.flush()
 
 
 def _union(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merge partial vectors to one per data file."""
-    gatherer = VectorUnion(trusted=True)
+    merged = VectorUnion(trusted=True)
     for batch in batches:
-        gatherer.add(batch.column(0), batch.column(2), batch.column(1))
-    yield from gatherer.flush()
+        merged.add(batch.column(0), batch.column(2), batch.column(1))
+    yield from merged.flush()
 
 
 def _union_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merge partial vectors keyed by hash, and resolve the hashes to data files; every hash needs a name."""
-    gatherer = VectorUnion(trusted=True)
+    merged = VectorUnion(trusted=True)
     names = []
     for batch in batches:
         is_name = batch.column(2).is_null()
         names.append(batch.filter(is_name).select([0, 3]))
         vectors = batch.filter(pc.invert(is_name))
-        gatherer.add(vectors.column(0), vectors.column(2), vectors.column(1))
+        merged.add(vectors.column(0), vectors.column(2), vectors.column(1))
     if not names:
         return
     known = pa.Table.from_batches(names).combine_chunks()
@@ -219,13 +219,13 @@ def _union_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     hashes = known.column(0).combine_chunks()
     if len(hashes.unique()) < len(hashes):
         raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
-    for batch in gatherer.flush():
-        at = pc.index_in(batch.column(0), value_set=hashes)
-        if at.null_count:
+    for batch in merged.flush():
+        index = pc.index_in(batch.column(0), value_set=hashes)
+        if index.null_count:
             raise UsageError(
                 "the rows named other data files when they were computed again: strategy 'partial' does not"
             )
-        files = known.column(1).take(at).combine_chunks()
+        files = known.column(1).take(index).combine_chunks()
         yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
 
 

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces
+from dvcodec.spark.columns import list_array, pieces, range_array
 from dvcodec.spark.jobs.bitset_words import cut
+from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ _SMALL = 1 << 14
 _CONTAINERS = 32
 """Containers whose ranges are read at once: each has up to 32,768."""
 
-_POSITIONS = StructType([StructField("data_file", StringType()), StructField("positions", ArrayType(LongType()))])
-_PAIR = StructType([StructField("start", LongType()), StructField("stop", LongType())])
-_RANGES = StructType([StructField("data_file", StringType()), StructField("ranges", ArrayType(_PAIR))])
+_POSITIONS = struct(data_file=STRING, positions=ArrayType(LONG))
+_RANGES = struct(data_file=STRING, ranges=ArrayType(RANGE))
 
 
 def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
@@ -105,14 +105,8 @@ class _Arrays:
                 for part in pieces(sizes, self.max_rows):
                     flat = gather(values, starts[part], sizes[part])
                     rows = slice(part.start, part.stop)
-                    yield pa.record_batch([names[rows], _lists(flat, sizes[part])], ["data_file", "list"])
-
-
-def _lists(values: Index, counts: Index) -> pa.Array:
-    if values.ndim == 1:
-        return list_array(values, counts)
-    pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in values.T], _PAIR.names)
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pairs)
+                    items = flat if flat.ndim == 1 else range_array(flat)
+                    yield pa.record_batch([names[rows], list_array(items, sizes[part])], ["data_file", "list"])
 
 
 def _small(vectors: NamedVectors, max_rows: int) -> Iterator[tuple[Index, Index, Index]]:
@@ -132,7 +126,7 @@ def _large(vectors: NamedVectors) -> list[int]:
 def _positions(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
     yield from _small(vectors, max_rows)
     for i in _large(vectors):
-        for positions in vectors.read(i).load().chunks(max_rows):
+        for positions in vectors.load(i).chunks(max_rows):
             yield np.array([i]), np.array([len(positions)]), positions
 
 

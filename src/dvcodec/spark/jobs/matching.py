@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import decoded_key, file_key
 from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
+from dvcodec.spark.schemas import LONG, STRING, struct
 from dvcodec.spark.vectors import NamedVectors
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ Match: TypeAlias = Literal["path", "plain", "uri", "name"]
 Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
 _SHOWN = 3
 _LOG = logging.getLogger("dvcodec.paths")
-_COUNTS = StructType(
-    [
-        StructField("bytes", LongType()),
-        StructField("vectors", LongType()),
-        StructField("unmatched", LongType()),
-        StructField("example", StringType()),
-    ]
-)
+_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, example=STRING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +79,7 @@ class Files:
         if plain and encoded:
             raise UsageError(
                 f"vector of {data_file!r}: there is a file of that name, and one whose percent-encoded name it is "
-                f"({other!r}): say which by match='plain' or match='uri'"
+                f"({other!r}): choose one by match='plain' or match='uri'"
             )
         # Files may be newer than the list: if neither is known, both spellings are possible.
         chosen = [key] if plain else [other] if encoded else [key, other]
@@ -115,7 +108,7 @@ def _distinct_names(uris: list[str]) -> list[str]:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         first, second = [uri for uri in uris if uri.endswith(f"/{twice}")][:2]
-        raise UsageError(f"match='name' cannot tell {first} from {second}: their names are the same")
+        raise UsageError(f"match='name' needs distinct file names: {first} and {second} have the same")
     return names
 
 
@@ -171,9 +164,9 @@ class _Count:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             names = [name for name in batch.column(0).to_pylist() if name is not None]
-            strangers = [name for name in names if not self.files.names(name)[1]]
-            examples = sorted(set(strangers))[: _SHOWN + 1] or [None]
-            first = [[self.bytes_of(batch)], [len(names)], [len(strangers)]]
+            absent = [name for name in names if not self.files.names(name)[1]]
+            examples = sorted(set(absent))[: _SHOWN + 1] or [None]
+            first = [[self.bytes_of(batch)], [len(names)], [len(absent)]]
             columns = [pa.array(value + [0] * (len(examples) - 1), pa.int64()) for value in first]
             yield pa.record_batch([*columns, pa.array(examples, pa.string())], _COUNTS.names)
 
@@ -212,7 +205,7 @@ def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmat
 
 
 def _like(name: str, uris: list[str]) -> str:
-    """Return the file that a name most likely means, as an example: one of the same bare name."""
+    """Return an example of a file that the name may mean: one of the same bare name."""
     plain = map(data_file_of, uris)
     first = next(plain)
     bare = {part.rpartition("/")[2] for part in (name, data_file_of(name))}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.union import VectorUnion, input_bit
+from dvcodec.spark.vectors import vector_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,25 +54,18 @@ def merge(
             DataFrame has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
         DecodeError: while it runs: a vector is corrupt.
     """
-    parts = [_vectors(dvs)]
+    parts = [vector_columns(dvs).drop("error")]
     for part in more:
         rows = (
             part
             if "dv" in part.columns
             else build_vectors(part, file_col, pos_col, strategy=strategy, partitions=partitions)
         )
-        parts.append(_vectors(rows))
+        parts.append(vector_columns(rows).drop("error"))
     together = parts[0].withColumn(_INPUTS, sf.lit(input_bit(0)).cast("long"))
     for i, part in enumerate(parts[1:], 1):
         together = together.unionByName(part.withColumn(_INPUTS, sf.lit(input_bit(i)).cast("long")))
     return by_data_file(together, partitions, twins=True).mapInArrow(_merge, VECTORS)
-
-
-def _vectors(dvs: DataFrame) -> DataFrame:
-    missing = {"data_file", "dv"} - set(dvs.columns)
-    if missing:
-        raise UsageError(f"vectors need the columns data_file and dv: no {' and no '.join(sorted(missing))}")
-    return dvs.select("data_file", "dv")
 
 
 def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

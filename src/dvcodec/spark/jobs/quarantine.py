@@ -60,8 +60,8 @@ def _check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iterator[tuple[int, str]]:
     """Yield errors by row; the first of a row counts."""
-    yield from ((row, "no data file is named") for row in np.flatnonzero(files.is_null()).tolist())
-    yield from ((row, "there is no vector") for row in np.flatnonzero(frames.is_null()).tolist())
+    yield from ((row, "data_file is null") for row in np.flatnonzero(files.is_null()).tolist())
+    yield from ((row, "dv is null") for row in np.flatnonzero(frames.is_null()).tolist())
     vectors = Vectors.of(frames, strict=False)
     for i, error in sorted(vectors.found.errors.items()):
         yield int(vectors.rows[i]), str(vectors.local(i, error))

@@ -38,7 +38,7 @@ _BLOCK = 1 << 18
 """Bytes of one read while hopping: small frames are read through, large ones are not."""
 _HEAD = 16
 _AT_ONCE = 16
-"""Large files looked into at the same time: far away, each is a round trip."""
+"""Large files opened at once: each remote one is a round trip."""
 
 
 @dataclass(frozen=True, slots=True)

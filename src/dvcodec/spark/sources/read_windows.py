@@ -91,7 +91,7 @@ def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
     """
     if unit.size < 0:
         why = f"{unit.manifest} names it" if unit.manifest else "a broken link"
-        yield _failure(unit, None, f"{unit.path}: there is no such file ({why})")
+        yield _failure(unit, None, f"{unit.path}: no such file ({why})")
         return
     with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
         kind = None

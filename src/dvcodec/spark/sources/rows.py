@@ -1,4 +1,4 @@
-"""Windows to Arrow batches; only the columns asked for are built."""
+"""Windows to Arrow batches, with only the requested columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
 from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
 from dvcodec.spark.sources.read_windows import Window
@@ -29,7 +29,7 @@ MAX_LIST = 1 << 20
 def batches(
     windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, rows: Rows = "none"
 ) -> Iterator[pa.RecordBatch]:
-    """Turn windows into batches of a schema.
+    """Yield windows as batches of a schema.
 
     Args:
         windows: in the order of the rows.
@@ -69,14 +69,14 @@ def _small(found: Verified, index: Index, rows: Rows) -> pa.Array:
     counts = np.zeros(len(index), np.int64)
     counts[valid] = of_valid
     if rows == "positions":
-        return _lists(pa.array(values), counts, valid)
+        return list_array(values, counts, valid)
     owner = np.repeat(np.arange(len(index)), counts)
     begins = np.ones(len(values), np.bool_)
     begins[1:] = (values[1:] != values[:-1] + 1) | (owner[1:] != owner[:-1])
     heads = np.flatnonzero(begins)
     tails = np.append(heads[1:], len(values))[: len(heads)] - 1
     ranges = np.stack([values[heads], values[tails] + 1], 1)
-    return _lists(_pairs(ranges), np.bincount(owner[heads], minlength=len(index)), valid)
+    return list_array(range_array(ranges), np.bincount(owner[heads], minlength=len(index)), valid)
 
 
 def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
@@ -85,8 +85,8 @@ def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
     cursor = Cursor(found.data[start : start + int(found.sizes[i])])
     loaded = read(cursor, verify_checksum=False).load()
     one = np.ones(1, np.bool_)
-    for values in _chunks(loaded) if rows == "positions" else map(_pairs, _range_chunks(loaded)):
-        yield _lists(values, np.full(1, len(values), np.int64), one)
+    for values in _chunks(loaded) if rows == "positions" else map(range_array, _range_chunks(loaded)):
+        yield list_array(values, np.full(1, len(values), np.int64), one)
 
 
 def _chunks(rows: RowSet) -> Iterator[pa.Array]:
@@ -96,16 +96,6 @@ def _chunks(rows: RowSet) -> Iterator[pa.Array]:
 def _range_chunks(rows: RowSet) -> Iterator[NDArray[np.int64]]:
     ranges = rows.ranges()
     return (ranges[at : at + MAX_LIST] for at in range(0, len(ranges), MAX_LIST))
-
-
-def _pairs(ranges: NDArray[np.int64]) -> pa.Array:
-    columns = [pa.array(np.ascontiguousarray(ranges[:, k])) for k in (0, 1)]
-    return pa.StructArray.from_arrays(columns, ["start", "stop"])
-
-
-def _lists(values: pa.Array, counts: Index, valid: NDArray[np.bool_]) -> pa.Array:
-    offsets = pa.array(offsets_of(counts).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, values, mask=pa.array(~valid))
 
 
 def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:

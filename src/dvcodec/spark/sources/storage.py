@@ -1,4 +1,4 @@
-"""Folders, local and remote: what is in them, and the few changes that a commit makes.
+"""Folders, local and remote: listing, and the changes of a commit.
 
 Paths are spelled as the user spelled the folder: a name found in ``file:/a%20b`` is a URL too, one in ``/a b`` a path.
 Remote ones are reached by `dvcodec.io.store` (extra ``remote``).
@@ -50,19 +50,19 @@ class FileEntry(NamedTuple):
     """A file that was found."""
 
     path: str
-    """As the user would spell it."""
+    """In the spelling of the user's path."""
     size: int
-    """Bytes; -1 where there is nothing behind the name (a broken link)."""
+    """Bytes; -1 for a broken link."""
     listed: bool
-    """Whether it was found in a folder or by a pattern, and not named itself."""
+    """Whether it was found in a folder or by a pattern, not named itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a path means.
+    """The files that a path means.
 
     Attributes:
-        files: in order of their names, but none whose name begins with ``_`` or ``.`` unless it was named itself.
+        files: in order of their names; those that begin with ``_`` or ``.`` only if named themselves.
         folders: the folders that were listed as a whole, and the names there that begin with ``_`` or ``.``.
     """
 
@@ -77,7 +77,7 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
     an existing file of that exact name is not a pattern.
 
     Raises:
-        UsageError: there is nothing.
+        UsageError: no such file or folder.
         OSError: it cannot be listed.
     """
     local = local_path(path)
@@ -89,10 +89,10 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
 
 
 def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
-    """Find the files of each path, see `find`; of remote ones several at once.
+    """Find the files of each path, see `find`; several remote ones at once.
 
     Raises:
-        UsageError: there is nothing under one of them.
+        UsageError: a path without files.
         OSError: it cannot be listed.
     """
     remote = len(paths) > 1 and local_path(paths[0]) is None
@@ -170,14 +170,14 @@ def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
 
 
 def make_folder(folder: str) -> None:
-    """Make a local folder, and those it is in. Stores have none, or make them with what is written there."""
+    """Create a local folder and its parents. Stores create folders with the objects in them, if they have any."""
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
 
 
 def move(source: str, target: str, storage_options: StorageOptions = None) -> None:
-    """Move a file; what was at `target` is replaced. A local move is one rename."""
+    """Move a file; one at `target` is replaced. A local move is one rename."""
     local, to = local_path(source), local_path(target)
     if local is not None and to is not None:
         local.replace(to)
@@ -189,7 +189,7 @@ def move(source: str, target: str, storage_options: StorageOptions = None) -> No
 
 
 def sync(folder: str) -> None:
-    """Make renames in a local folder durable, where folders can be synced."""
+    """Make renames in a local folder durable, if the system can sync folders."""
     local = local_path(folder)
     if local is None:
         return
@@ -202,7 +202,7 @@ def sync(folder: str) -> None:
 
 
 def is_file(path: str, storage_options: StorageOptions = None) -> bool:
-    """Whether there is a file (and no folder) of that name."""
+    """Whether there is a file of that name, not a folder."""
     local = local_path(path)
     if local is not None:
         return local.is_file()
@@ -235,9 +235,9 @@ def remove_file(path: str, storage_options: StorageOptions = None) -> None:
 
 
 def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
-    """Remove a folder with all that is in it. A missing folder is not an error.
+    """Remove a folder and its contents. A missing folder is not an error.
 
-    A task that is still writing may add a file meanwhile: then it is tried again.
+    Retried, as a task that is still writing may add a file meanwhile.
 
     Raises:
         OSError: it could not be removed.
@@ -265,9 +265,9 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
 
 
 def modified(path: str, storage_options: StorageOptions = None) -> float | None:
-    """Return when a file, or a folder or anything in it, was changed last, in seconds since 1970.
+    """Return when a file, or a folder or anything in it, was last modified, in seconds since 1970.
 
-    None where the store does not say, or there is neither. Of a local folder what is in its subfolders does not count.
+    None if unknown or missing. The contents of a local folder's subfolders do not count.
     """
     local = local_path(path)
     if local is not None:

@@ -105,7 +105,7 @@ def expected(found: VectorRanges, source: Source, want: Want) -> VectorRanges:
 
 
 def wanted(found: VectorRanges, unit: Unit, source: Source, want: Want, stores: Storage) -> VectorRanges:
-    """Add the manifest's metadata, and keep the vectors of this unit and of the data files asked for.
+    """Add the manifest's metadata, and keep the vectors of this unit and of the requested data files.
 
     Args:
         found: the vectors of a container.

@@ -1,4 +1,4 @@
-"""The command that checks: verify."""
+"""The command verify."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dvcodec.cli.render import counted, print_json, say
-from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour
+from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, check_text
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
@@ -24,14 +24,14 @@ def verify(
         typer.Option(
             "--cardinality",
             min=0,
-            help="Rows that the manifest or log promises, for one vector: choose it by --data-file or path@offset.",
+            help="Rows by the manifest or log, for one vector: choose it by --data-file or path@offset.",
         ),
     ] = None,
     data_file: DataFile = None,
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment."""
+    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment."""
     reports: list[Report] = []
     superseded: list[dict[str, int | None]] = []
     tour = Tour(targets, "verifying", silent=as_json)
@@ -64,25 +64,25 @@ def _verify(target: Target, rows: int | None, cardinality: int | None, data_file
     try:
         with open_source_of(target) as source:
             report = verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
-    except DecodeError as err:  # the named part is outside of the file
+    except DecodeError as err:  # the part is not within the file
         return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))
     return _moved(report, source.base) if isinstance(source, Part) else report
 
 
 def _superseded(tour: Tour, target: Target, refs: tuple[VectorRef, ...]) -> dict[str, int | None]:
-    """Count, for JSON, the vectors of a file that a table's current snapshot does not have; {} outside of a table."""
+    """Count, for JSON, the vectors of a file that are not in the table's current snapshot; {} outside of tables."""
     marks = [mark for ref in refs for mark in tour.tables.seen(target.path, ref.offset).values()]
     return {"superseded": None if None in marks else sum(map(bool, marks))} if marks else {}
 
 
 def _moved(report: Report, base: int) -> Report:
-    """Give the report of a part of a file the offsets of the file."""
+    """Make the offsets of a part's report relative to the file."""
     checks = (check if check.offset is None else replace(check, offset=check.offset + base) for check in report.checks)
     return Report(f"{report.source}@{base}", report.kind, tuple(checks))
 
 
 def _vectors_in(target: Target) -> tuple[VectorRef, ...] | None:
-    """Return the vectors in a file of a folder; none of a damaged one; None if it is not a container at all."""
+    """Return the vectors in a file of a folder: () if it is corrupt, None if it is not a container."""
     try:
         with open_target(target, segments=True) as found:
             return None if found is None else found.container.vectors
@@ -103,9 +103,4 @@ def _print_report(report: Report, every: bool) -> None:
     sign = ("ok    ", "green") if report.ok else ("FAIL  ", "bold red")
     say(sign, (report.source, "bold"), f"  {report.kind or 'unknown container'}, {result}")
     for check in report.checks if every else report.findings:
-        text = f"  {check.name}: {check.subject}"
-        if check.offset is not None:
-            text += f" at byte {check.offset}"
-        if check.status is Status.FAIL:
-            text += f": {DecodeError(check.message or '', expected=check.expected, actual=check.actual)}"
-        say("  ", _SIGNS[check.status], text)
+        say("  ", _SIGNS[check.status], f"  {check_text(check)}")

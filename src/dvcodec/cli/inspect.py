@@ -1,4 +1,4 @@
-"""Commands that look: inspect, stats, positions, ranges."""
+"""The commands that show vectors: inspect, stats, positions, ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dvcodec.cli.render import (
     share_text,
 )
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
-from dvcodec.cli.targets import Opened, open_target
+from dvcodec.cli.targets import Opened
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
@@ -32,37 +32,34 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure
 
 _JSON_ROWS = 20_000_000
-"""Positions that are kept in memory for JSON; without it they are printed as they come."""
+"""Most positions held in memory for JSON; without --json they are streamed."""
 _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
-"""A vector, its numbers or what is wrong with it, and its rows."""
+"""A vector, its statistics or error, and its rows."""
 
 
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Show what is in a file: container, footer, vectors, where the deleted rows are; fields of a search segment."""
+    """Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields."""
     results: list[dict[str, Any]] = []
     tour = Tour(targets, "inspecting", silent=as_json)
-    for target in tour:
-        with tour.turn(), open_target(target, segments=True) as found:
-            if found is None:
-                tour.passed_over += 1
-                continue
-            if found.container.kind is ContainerKind.ZAP:
+    for found in tour.containers(segments=True):
+        if found.container.kind is ContainerKind.ZAP:
+            with tour.turn():
                 results += _segment(found, tour, as_json)
-                continue
-            vectors: list[_Seen] = []
-            for ref in found.container.vectors:
-                with tour.turn():
-                    try:
-                        vector = found.read(ref)
-                        vectors.append((ref, measure(vector, row_count=rows, size=ref.size), vector.load()))
-                    except DecodeError as err:
-                        vectors.append((ref, err, RowSet()))
-                        raise
-            marks = [tour.tables.seen(found.source.name, ref.offset) for ref, *_ in vectors]
-            if as_json:
-                results.append(_inspect_json(found, vectors, marks))
-            else:
-                _inspect_text(found, vectors)
+            continue
+        vectors: list[_Seen] = []
+        for ref in found.container.vectors:
+            with tour.turn():
+                try:
+                    vector = found.read(ref)
+                    vectors.append((ref, measure(vector, row_count=rows, size=ref.size), vector.load()))
+                except DecodeError as err:
+                    vectors.append((ref, err, RowSet()))
+                    raise
+        marks = [tour.tables.seen(found.source.name, ref.offset) for ref, *_ in vectors]
+        if as_json:
+            results.append(_inspect_json(found, vectors, marks))
+        else:
+            _inspect_text(found, vectors)
     if as_json:
         print_json(results)
     tour.finish()
@@ -129,31 +126,30 @@ def _inspect_text(opened: Opened, vectors: list[_Seen]) -> None:
         others = [blob for blob in container.footer.blobs if blob.type != iceberg.BLOB_TYPE]
         for blob in others:
             say(f"  {blob.type} at {blob.offset}, {bytes_text(blob.length)}, not a deletion vector")
-    if vectors:
-        columns = ("vector", "offset", "size", "rows", "first", "last", "containers", "B/row", "where")
-        shown = Table(*columns, right=("offset", "size", "rows", "first", "last", "B/row"))
-        for ref, stats, rows in vectors:
-            name = ref.data_file or NOTHING
-            if isinstance(stats, DecodeError):
-                shown.add(name, number(ref.offset), number(ref.size), *[NOTHING] * 5, "damaged")
-                continue
-            shown.add(
-                name,
-                number(ref.offset),
-                number(stats.size),
-                number(stats.cardinality),
-                number(stats.min),
-                number(stats.max),
-                _mix_text(stats.containers),
-                _per_row_text(stats),
-                density_strip(rows, stats.row_count),
-            )
-        shown.show()
+    columns = ("vector", "offset", "size", "rows", "first", "last", "containers", "B/row", "where")
+    shown = Table(*columns, right=("offset", "size", "rows", "first", "last", "B/row"))
+    for ref, stats, rows in vectors:
+        name = ref.data_file or NOTHING
+        if isinstance(stats, DecodeError):
+            shown.add(name, number(ref.offset), number(ref.size), *[NOTHING] * 5, "damaged")
+            continue
+        shown.add(
+            name,
+            number(ref.offset),
+            number(stats.size),
+            number(stats.cardinality),
+            number(stats.min),
+            number(stats.max),
+            _mix_text(stats.containers),
+            _per_row_text(stats),
+            density_strip(rows, stats.row_count),
+        )
+    shown.show()
     print()
 
 
 def _mix_text(mix: ContainerMix) -> str:
-    """Return the containers that there are: 2 array, 1 run."""
+    """Return the containers in words: 2 array, 1 run."""
     kinds = (("array", mix.arrays), ("bitset", mix.bitsets), ("run", mix.runs))
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count) or NOTHING
 
@@ -163,23 +159,22 @@ def _per_row_text(stats: VectorStats) -> str:
 
 
 def stats(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."""
+    """Show rows, bytes, density and container mix of vectors, without expanding them."""
     items: list[tuple[str, dict[str, Any], VectorStats]] = []
     tour = Tour(targets, "reading", silent=True)
-    for target in tour:
-        with tour.turn(), open_target(target) as found:
-            if found is None:
-                tour.passed_over += 1
-                continue
-            for ref in found.container.vectors:
-                with tour.turn():
-                    numbers = measure(found.read(ref), row_count=rows, size=ref.size)
-                    mark = tour.tables.seen(found.source.name, ref.offset)
-                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset} | mark
-                    items.append((label(found, ref, len(tour.targets)), where, numbers))
+    for found in tour.containers():
+        for ref in found.container.vectors:
+            with tour.turn():
+                numbers = measure(found.read(ref), row_count=rows, size=ref.size)
+                items.append((label(found, ref, len(tour.targets)), _where(tour, found, ref), numbers))
     if as_json or items or not (tour.failed or tour.found_nothing):
         _show_stats(items, as_json)
     tour.finish()
+
+
+def _where(tour: Tour, found: Opened, ref: VectorRef) -> dict[str, Any]:
+    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
+    return where | tour.tables.seen(found.source.name, ref.offset)
 
 
 def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: bool) -> None:
@@ -202,8 +197,7 @@ def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: b
             *map(number, item.containers),
             number(item.gaps),
         )
-    if items:
-        shown.show()
+    shown.show()
     print(f"{counted(len(items), 'vector')}, {counted(total, 'row')}, {bytes_text(size)}")
 
 
@@ -213,7 +207,7 @@ def positions(
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after so many rows of a vector.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print deleted row positions, one on a line; before it the vector, where there are several."""
+    """Print deleted row positions, one per line; of several vectors, each after its vector's name."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         left = limit
@@ -236,7 +230,7 @@ def positions(
 
 
 def ranges(targets: Names, data_file: DataFile = None, as_json: Json = False) -> None:
-    """Print deleted rows as ranges: start and stop (the row after the last), one range on a line."""
+    """Print deleted rows as ranges, one per line: start, stop (exclusive)."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         spans = found.read(ref).load().ranges().tolist()
@@ -253,29 +247,23 @@ def _list(
     as_json: bool,
     show: Callable[[Opened, VectorRef, str], dict[str, Any]],
 ) -> None:
-    """Show every chosen vector; with a prefix if there are several.
+    """Show every chosen vector; if there are several, each line begins with the vector's name.
 
     Raises:
-        UsageError: no file has a vector of `data_file`.
+        UsageError: no file holds a vector of `data_file`.
     """
     results: list[dict[str, Any]] = []
     chosen = 0
     tour = Tour(targets, "reading", silent=as_json)
-    for target in tour:
-        with tour.turn(), open_target(target) as found:
-            if found is None:
-                tour.passed_over += 1
-                continue
-            refs = [ref for ref in found.container.vectors if named_as(ref.data_file, data_file)]
-            chosen += len(refs)
-            for ref in refs:
-                prefix = (
-                    "" if len(tour.targets) == len(refs) == 1 else f"{plain(label(found, ref, len(tour.targets)))}\t"
-                )
-                with tour.turn():
-                    listed = show(found, ref, prefix)
-                    where = {"source": found.source.name, "data_file": ref.data_file, "offset": ref.offset}
-                    results.append(where | tour.tables.seen(found.source.name, ref.offset) | listed)
+    for found in tour.containers():
+        refs = [ref for ref in found.container.vectors if named_as(ref.data_file, data_file)]
+        chosen += len(refs)
+        for ref in refs:
+            alone = len(tour.targets) == len(refs) == 1
+            prefix = "" if alone else f"{plain(label(found, ref, len(tour.targets)))}\t"
+            with tour.turn():
+                listed = show(found, ref, prefix)
+                results.append(_where(tour, found, ref) | listed)
     if as_json:
         print_json(results)
     if data_file is not None and not chosen and not tour.failed:

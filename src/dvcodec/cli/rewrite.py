@@ -1,11 +1,9 @@
-"""Commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
+"""The commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -14,7 +12,7 @@ import typer
 
 from dvcodec import delta, iceberg, paimon, puffin
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
-from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, opened, sink_of
+from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, messages_of, opened, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import expand, only, open_source_of
 from dvcodec.core.errors import UsageError
@@ -30,11 +28,11 @@ from dvcodec.ops.sniff import sniff_source
 
 
 def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
-    """Read all vectors, those of one data file united; each file spells its data files in one way.
+    """Read all vectors and merge those of one data file; each file spells its data files in one way.
 
     Raises:
-        UsageError: a file of several vectors that does not name their data files: rows of different data files
-            must not be united; or data files that may be one, percent-encoded in one file and not in another.
+        UsageError: a file holds several vectors without data files, whose rows must not be merged; or two names may
+            be one data file, percent-encoded in one file and plain in another.
     """
 
     def vectors() -> Iterator[list[tuple[str | None, RowSet]]]:
@@ -42,7 +40,7 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
             nameless = [ref for ref in found.container.vectors if ref.data_file is None]
             if len(nameless) > 1:
                 raise UsageError(
-                    f"{found.source.name} holds {len(nameless)} vectors and does not name their data files: "
+                    f"{found.source.name} holds {len(nameless)} vectors without data files: "
                     f"choose one by its offset, as in {found.source.name}@{nameless[0].offset}"
                 )
             yield [(ref.data_file, rows) for ref, rows in found.rows()]
@@ -59,10 +57,10 @@ def diff(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Ranges to show of each change.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Show what a newer file deletes in addition and what it restores. Exit code 1 if there is a difference."""
+    """Show which rows a newer file deletes and restores. Exit code 1 if there is a difference."""
     before, after = _rows_of([old], "reading"), _rows_of([new], "reading")
     if len(before) == len(after) == 1 and None in (*before, *after):
-        # One vector against one, of which at least one is bare: they are meant for each other.
+        # One vector on each side, at least one without a data file: compare them.
         name = next(iter(after)) or next(iter(before))
         before, after = {name: next(iter(before.values()))}, {name: next(iter(after.values()))}
     elif before and after and (None in before) != (None in after):
@@ -78,11 +76,7 @@ def diff(
     if as_json:
         print_json(
             [
-                {
-                    "data_file": path,
-                    "added": change.added.ranges().tolist(),
-                    "restored": change.restored.ranges().tolist(),
-                }
+                {"data_file": path, "added": _ranges(change.added), "restored": _ranges(change.restored)}
                 for path, change in changes
             ]
         )
@@ -90,9 +84,8 @@ def diff(
         for path, change in changes:
             counts = f"{change.added.cardinality:,} deleted, {change.restored.cardinality:,} restored"
             say((path or new, "bold"), f"  {counts}")
-            for sign, rows in (("+", change.added), ("-", change.restored)):
-                spans = rows.ranges()
-                for start, stop in spans[:limit].tolist():
+            for sign, spans in (("+", _ranges(change.added)), ("-", _ranges(change.restored))):
+                for start, stop in spans[:limit]:
                     print(f"  {sign} {start}" + (f"..{stop - 1}" if stop - start > 1 else ""))
                 if len(spans) > limit:
                     print(f"  {sign} ... {counted(len(spans) - limit, 'more range')}")
@@ -102,15 +95,20 @@ def diff(
         raise typer.Exit(1)
 
 
+def _ranges(rows: RowSet) -> list[list[int]]:
+    ranges: list[list[int]] = rows.ranges().tolist()
+    return ranges
+
+
 def merge(
     targets: Names, output: Output, to: To = "puffin", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
-    """Unite vectors by data file and write them to one new file."""
+    """Merge vectors by data file into one new file."""
     kind = _target(to)
     vectors = _rows_of(targets, "merging")
     if data_files:
         if list(vectors) != [None] or len(data_files) != 1:
-            raise UsageError("--data-file names the one data file of vectors that do not name theirs")
+            raise UsageError("--data-file is for vectors without data files, all of one data file")
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         parts = any(target.offset is not None for target in expand(targets))
@@ -120,7 +118,7 @@ def merge(
 
 
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
-    """Convert a file; vectors are verified, and copied byte for byte where the formats share them."""
+    """Convert a file. Vectors are verified, and copied if both formats store the same bytes."""
     kind = _target(to)
     chosen = only(target)
     with open_source_of(chosen) as source:
@@ -153,7 +151,7 @@ _WHOLE = "name the whole file, if it is a Puffin file"
 
 
 def _commit_values(location: DvLocation) -> dict[str, Any]:
-    """What the table's metadata has to say of a vector: a manifest entry, a descriptor, or Paimon's metadata."""
+    """Return a vector's table metadata: a manifest entry, a descriptor, or Paimon's metadata."""
     if location.path == STDOUT:
         return {}
     if location.format.startswith("paimon") and location.data_file is not None:
@@ -169,31 +167,16 @@ def _commit_values(location: DvLocation) -> dict[str, Any]:
 
 
 def _show_written(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str, as_json: bool) -> None:
-    if output == STDOUT:  # the file itself went there
-        with redirect_stdout(sys.stderr):
-            _show_locations(kind, [replace(location, path=STDOUT) for location in locations], output, as_json)
-    else:
-        _show_locations(kind, locations, output, as_json)
+    with messages_of(output):
+        if output == STDOUT:
+            locations = [replace(location, path=STDOUT) for location in locations]
+        if as_json:
+            print_json([asdict(location) | _commit_values(location) for location in locations])
+        else:
+            _show_locations(kind, locations, output)
 
 
-def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            [
-                {
-                    "format": location.format,
-                    "path": location.path,
-                    "offset": location.offset,
-                    "size": location.size,
-                    "cardinality": location.cardinality,
-                    "data_file": location.data_file,
-                    "file_size": location.file_size,
-                }
-                | _commit_values(location)
-                for location in locations
-            ]
-        )
-        return
+def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str) -> None:
     if not locations:
         written = f"wrote {plain(output)}, 1 B" if kind.startswith("paimon") else "nothing written"
         print(f"no vectors, {written}")
@@ -209,11 +192,15 @@ def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation],
 def rewrite_paths(
     target: Name,
     output: Output,
-    old: Annotated[str | None, typer.Option("--from", help="Folder of the data files' old paths: whole steps.")] = None,
-    new: Annotated[str | None, typer.Option("--to", help="What to put in its place.")] = None,
-    pairs: Annotated[list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="One path for another.")] = None,
+    old: Annotated[
+        str | None, typer.Option("--from", help="Folder of the data files' old paths, whole path segments.")
+    ] = None,
+    new: Annotated[str | None, typer.Option("--to", help="Its replacement.")] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Replace one path; repeat for more.")
+    ] = None,
 ) -> None:
-    """Rename the data files of a moved table in a Puffin file; the vectors' bytes stay as they are."""
+    """Rename the data files of a moved table in a Puffin file; vectors are copied unchanged."""
     if bool(pairs) == (old is not None) or (old is None) != (new is None):
         raise UsageError("give --from and --to, or one or more --map OLD=NEW")
     with open_source_of(only(target)) as source:
@@ -222,16 +209,16 @@ def rewrite_paths(
         if old is not None and new is not None:
             mapping = _moved(paths, old, new)
             if not mapping:
-                raise UsageError(f"{source.name}: no data file's path begins with {old}, by whole steps")
+                raise UsageError(f"{source.name}: no data file is in the folder {old}")
         else:
             mapping = dict(_pair(text, paths, source.name) for text in pairs or [])
         changed = puffin.rewrite_paths(source, sink_of(output), mapping, storage_options=storage())
-    with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
+    with messages_of(output):
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
 
 
 def _moved(paths: list[str], old: str, new: str) -> dict[str, str]:
-    """Put one folder in place of another, by whole steps of a path; in another spelling if none has the one given."""
+    """Map paths in one folder to another; if none has this spelling of the folder, other spellings count."""
     folder = old if not old or old.endswith("/") else f"{old}/"
     rests = {path: path[len(folder) :] for path in paths if path.startswith(folder)}
     if not rests:
@@ -242,9 +229,9 @@ def _moved(paths: list[str], old: str, new: str) -> dict[str, str]:
 
 
 def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
-    """Split OLD=NEW where OLD is a path of the file: both may hold more equals signs (``day=3/part-0.parquet``)."""
+    """Split OLD=NEW, where OLD is a path in the file; both may contain equals signs (``day=3/part-0.parquet``)."""
     if "=" not in text:
-        raise UsageError(f"--map {text}: needs OLD=NEW")
+        raise UsageError(f"--map {text}: expected OLD=NEW")
     old = max((path for path in paths if text.startswith(f"{path}=")), key=len, default=None)
     if old is None:
         stored = {file_key(path) for path in paths}
@@ -258,7 +245,7 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
 def demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "demo-out",
 ) -> None:
-    """Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back."""
+    """Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows."""
     from dvcodec.cli.demo import run
 
     run(_local_folder(folder))
@@ -267,7 +254,7 @@ def demo(
 def spark_demo(
     folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
 ) -> None:
-    """Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked."""
+    """Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors."""
     from dvcodec.cli.spark_demo import run
 
     run(_local_folder(folder))
