@@ -248,7 +248,7 @@ def test_length_of_the_other_convention_is_refused(bits: Bits, difference: int) 
         paimon.load(DeletionVectorMeta("a", 1, LENGTHS[bits] + difference, 3), data)
     assert caught.value.what == "length in the metadata"
     counted = {32: "magic and bitmap of a 32-bit vector", 64: "the whole frame of a 64-bit vector"}[bits]
-    assert caught.value.expected == f"{LENGTHS[bits]} ({counted}, as its length field says)"
+    assert caught.value.expected == f"{LENGTHS[bits]} ({counted}, from its length field)"
     assert caught.value.actual == LENGTHS[bits] + difference
     assert caught.value.offset == 1
 

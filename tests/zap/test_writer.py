@@ -268,9 +268,9 @@ def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyP
 PLACE = Location(1, 0, 1)
 EARLY = [11, 14]
 REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
-    "_id as a field": (VERSIONS, Document(b"a", (Field("_id"),)), "leave it out"),
-    "_id as a composite field": (VERSIONS, Document(b"a", (), (Field("_id"),)), "leave it out"),
-    "_id as a thesaurus": ([16, 17], Document(b"a", synonyms=(Synonyms("_id", ()),)), "leave it out"),
+    "_id as a field": (VERSIONS, Document(b"a", (Field("_id"),)), "remove it from the fields"),
+    "_id as a composite field": (VERSIONS, Document(b"a", (), (Field("_id"),)), "remove it from the fields"),
+    "_id as a thesaurus": ([16, 17], Document(b"a", synonyms=(Synonyms("_id", ()),)), "remove it from the fields"),
     "no type": ([15], Document(b"a", (Field("f", type=""),)), "one ASCII letter, not ''"),
     "a long type": ([15], Document(b"a", (Field("f", type="tt"),)), "one ASCII letter, not 'tt'"),
     "types that even out": (
@@ -299,12 +299,12 @@ REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
     "no compression alone": (
         [17],
         Document(b"a", (Field("f", options=TEXT | OPTIONS.SKIP_DOC_VALUE_COMPRESSION),)),
-        "set both options or neither",
+        "set both or neither",
     ),
     "no chunks alone": (
         [17],
         Document(b"a", (Field("f", options=OPTIONS.SKIP_DOC_VALUE_CHUNKING),)),
-        "set both options or neither",
+        "set both or neither",
     ),
     "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is not a valid field name"),
     "a negative frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", -1),)),)), "is negative or above"),

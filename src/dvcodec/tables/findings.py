@@ -88,7 +88,7 @@ class Finding:
         if data_file is not None and data_file not in place:
             place += f", for {data_file}"
         values = ", ".join(f"{name} {value}" for name, value in (("expected", expected), ("found", actual)) if value)
-        message = f"{place}: {what}{': ' if values else ''}{values}".replace("\n", " ")
+        message = f"{place}: {what}{': ' if values else ''}{values}"
         severity = _SEVERITIES.get(check, Severity.ERROR)
         return cls(check, severity, message, None, data_file, vectors, path, offset, expected, actual, what=what)
 
@@ -102,7 +102,13 @@ class Finding:
         actual: object,
         data_file: str | None = None,
     ) -> Finding:
-        """Return the finding of a failed check of one vector; `data_file` if it does not record it. See `failed`."""
+        """Return the finding of a failed check of one vector.
+
+        Args:
+            check: see `failed`, as for `what, expected, actual`.
+            vector: whose path and offset are reported.
+            data_file: its data file, if the vector does not record it.
+        """
         return cls.failed(
             check,
             what,
@@ -123,7 +129,12 @@ class Finding:
         vectors: tuple[DeletionVector, ...] = (),
         data_file: str | None = None,
     ) -> Finding:
-        """Return the finding that a decoding error stands for; see `failed`."""
+        """Return the finding of a decoding error.
+
+        Args:
+            check: see `failed`, as for `path, vectors, data_file`.
+            error: gives the rest, and the offset in `path`.
+        """
         what, expected, actual = error.what, error.expected, error.actual
         return cls.failed(
             check, what, expected, actual, vectors=vectors, data_file=data_file, path=path, offset=error.offset
