@@ -67,7 +67,7 @@ def audit_of(
 
 
 def small() -> Audit:
-    """Three sound data files: one half deleted, one untouched, one without a live row."""
+    """Three valid data files: one half deleted, one untouched, one without a live row."""
     half = RowSet.from_ranges([(i * 10_000, i * 10_000 + 5_000) for i in range(10)])
     return audit_of(
         file_of(f"{ROOT}/data/00000-a.parquet", half),

@@ -536,7 +536,7 @@ def sloppy(fault: str) -> Format:
             return Sloppy(buf, fault)
         return Sloppy(b"", fault)
 
-    return Format("sloppy", decode, b"sound", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
+    return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
 
 
 @pytest.mark.parametrize("check", CHECKS)

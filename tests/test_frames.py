@@ -229,16 +229,16 @@ def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.M
     rows = [RowSet(range(i, 40 * i, 1 + i)) for i in range(30)]
     parts = [(paimon if i % 2 else iceberg).encode(one) for i, one in enumerate(rows)]
     offsets = [1 + sum(map(len, parts[:i])) for i in range(30)]
-    sound = b"\1" + b"".join(parts)
+    valid = b"\1" + b"".join(parts)
 
     def load(data: bytes) -> dict[int, RowSet]:
         with open_source(data, name="frames") as source:
             return load_frames(source, allowed=tuple(Magic))
 
-    assert load(sound) == dict(zip(offsets, rows, strict=True))
+    assert load(valid) == dict(zip(offsets, rows, strict=True))
     for vector in (3, 20):
         for length in (5, 21, 29):
-            damaged = bytearray(sound)
+            damaged = bytearray(valid)
             damaged[offsets[vector] + 9] ^= 1
             damaged[offsets[length]] = 0x7F
             error = outcome(load, bytes(damaged))
@@ -246,6 +246,6 @@ def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.M
             at = offsets[vector] + len(parts[vector]) - 4 if vector < length else offsets[length]
             assert error.offset == at
     near = {offset + step for offset in offsets for step in range(-9, 26)}
-    for size in range(1, len(sound)):
+    for size in range(1, len(valid)):
         if (size in near or size % 11 == 0) and size not in offsets:
-            assert isinstance(outcome(load, sound[:size]), Truncated)
+            assert isinstance(outcome(load, valid[:size]), Truncated)

@@ -49,7 +49,7 @@ def test_demo(tmp_path: Path) -> None:
     ]
 
 
-def test_demo_files_are_sound(tmp_path: Path) -> None:
+def test_demo_files_are_valid(tmp_path: Path) -> None:
     text = run("demo", "--folder", tmp_path).out
     for name in ("deletes.puffin", "back.puffin", demo.DELTA_FILE, "index-32", "index-64", "back-32.puffin"):
         assert verify(tmp_path / name, row_count=20_000).ok

@@ -107,7 +107,7 @@ def test_inspect_knows_the_container_by_its_bytes(data: bytes, what: str, kind: 
     assert run("inspect", "--json", "-", stdin=data).json[0]["kind"] == kind
 
 
-def test_inspect_shows_the_sound_vectors_of_a_damaged_file(puffin: Path, tmp_path: Path) -> None:
+def test_inspect_shows_the_valid_vectors_of_a_damaged_file(puffin: Path, tmp_path: Path) -> None:
     bad = flipped(puffin, 30, to=tmp_path / "bad")
     result = run("inspect", bad)
     assert result.code == 2

@@ -31,7 +31,7 @@ def damaged(lake: Path) -> Path:
 # ---------------------------------------------------------------------------------------------------- audit
 
 
-def test_audit_of_a_sound_table(lake: Path) -> None:
+def test_audit_of_a_valid_table(lake: Path) -> None:
     result = run("audit", lake)
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines() == [

@@ -283,7 +283,7 @@ def test_a_file_of_a_folder_with_the_name_of_vectors_is_damaged_when_it_is_nothi
     lost = tmp_path / name
     lost.parent.mkdir(parents=True)
     lost.write_bytes(content)
-    puffin_file(tmp_path / "sound.puffin")
+    puffin_file(tmp_path / "valid.puffin")
     (tmp_path / "notes.bin").write_bytes(content)
     verified = run("verify", tmp_path)
     assert verified.code == 1

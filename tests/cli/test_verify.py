@@ -18,7 +18,7 @@ def puffin(tmp_path: Path) -> Path:
     return puffin_file(tmp_path / "deletes.puffin")
 
 
-def test_sound_file(puffin: Path) -> None:
+def test_valid_file(puffin: Path) -> None:
     result = run("verify", puffin)
     assert (result.code, result.err) == (0, "")
     assert result.out == f"ok    {puffin}  puffin, 21 checks passed\n1 file, none with findings\n"
@@ -155,7 +155,7 @@ def test_standard_input(puffin: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["iceberg/java-main", "iceberg/iceberg-go", "delta", "paimon", "lance/deletions"])
-def test_real_files_are_sound(name: str, vectors: Path) -> None:
+def test_real_files_are_valid(name: str, vectors: Path) -> None:
     result = run("verify", vectors / name)
     assert result.code == 0
     assert "FAIL" not in result.out

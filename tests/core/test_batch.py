@@ -1,4 +1,4 @@
-"""Many framed vectors at once: the same as one by one, for sound ones and for every kind of damage."""
+"""Many framed vectors at once: the same as one by one, for valid ones and for every kind of damage."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_none_at_all() -> None:
     assert batch.expand(b"", none, none)[0].tolist() == []
 
 
-SOUND = [
+VALID = [
     RowSet(),
     RowSet([7]),
     RowSet([1, 70_000, 140_000, 1 << 20]),
@@ -138,7 +138,7 @@ def one_by_one(data: bytes) -> RowSet | str:
 def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
     chance = random.Random(5)
     frames = []
-    for rows in SOUND:
+    for rows in VALID:
         for encoded in (ice.encode(rows), paimon.encode(rows) if (rows.max or 0) < 2**31 else ice.encode(rows)):
             frames.append(encoded)
             for _ in range(250):
@@ -167,7 +167,7 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
             assert f"{type(found.errors[i]).__name__}: {found.errors[i].what}" == want
             assert found.cardinality[i] == 0
             assert not isinstance(found.errors[i], ChecksumMismatch) or not found.crc_ok[i]
-    assert agreed >= 2 * len(SOUND)
+    assert agreed >= 2 * len(VALID)
 
 
 @pytest.mark.parametrize("gap", [0, 1, 2, 4000])
@@ -205,7 +205,7 @@ def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.
     monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_VECTORS", at_once)
     chance = random.Random(6)
     for _ in range(60):
-        frames = [ice.encode(chance.choice(SOUND)) for _ in range(8)]
+        frames = [ice.encode(chance.choice(VALID)) for _ in range(8)]
         for i in chance.sample(range(8), 2):
             damaged = bytearray(frames[i])
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)

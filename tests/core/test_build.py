@@ -186,7 +186,7 @@ def test_strided_and_big_endian_values_are_read_right() -> None:
 
 
 @pytest.mark.parametrize("containers", [1, 3, 4, 9])
-def test_ranges_are_handed_over_in_a_sound_bitmap(containers: int) -> None:
+def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     keys = np.repeat(np.arange(containers), 2)
     starts = np.tile([3, 10], containers)
     data = b"".join(build._serialize([build._run_containers(keys, starts, starts + np.tile([2, 5], containers))]))

@@ -200,7 +200,7 @@ VECTORS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_sound_vectors_are_read_as_pyroaring_reads_them(name: str) -> None:
+def test_valid_vectors_are_read_as_pyroaring_reads_them(name: str) -> None:
     data = VECTORS[name]
     expected = {key << 32 | low for key, rows in decode(data).items() for low in rows}
     assert BitMap64(expected) == pyroaring_reads(data)

@@ -285,8 +285,8 @@ def many(count: int) -> bytes:
 
 def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any state of damage, of vectors and of footer: the same value or the same error."""
-    sound = many(150)
-    footer = sound.index(b'{"blobs"')
+    valid = many(150)
+    footer = valid.index(b'{"blobs"')
     chance = random.Random(4)
     options: list[dict[str, Any]] = [
         {},
@@ -301,7 +301,7 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         return (type(found), str(found)) if isinstance(found, DecodeError) else found
 
     for turn in range(150):
-        data = bytearray(sound)
+        data = bytearray(valid)
         for _ in range(turn % 3):
             at = chance.randrange(footer) if chance.random() < 0.5 else chance.randrange(footer, len(data))
             data[at] = chance.choice(b"0189") if chr(data[at]).isdigit() and at > footer else data[at] ^ 1

@@ -28,7 +28,7 @@ def findings(found: Footer) -> list[tuple[str, str, int | None]]:
     return [(check.name, check.subject, check.offset) for check in lint(found) if check.status is Status.FAIL]
 
 
-def test_sound_footer_passes_every_check() -> None:
+def test_valid_footer_passes_every_check() -> None:
     checks = lint(footer(A, B))
     assert {check.status for check in checks} == {Status.PASS}
     vector = ["blob-range", "blob-ids", "blob-properties", "blob-codec"]

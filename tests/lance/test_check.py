@@ -142,7 +142,7 @@ def test_deleted_row_beyond_the_end() -> None:
         lance.live_row_ids(ids(1, 2), RowSet([2]))
 
 
-def test_real_datasets_are_sound(vectors: Path) -> None:
+def test_real_datasets_are_valid(vectors: Path) -> None:
     count = 0
     for path in sorted((vectors / "lance").glob("*/_versions/*.manifest")):
         manifest = lance.read_manifest(path)

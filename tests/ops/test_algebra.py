@@ -168,5 +168,5 @@ def test_limits_are_kept() -> None:
 def test_any_damage_ends_in_rows_or_a_decode_error(name: str, at: int, byte: int) -> None:
     data = bytearray(SAMPLES[name].data)
     data[at % len(data)] = byte
-    with suppress(UsageError):  # of a sound file that does not name its data files
+    with suppress(UsageError):  # of a valid file that does not name its data files
         outcome(read_rows, bytes(data))

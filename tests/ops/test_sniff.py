@@ -225,7 +225,7 @@ def decode_zap_footer_of(data: bytes) -> zap.Footer:
         return decode_zap_footer(source)
 
 
-def test_segment_of_which_only_the_footer_is_sound() -> None:
+def test_segment_of_which_only_the_footer_is_valid() -> None:
     data = bytearray(segment(zap.Document(b"a" * 60)))
     footer = decode_zap_footer_of(bytes(data))
     data[footer.fields_index : footer.fields_index + 8] = b"\xff" * 8

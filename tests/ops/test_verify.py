@@ -43,11 +43,11 @@ def statuses(report: Report) -> dict[str, Status]:
     return {check.name: check.status for check in report.checks}
 
 
-# ---------------------------------------------------------------------- sound files
+# ---------------------------------------------------------------------- valid files
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_sound_file_passes(name: str) -> None:
+def test_valid_file_passes(name: str) -> None:
     sample = SAMPLES[name]
     report = verify(sample.data)
     assert report.ok
@@ -391,7 +391,7 @@ def test_any_damage_gives_a_report(name: str, bits: list[int], cut: int) -> None
         assert all(check.message for check in found.findings)
 
 
-def test_rows_of_a_sound_report_are_readable() -> None:
+def test_rows_of_a_valid_report_are_readable() -> None:
     for bit in range(8 * len(PUFFIN)):
         damaged = flipped(PUFFIN, bit)
         if verify(damaged).ok:

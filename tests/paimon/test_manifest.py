@@ -212,7 +212,7 @@ def test_none_and_no_vectors_are_two_things() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_no_entries_are_a_sound_manifest(codec: str) -> None:
+def test_no_entries_are_a_valid_manifest(codec: str) -> None:
     assert read_index_manifest(written(codec=codec)) == []
 
 
@@ -525,7 +525,7 @@ def vector_of(**values: Any) -> dict[str, Any]:
     return {"f0": "a", "f1": 1, "f2": 24, "_CARDINALITY": 2, **values}
 
 
-def test_crafted_manifest_is_sound() -> None:
+def test_crafted_manifest_is_valid() -> None:
     (entry,) = read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
     assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, vectors=(DeletionVectorMeta("a", 1, 24, 2),))
 

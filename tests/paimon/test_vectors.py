@@ -144,7 +144,7 @@ def test_bits_have_a_magic() -> None:
     assert [magic_of("bitmap32"), magic_of("bitmap64")] == [Magic.PAIMON32, Magic.PORTABLE64]
 
 
-SOUND = paimon.encode(RowSet([1, 3]))
+VALID = paimon.encode(RowSet([1, 3]))
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ SOUND = paimon.encode(RowSet([1, 3]))
         (framed(MAGIC32), Truncated, "roaring cookie"),
         (framed(MAGIC32 + bytes(8)), BadMagic, "roaring cookie"),
         (framed(MAGIC64 + EMPTY), DecodeError, "bitmap count"),
-        (SOUND[:-4] + bytes(4), ChecksumMismatch, "CRC-32"),
-        (SOUND[:-1], Truncated, "length field"),
-        (SOUND + b"\0", NotCanonical, "length field"),
+        (VALID[:-4] + bytes(4), ChecksumMismatch, "CRC-32"),
+        (VALID[:-1], Truncated, "length field"),
+        (VALID + b"\0", NotCanonical, "length field"),
     ],
 )
 def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
@@ -172,19 +172,19 @@ def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: 
 def test_offsets_in_errors_count_from_the_base() -> None:
     for base in (0, 7):
         with pytest.raises(ChecksumMismatch) as caught:
-            paimon.decode(SOUND[:-4] + bytes(4), base=base)
-        assert caught.value.offset == base + len(SOUND) - 4
+            paimon.decode(VALID[:-4] + bytes(4), base=base)
+        assert caught.value.offset == base + len(VALID) - 4
 
 
 def test_cardinality_crc_and_limits_are_choices() -> None:
-    assert paimon.decode(SOUND, cardinality=2) == RowSet([1, 3])
-    assert paimon.decode(SOUND[:-4] + bytes(4), verify_checksum=False) == RowSet([1, 3])
+    assert paimon.decode(VALID, cardinality=2) == RowSet([1, 3])
+    assert paimon.decode(VALID[:-4] + bytes(4), verify_checksum=False) == RowSet([1, 3])
     for cardinality in (0, 1, 3):
         with pytest.raises(CardinalityMismatch):
-            paimon.decode(SOUND, cardinality=cardinality)
+            paimon.decode(VALID, cardinality=cardinality)
     for limits in (Limits(max_vector_bytes=10), Limits(max_cardinality=1)):
         with pytest.raises(LimitExceeded):
-            paimon.decode(SOUND, limits=limits)
+            paimon.decode(VALID, limits=limits)
 
 
 @given(st.binary(max_size=80))

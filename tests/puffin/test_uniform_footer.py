@@ -133,11 +133,11 @@ def test_spaces_are_left_to_the_parser(by_json: Callable[[bytes], Footer | str])
 
 
 def test_no_damage_is_told_otherwise(by_json: Callable[[bytes], Footer | str]) -> None:
-    sound = payload_of([blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)])
+    valid = payload_of([blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)])
     chance = random.Random(3)
     refused = 0
     for _ in range(4000):
-        damaged = bytearray(sound)
+        damaged = bytearray(valid)
         for _ in range(chance.choice([1, 1, 1, 2])):
             at = chance.randrange(len(damaged))
             what = chance.choice(

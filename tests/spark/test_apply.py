@@ -257,7 +257,7 @@ def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert ids(deleted(both, vectors(spark, {f"{folder}/x y.parquet": RowSet([5])}))) == {205}
 
 
-def test_vectors_that_are_not_sound_fail(spark: SparkSession, files: list[str]) -> None:
+def test_vectors_that_are_not_valid_fail(spark: SparkSession, files: list[str]) -> None:
     df = spark.read.parquet(files[0])
     nothing = spark.createDataFrame([(files[0], None, "CRC-32")], "data_file string, dv binary, error string")
     with pytest.raises(Exception, match=r"has no vector \(CRC-32\)"):

@@ -98,7 +98,7 @@ def decoded(positions: list[int], data: bytes) -> Row:
 
 
 def broken() -> dict[str, bytes]:
-    """Vectors that are not sound; of all but one the rows cannot be counted."""
+    """Vectors that are corrupt; of all but one the rows cannot be counted."""
     good = framed([1, 2, 3, 100])
     swapped = good[:-8] + good[-6:-4] + good[-8:-6] + good[-4:]
     return {
@@ -248,13 +248,13 @@ def test_aggregates_and_lists_go_together(spark: SparkSession) -> None:
     assert rows_of(nothing) == [{"n": 0}]
 
 
-def test_vectors_that_are_not_sound(spark: SparkSession) -> None:
+def test_vectors_that_are_corrupt(spark: SparkSession) -> None:
     names = list(broken())
     frame = frame_of(
-        spark, [(name, broken()[name]) for name in names] + [("sound", framed([4]))], "name string, dv binary"
+        spark, [(name, broken()[name]) for name in names] + [("valid", framed([4]))], "name string, dv binary"
     )
     found = {row["name"]: row["it"] for row in rows_of(frame.select("name", dv_verify("dv").alias("it")))}
-    assert found.pop("sound") == {"ok": True, "crc_ok": True, "cardinality": 1, "error": None}
+    assert found.pop("valid") == {"ok": True, "crc_ok": True, "cardinality": 1, "error": None}
     assert {name: it["ok"] for name, it in found.items()} == dict.fromkeys(names, False)
     assert {name for name in names if found[name]["crc_ok"]} == {"magic", "order", "structure"}
     assert {name: it["cardinality"] for name, it in found.items()} == {
@@ -263,7 +263,7 @@ def test_vectors_that_are_not_sound(spark: SparkSession) -> None:
     for name in names:
         assert found[name]["error"] == error_of(broken()[name]), name
     with pytest.raises(Exception, match=r"deletion vector of 48 bytes .*CRC-32 of magic and vector") as caught:
-        frame.where("name IN ('sound', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
+        frame.where("name IN ('valid', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
     assert "00 00 00 28 d1 d3 39 64" in str(caught.value)
 
 
@@ -449,7 +449,7 @@ def test_what_cannot_be_encoded() -> None:
 
 
 @pytest.mark.parametrize("name", list(broken()))
-def test_every_function_refuses_what_is_not_sound(name: str) -> None:
+def test_every_function_refuses_what_is_corrupt(name: str) -> None:
     bad, good = column(framed([1]), broken()[name], None), column(framed([1]), framed([2]), None)
     size = len(broken()[name])
     calls: list[Callable[[], object]] = [

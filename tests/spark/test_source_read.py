@@ -345,15 +345,15 @@ def test_an_expected_kind(spark: SparkSession, tmp_path: Path) -> None:
     delta.write_deletion_vectors(tmp_path / "2", rows)
     paimon.write_deletion_vectors(tmp_path / "3", rows)
     (tmp_path / "4").write_bytes(b"\x01" + delta.encode(RowSet([5]), layout="native"))
-    for kind, sound in {"puffin": "1", "delta": "24", "paimon": "23", "roaring32": ""}.items():
+    for kind, valid in {"puffin": "1", "delta": "24", "paimon": "23", "roaring32": ""}.items():
         found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path, format=kind))}
-        assert [name for name, row in sorted(found.items()) if row["error"] is None] == list(sound), kind
-        assert {found[name]["format"] for name in sound} <= {kind}
+        assert [name for name, row in sorted(found.items()) if row["error"] is None] == list(valid), kind
+        assert {found[name]["format"] for name in valid} <= {kind}
         if kind in ("puffin", "roaring32"):
             assert found["2"]["error"].endswith(f"container: expected {kind}, found delta")
         left = read(spark, tmp_path, format=kind, ignore_others=True).collect()
         others = {"paimon": "4"}.get(kind, "")  # a Paimon file as far as can be seen, but for the vector in it
-        assert {Path(row["container"]).name for row in left} == {*sound, *others}
+        assert {Path(row["container"]).name for row in left} == {*valid, *others}
     (native,) = rows_of(read(spark, tmp_path / "4", format="paimon"))
     assert "magic: expected" in native["error"]
 
@@ -484,7 +484,7 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
 
 
 def test_a_footer_that_lies(spark: SparkSession, tmp_path: Path) -> None:
-    """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside sound ones."""
+    """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside valid ones."""
     iceberg.write_deletion_vectors(tmp_path / "good", {name: RowSet([1]) for name in "abcdefgh"})
     data = (tmp_path / "good").read_bytes()
     at = data.index(b"PFA1", 4)

@@ -243,11 +243,11 @@ def test_the_table_root_of_descriptors(spark: SparkSession, tmp_path: Path) -> N
 def test_vectors_that_are_refused(rows: list[tuple[str | None, bytes | None]], message: str, tmp_path: Path) -> None:
     to = writer(tmp_path, target="paimon32", max_vectors=5)
     names, dvs = zip(*rows, strict=True)
-    sound = batches({"first": RowSet([7])})
+    valid = batches({"first": RowSet([7])})
     whole = pa.record_batch({"data_file": pa.array(names, pa.string()), "dv": pa.array(dvs, pa.binary())})
     for later in ([whole], [whole.slice(i, 1) for i in range(len(rows))]):
         with pytest.raises((UsageError, DecodeError), match=message):
-            to.write(chain(sound, later))
+            to.write(chain(valid, later))
         assert shown(Path(to.staging)) == []  # what was begun is gone at once
     to.abort([None])
     assert shown(tmp_path) == []

@@ -140,13 +140,13 @@ def test_only_the_columns_of_a_schema(registered: SparkSession, folder: Path) ->
 
 
 def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_path: Path) -> None:
-    sound, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
+    valid, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
     raw = (folder / f"{16:012x}.zap").read_bytes()
-    sound.write_bytes(raw)
+    valid.write_bytes(raw)
     wrong.write_bytes(raw[:40] + bytes([raw[40] ^ 1]) + raw[41:])
     cut.write_bytes(raw[:30])
     found = rows_of(read(registered, "terms", tmp_path))
-    assert [row for row in found if row["error"] is None] == expected("terms", [sound])
+    assert [row for row in found if row["error"] is None] == expected("terms", [valid])
     complaints = {row.pop("segment"): row for row in found if row["error"]}
     assert sorted(complaints) == [str(wrong), str(cut)]
     assert "CRC-32 of the segment" in complaints[str(wrong)]["error"]
@@ -154,9 +154,9 @@ def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_
     assert all(value is None for row in complaints.values() for name, value in row.items() if name != "error")
 
     blind = registered.read.format("zap").option("table", "terms").schema("term binary")
-    assert len(rows_of(blind.load(str(sound)))) > 0
+    assert len(rows_of(blind.load(str(valid)))) > 0
     with pytest.raises(Exception, match="CRC-32 of the segment"):
-        blind.load([str(sound), str(wrong)]).count()
+        blind.load([str(valid), str(wrong)]).count()
 
 
 def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_segment_without_documents_is_one_part(some: list[str]) -> None:
         assert read_directly(table, some[1], partition_bytes=1) == expected(table, [some[1]])
 
 
-def test_what_is_sound_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
+def test_what_is_valid_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
     raw = bytearray((folder / f"{15:012x}.zap").read_bytes())
     with Segment.open(bytes(raw)) as segment:
         at = segment.field("title").dictionary
@@ -239,10 +239,10 @@ def test_what_is_sound_comes_before_the_error(folder: Path, tmp_path: Path) -> N
     with pytest.raises(DecodeError), Segment.open(path, verify_checksum=False) as segment:
         list(segment.to_arrow("terms", ["title"]))
     whole = [{**row, "segment": str(path)} for row in expected("terms", [folder / f"{15:012x}.zap"])]
-    sound = [row for row in whole if row["field"] != "title"]
+    valid = [row for row in whole if row["field"] != "title"]
     for size in (1, 1 << 20):
         *found, last = read_directly("terms", path, verify_checksum="false", partition_bytes=size)
-        assert found == sound
+        assert found == valid
         assert (last["segment"], last["field"]) == (str(path), None)
         assert "dictionary" in last["error"]
     narrow = StructType([StructField("field", StringType())])
@@ -278,8 +278,8 @@ def test_batches_are_bounded_by_bytes(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_numbers_that_a_long_does_not_hold(tmp_path: Path) -> None:
     path = tmp_path / "wide.zap"
-    sound, wide = (Field("f", b"v", options=FieldOptions.STORED, array_positions=(n,)) for n in (7, 2**63))
-    write_segment(str(path), [Document(b"a", (wide,)), Document(b"b", (sound,))], 15)
+    valid, wide = (Field("f", b"v", options=FieldOptions.STORED, array_positions=(n,)) for n in (7, 2**63))
+    write_segment(str(path), [Document(b"a", (wide,)), Document(b"b", (valid,))], 15)
     (row,) = read_directly("stored", path)
     assert "column array_positions" in row["error"]
     assert "9223372036854775808" in row["error"]

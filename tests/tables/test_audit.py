@@ -1,4 +1,4 @@
-"""audit: every damage is found, named and placed; a sound table has no findings."""
+"""audit: every damage is found, named and placed; a valid table has no findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checks(found: Audit) -> list[str]:
     return [finding.check for finding in found.findings]
 
 
-def test_a_sound_table(tmp_path: Path) -> None:
+def test_a_valid_table(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     told: list[tuple[int, int]] = []
     found = audit(table, progress=lambda done, total: told.append((done, total)))

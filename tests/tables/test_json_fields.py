@@ -68,9 +68,9 @@ def test_no_object(value: Any) -> None:
         JsonFields.of(value, "f.json")
 
 
-@pytest.mark.parametrize(("text", "sound"), [("a b", True), ("\u00e9\U0001f600", True), ("", False), ("\ud800", False)])
-def test_paths(text: str, sound: bool) -> None:
-    assert is_path(text) is sound
+@pytest.mark.parametrize(("text", "valid"), [("a b", True), ("\u00e9\U0001f600", True), ("", False), ("\ud800", False)])
+def test_paths(text: str, valid: bool) -> None:
+    assert is_path(text) is valid
     assert not is_path(f"{text}\0")
 
 

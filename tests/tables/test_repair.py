@@ -173,7 +173,7 @@ def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
         assert [finding.check for finding in plan.unmended] == ["crc"]
 
 
-def test_older_metadata_that_is_not_sound(tmp_path: Path) -> None:
+def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
     class Half(FakeTable):
         def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
             if id in (1, 2):

@@ -1,4 +1,4 @@
-"""scan: what is deleted of each data file, sound vectors and others."""
+"""scan: what is deleted of each data file, valid vectors and others."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_progress(tmp_path: Path) -> None:
     assert told == sorted(told)
 
 
-def test_a_vector_that_is_not_sound_stops_nothing(tmp_path: Path) -> None:
+def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     bad = table.snapshot().vectors[0]
     assert bad.offset is not None

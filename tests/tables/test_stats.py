@@ -108,7 +108,7 @@ def test_totals(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.to_dict()))["containers"] == {"arrays": 2, "bitsets": 0, "runs": 1}
 
 
-def test_totals_of_what_is_not_sound(tmp_path: Path) -> None:
+def test_totals_of_what_is_corrupt(tmp_path: Path) -> None:
     table = make_table(tmp_path, {"a": RowSet([1])})
     vector = table.snapshot().vectors[0]
     flip(vector.location, (vector.offset or 0) + 20)

@@ -298,7 +298,7 @@ def test_tables_fields_and_sizes_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("table", ["terms", "postings", "locations"])
-def test_what_is_sound_comes_before_the_error(table: str) -> None:
+def test_what_is_valid_comes_before_the_error(table: str) -> None:
     craft = minimal(11)
     craft.field("broken", craft.put(b"\xff" * 20))
     with Segment.open(craft.finish()) as segment:

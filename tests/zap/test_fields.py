@@ -53,7 +53,7 @@ def sections(craft: Craft, *found: tuple[int, int], **what: int) -> FieldInfo:
     return fields_of(craft)[1]
 
 
-# ------------------------------------------------------------------ sound ones
+# ------------------------------------------------------------------ valid ones
 
 
 def test_the_fields_of_go_are_what_go_reads(sample: Sample) -> None:

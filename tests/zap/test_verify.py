@@ -37,10 +37,10 @@ def names(report: Report) -> set[tuple[str, str]]:
     return {(check.name, check.subject) for check in report.findings}
 
 
-# ------------------------------------------------------------------ sound ones
+# ------------------------------------------------------------------ valid ones
 
 
-def test_real_segments_are_sound(sample: Sample) -> None:
+def test_real_segments_are_valid(sample: Sample) -> None:
     report = verify_segment(sample.raw)
     assert report.ok
     assert (report.source, report.kind) == ("<bytes>", f"zap v{sample.footer.version}")
@@ -61,7 +61,7 @@ def test_real_segments_are_sound(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_crafted_segments_are_sound(version: int) -> None:
+def test_crafted_segments_are_valid(version: int) -> None:
     """What the damages below are damages of."""
     assert verify_segment(minimal(version).finish()).ok
     assert verify_segment(full(version)).ok

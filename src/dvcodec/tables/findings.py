@@ -105,7 +105,10 @@ class Finding:
         """Return the finding of a failed check of one vector.
 
         Args:
-            check: see `failed`, as for `what, expected, actual`.
+            check: see `failed`.
+            what: see `failed`.
+            expected: see `failed`.
+            actual: see `failed`.
             vector: whose path and offset are reported.
             data_file: its data file, if the vector does not record it.
         """
@@ -132,8 +135,11 @@ class Finding:
         """Return the finding of a decoding error.
 
         Args:
-            check: see `failed`, as for `path, vectors, data_file`.
-            error: gives the rest, and the offset in `path`.
+            check: see `failed`.
+            error: what was raised; its offset is one in `path`.
+            path: the corrupt file.
+            vectors: the affected vectors.
+            data_file: path of the affected data file.
         """
         what, expected, actual = error.what, error.expected, error.actual
         return cls.failed(

@@ -157,7 +157,7 @@ def _run_batch(data: bytes) -> None:
     bounds = np.array(cuts, np.int64)
     starts, sizes = bounds[:-1], np.diff(bounds)
     found = survey(data, starts, sizes, limits=LIMITS)
-    sound: list[RowSet] = []
+    valid: list[RowSet] = []
     for i, (a, b) in enumerate(zip(starts.tolist(), bounds[1:].tolist(), strict=True)):
         try:
             rows = vector.read(Cursor(data[a:b], base=a), exact=True, limits=LIMITS).load()
@@ -170,13 +170,13 @@ def _run_batch(data: bytes) -> None:
             -1 if rows.min is None else rows.min,
             -1 if rows.max is None else rows.max,
         )
-        sound.append(rows)
-    if len(sound) == len(starts) and sum(rows.cardinality for rows in sound) <= MANY:
+        valid.append(rows)
+    if len(valid) == len(starts) and sum(rows.cardinality for rows in valid) <= MANY:
         values, counts = must(expand, data, starts, sizes, limits=LIMITS)
-        assert counts.tolist() == [rows.cardinality for rows in sound]
-        assert values.tolist() == [row for rows in sound for row in rows.to_numpy().tolist()]
-        if all((rows.max or 0) >> 32 < FEW_GAPS for rows in sound):
-            assert batch.encode(values, counts).to_list() == [iceberg.encode(rows) for rows in sound]
+        assert counts.tolist() == [rows.cardinality for rows in valid]
+        assert values.tolist() == [row for rows in valid for row in rows.to_numpy().tolist()]
+        if all((rows.max or 0) >> 32 < FEW_GAPS for rows in valid):
+            assert batch.encode(values, counts).to_list() == [iceberg.encode(rows) for rows in valid]
 
 
 def _mend_batch(data: bytes) -> bytes:

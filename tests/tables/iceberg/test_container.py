@@ -35,7 +35,7 @@ def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
     return [(finding.check, str(finding.data_file)) for finding in check(path, vectors)]
 
 
-def test_a_sound_file(made: tuple[str, list[DeletionVector]]) -> None:
+def test_a_valid_file(made: tuple[str, list[DeletionVector]]) -> None:
     path, vectors = made
     assert check(path, vectors) == []
 

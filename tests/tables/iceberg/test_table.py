@@ -543,8 +543,8 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Crafted:
-    folder = tmp_path_factory.mktemp("sound")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> Crafted:
+    folder = tmp_path_factory.mktemp("valid")
     return craft_table(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
 
 
@@ -563,8 +563,8 @@ def use(location: Path) -> None:
 
 @given(st.data())
 @settings(max_examples=150)
-def test_any_metadata_ends_in_a_value_or_an_error(sound: Crafted, data: st.DataObject) -> None:
-    metadata = json.loads(sound.metadata.read_text())
+def test_any_metadata_ends_in_a_value_or_an_error(valid: Crafted, data: st.DataObject) -> None:
+    metadata = json.loads(valid.metadata.read_text())
     place = data.draw(st.sampled_from(list(places(metadata))))
     value = data.draw(values())
     if place:
@@ -577,7 +577,7 @@ def test_any_metadata_ends_in_a_value_or_an_error(sound: Crafted, data: st.DataO
             del parent[place[-1]]
     else:
         metadata = value
-    path = sound.folder / "metadata" / "damaged.metadata.json"
+    path = valid.folder / "metadata" / "damaged.metadata.json"
     path.write_text(json.dumps(metadata))
     with suppress(DecodeError, UsageError, OSError):  # a path that is another may not be there
         use(path)
@@ -585,10 +585,10 @@ def test_any_metadata_ends_in_a_value_or_an_error(sound: Crafted, data: st.DataO
 
 @given(st.data())
 @settings(max_examples=150)
-def test_damaged_manifests_end_in_a_value_or_an_error(sound: Crafted, data: st.DataObject) -> None:
+def test_damaged_manifests_end_in_a_value_or_an_error(valid: Crafted, data: st.DataObject) -> None:
     """Bytes of a manifest or a manifest list are changed, in a copy that the metadata names."""
     name = data.draw(st.sampled_from(["snap-104.avro", "manifest-4-0.avro", "manifest-4-1.avro"]))
-    path = sound.folder / "metadata" / name
+    path = valid.folder / "metadata" / name
     before = path.read_bytes()
     damaged = bytearray(before)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -596,7 +596,7 @@ def test_damaged_manifests_end_in_a_value_or_an_error(sound: Crafted, data: st.D
     path.write_bytes(damaged[: data.draw(st.sampled_from([len(damaged), data.draw(st.integers(0, len(damaged)))]))])
     try:
         with suppress(DecodeError, UsageError, OSError):
-            use(sound.folder)
+            use(valid.folder)
     finally:
         path.write_bytes(before)
 

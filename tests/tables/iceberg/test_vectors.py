@@ -1,4 +1,4 @@
-"""Vectors read by the byte range that a manifest records: sound ones, wrong records, damage, foreign files."""
+"""Vectors read by the byte range that a manifest records: valid ones, wrong records, damage, foreign files."""
 
 from __future__ import annotations
 

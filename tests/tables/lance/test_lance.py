@@ -277,7 +277,7 @@ def test_positions_beyond_the_fragment(damaged: Callable[[str], LanceTable]) -> 
 def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[str], LanceTable]) -> None:
     table = damaged("life")
     path = Path(table.manifests()[3])
-    sound = path.read_bytes()
+    valid = path.read_bytes()
 
     def snapshot(data: bytes) -> object:
         path.write_bytes(data)
@@ -287,13 +287,13 @@ def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[s
             return None
 
     refused = 0
-    for bit in range(0, 8 * len(sound), 11):
-        data = bytearray(sound)
+    for bit in range(0, 8 * len(valid), 11):
+        data = bytearray(valid)
         data[bit >> 3] ^= 1 << (bit & 7)
         refused += isinstance(outcome(snapshot, bytes(data)), DecodeError)
-    assert refused > len(sound) // 11
-    for size in range(0, len(sound), 7):
-        assert isinstance(outcome(snapshot, sound[:size]), DecodeError)
+    assert refused > len(valid) // 11
+    for size in range(0, len(valid), 7):
+        assert isinstance(outcome(snapshot, valid[:size]), DecodeError)
 
 
 # ---------------------------------------------------------------------- rows

@@ -1,4 +1,4 @@
-"""Snapshots and schemas: real ones, and ones that are not sound."""
+"""Snapshots and schemas: real ones, and ones that are corrupt."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_schema_of_java_0_9(vectors: Path) -> None:
         ({"timeMillis": None}, "timeMillis: expected an integer"),
     ],
 )
-def test_snapshot_that_is_not_sound_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
     folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | changes)
     with pytest.raises(NotCanonical, match=f"snapshot/snapshot-2: {told}"):
         read_snapshot(folder, "snapshot/snapshot-2")
@@ -96,7 +96,7 @@ def test_snapshot_that_is_not_sound_is_refused_by_field(tmp_path: Path, changes:
         ({"options": {"x": 1}}, "options.x: expected a string"),
     ],
 )
-def test_schema_that_is_not_sound_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_schema_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
     folder = put(tmp_path, "schema/schema-0", SCHEMA | changes)
     with pytest.raises(NotCanonical, match=f"schema/schema-0: {told}"):
         read_schema(folder, 0)

@@ -155,7 +155,7 @@ def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None
         (keyed().drop_columns(["_VALUE_KIND"]), "column: expected _VALUE_KIND, found no such column"),
     ],
 )
-def test_file_of_records_that_is_not_sound(tmp_path: Path, rows: pa.Table, told: str) -> None:
+def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, told: str) -> None:
     path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile("f.parquet", rows, level=5)]], primary_keys=["id"])
     with pytest.raises(NotCanonical, match=told):
         read(path)

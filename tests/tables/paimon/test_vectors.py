@@ -94,7 +94,7 @@ def test_what_the_metadata_says_wrong_is_found(tmp_path: Path) -> None:
     assert failed(tmp_path, longer) == {"record": "size of the vector"}
 
 
-def test_file_that_is_not_sound_is_an_error(tmp_path: Path) -> None:
+def test_file_that_is_not_valid_is_an_error(tmp_path: Path) -> None:
     entry = write(tmp_path, (32, 64, 32))
     found = vectors(tmp_path, entry)
     path = tmp_path / "index-1"

@@ -110,8 +110,8 @@ def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable])
     table = copied("small-v16")
     file = table.snapshot().data_files[0]
     path = Path(file.location)
-    sound = path.read_bytes()
-    path.write_bytes(sound[:-20])
+    valid = path.read_bytes()
+    path.write_bytes(valid[:-20])
     assert_problem(table, "zap")
     path.write_bytes(b"")
     assert_problem(table, "zap footer")
@@ -163,12 +163,12 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
     snapshot = table.snapshot()
     vector = snapshot.vectors[0]
     path = Path(vector.location)
-    sound = path.read_bytes()
+    valid = path.read_bytes()
     assert vector.offset is not None
     assert vector.size is not None
     refused = 0
     for bit in range(8 * vector.size):
-        data = bytearray(sound)
+        data = bytearray(valid)
         data[vector.offset + (bit >> 3)] ^= 1 << (bit & 7)
         path.write_bytes(data)
         try:
@@ -177,7 +177,7 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
             assert error.source == str(path)
             refused += 1
     assert refused >= 8 * 12
-    data = bytearray(sound)
+    data = bytearray(valid)
     data[vector.offset] ^= 2
     path.write_bytes(data)
     with pytest.raises(BadMagic, match=f"at byte {vector.offset}"):
