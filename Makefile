@@ -50,7 +50,7 @@ unit: $(VENV)/.dev ## what needs neither another program nor a server nor Spark
 
 # `interop` has run all tests of Spark in a classic session of the newest pyspark. Once more: the jobs, the functions and
 # the sources. Two at a time: they wait more than they work.
-SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write unite,tests/spark/test_$(room).py)
+SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write union,tests/spark/test_$(room).py)
 
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
