@@ -174,7 +174,7 @@ def test_names_of_data_files(spark: SparkSession, table: str, files: list[str], 
     with pytest.raises(UsageError, match="no vector matches a file that is read"):
         apply(df, vectors(spark, uris), match="plain")
     assert ids(apply(df, vectors(spark, rows), match="plain", unmatched="fail")) == want
-    with pytest.raises(UsageError, match="their names are the same"):
+    with pytest.raises(UsageError, match="needs distinct file names"):
         apply(df, vectors(spark, rows), match="name")
     folder = tmp_path / "flat"
     folder.mkdir()

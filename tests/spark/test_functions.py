@@ -441,7 +441,7 @@ def test_what_cannot_be_encoded() -> None:
         encode([1], [2, -3])
     with pytest.raises(UsageError, match=r"position 2147483648 does not fit a 32-bit vector .*paimon64"):
         encode([1], [2**31], magic=Magic.PAIMON32)
-    with pytest.raises(UsageError, match="above the highest"):
+    with pytest.raises(UsageError, match="the highest in a deletion vector"):
         encode([2**63 - 1])
     assert encode([2**31 - 1], magic=Magic.PAIMON32).to_pylist() == [framed([2**31 - 1], Magic.PAIMON32)]
     sliced = pa.array([[3, None], [2, 1, 2], None, []], pa.list_(pa.int64())).slice(1)

@@ -225,7 +225,7 @@ def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
     found = json.loads(answer.removeprefix("FOUND "))
     missing = found.pop("not shipped", None)
     if order == "before":
-        assert "dvcodec is not installed where Spark's Python workers run: install it there, or ship it" in missing
+        assert "install it on the workers, or ship it: spark.addArtifacts" in missing
     if order != "submit":
         assert {tuple(one) for one in found.pop("workers")} == {(str(cluster.python), True)}
         assert found.pop("executors") == 2
