@@ -300,7 +300,7 @@ def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[s
 
 
 def test_rows_need_pylance(datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "lance", None)
+    monkeypatch.setitem(__import__("sys").modules, "lance.dataset", None)
     table = open_dataset(str(datasets / "life"))
     with pytest.raises(MissingExtra, match=r"pip install 'dvcodec\[lance\]'"):
         table.snapshot().schema()

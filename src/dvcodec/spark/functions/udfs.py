@@ -132,7 +132,7 @@ def _to_pandas(found: pa.Array) -> Any:
     """Return what pyspark turns back into the same array: lists as objects, all else as it is, structs as columns."""
     import pandas as pd  # noqa: PLC0415
 
-    if pa.types.isstruct(found.type):
+    if pa.types.is_struct(found.type):
         fields = zip([field.name for field in found.type], found.flatten(), strict=True)
         return pd.DataFrame({name: _flat_to_pandas(column) for name, column in fields})
     return _flat_to_pandas(found)
@@ -141,5 +141,5 @@ def _to_pandas(found: pa.Array) -> Any:
 def _flat_to_pandas(found: pa.Array) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    nested = pa.types.is_list(found.type) or pa.types.isstruct(found.type)
+    nested = pa.types.is_list(found.type) or pa.types.is_struct(found.type)
     return found.to_pandas() if nested else found.to_pandas(types_mapper=pd.ArrowDtype)

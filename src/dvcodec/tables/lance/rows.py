@@ -41,7 +41,7 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    lance = require_extra("lance", "lance", "pylance")
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
     scheme, separator, rest = location.partition("://")
     if local_path(location) is None:  # it knows s3a and upper case no more than s3n
         location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
