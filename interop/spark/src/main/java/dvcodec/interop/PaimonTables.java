@@ -58,12 +58,12 @@ import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
-import org.apache.paimon.schema.DataField;
-import org.apache.paimon.schema.DataType;
-import org.apache.paimon.schema.DataTypeJsonParser;
-import org.apache.paimon.schema.DataTypeRoot;
-import org.apache.paimon.schema.DecimalType;
-import org.apache.paimon.schema.RowKind;
+import org.apache.paimon.types.DataField;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeJsonParser;
+import org.apache.paimon.types.DataTypeRoot;
+import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.RowKind;
 
 /**
  * Drives Paimon's own library where no released Spark connector can be had. Every byte of a table is written, and every

@@ -26,7 +26,7 @@ import org.apache.paimon.manifest.IndexManifestFile;
 import org.apache.paimon.options.MemorySize;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.table.source.DeletionFile;
-import org.apache.paimon.schema.RowType;
+import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.FileStorePathFactory;
 import org.apache.paimon.utils.IntIterator;
 import org.apache.paimon.utils.OptimizedRoaringBitmap64;
