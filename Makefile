@@ -62,8 +62,7 @@ spark-lowest:
 	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest $(SPARK_TESTS) tests/spark/test_zap_source.py
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
-	@# One worker more than processors: they wait for other programs.
-	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadgroup -m "interop or lake or spark"
+	$(BIN)/pytest -n auto --dist loadgroup -m "interop or lake or spark"
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 

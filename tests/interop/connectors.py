@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from interop.driver import INTEROP, need
@@ -12,7 +13,7 @@ from interop.truth import MadeTable, read_truth
 
 HERE = INTEROP / "spark"
 ENGINES = {"iceberg": ".venv-4.1", "delta": ".venv-4.1", "paimon-library": ".venv-4.1", "paimon": ".venv-3.5"}
-"""Engine -> the environment whose Spark it runs in. Each in its own process: most of what they do is wait."""
+"""Engine -> the environment whose Spark it runs in. Two run at a time: most of what they do is wait."""
 PLAIN_TABLES = [
     *((engine, name) for engine in ("iceberg", "delta", "paimon") for name in ("plain", "parts", "large")),
     ("paimon", "keyed"),
@@ -40,19 +41,16 @@ def make_tables(folder: Path) -> dict[Key, MadeTable]:
         need((HERE / environment / ".installed").is_file(), f"interop/spark/{environment}")
     # What the tests' own Spark has set here is not for others.
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    running = [
-        subprocess.Popen(
-            [HERE / environment / "bin" / "python", HERE / "make_tables.py", folder, engine],
-            env=own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+
+    def make(engine: str) -> subprocess.CompletedProcess[str]:
+        command = [str(HERE / ENGINES[engine] / "bin" / "python"), str(HERE / "make_tables.py"), str(folder), engine]
+        return subprocess.run(
+            command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
-        for engine, environment in ENGINES.items()
-    ]
-    said = [process.communicate()[0] for process in running]
-    for process, text in zip(running, said, strict=True):
-        assert process.returncode == 0, text[-5000:]
+
+    with ThreadPoolExecutor(2) as pool:
+        for made in pool.map(make, ENGINES):
+            assert made.returncode == 0, made.stdout[-5000:]
     return read_tables(folder, list(ENGINES))
 
 
