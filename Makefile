@@ -36,7 +36,7 @@ demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet
 	$(BIN)/dvcodec demo
 	$(BIN)/dvcodec spark-demo
 
-test: lint typecheck unit spark ## everything that has to pass
+test: lint typecheck unit interop spark ## everything that has to pass
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -45,12 +45,12 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers
-	$(BIN)/pytest -n auto --dist loadgroup
+unit: $(VENV)/.dev ## what needs neither another program nor a server nor Spark
+	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
-# `unit` has run all tests of Spark in a classic session of the newest pyspark. Once more: the jobs, the functions and
+# `interop` has run all tests of Spark in a classic session of the newest pyspark. Once more: the jobs, the functions and
 # the sources. Two at a time: they wait more than they work.
-SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write unite,tests/spark/test_$(room).py)
+SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write union,tests/spark/test_$(room).py)
 
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
@@ -61,8 +61,8 @@ spark-connect:
 spark-lowest:
 	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest $(SPARK_TESTS) tests/spark/test_zap_source.py
 
-interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## only what other implementations say
-	$(BIN)/pytest -n auto --dist loadgroup -m interop
+interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
+	$(BIN)/pytest -n auto --dist loadgroup -m "interop or lake or spark"
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dvcodec import RowSet
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.stats import totals
 
 FILES = 10_000

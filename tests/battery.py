@@ -147,7 +147,7 @@ class Format:
     Attributes:
         name: for the test's name.
         decode: bytes (and keyword `limits`, if there are any) to a value.
-        data: what a released writer, or else ours, made of a value: sound, and small.
+        data: what a released writer, or else ours, made of a value: valid, and small.
         encode: value to bytes, which have to be `data` again; None where a reader has no writer of its own.
         read: value to what can be compared: all that it holds.
         checksum: whether every single-bit flip has to be refused, or give the same value.

@@ -9,9 +9,10 @@ from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.ops.stats import measure
-from dvcodec.tables.findings import Audit, AuditCounts, Finding, Severity
+from dvcodec.tables.auditing import Audit, AuditCounts
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scan import FileDeletes, Scan, density
+from dvcodec.tables.scanning import FileDeletes, Scan, density
 
 INFO = SnapshotInfo(4_815_162_342, 1_790_000_000_000, "delete", 23)
 ROOT = "s3://lake/warehouse/orders"
@@ -66,7 +67,7 @@ def audit_of(
 
 
 def small() -> Audit:
-    """Three sound data files: one half deleted, one untouched, one without a live row."""
+    """Three valid data files: one half deleted, one untouched, one without a live row."""
     half = RowSet.from_ranges([(i * 10_000, i * 10_000 + 5_000) for i in range(10)])
     return audit_of(
         file_of(f"{ROOT}/data/00000-a.parquet", half),

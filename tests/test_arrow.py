@@ -354,9 +354,9 @@ INTEGERS = "flat array of integers"
         (pl.DataFrame({"i": ["1"]}), INTEGERS),
         (pa.table({"i": [-1]}), "position -1 is negative"),
         (pl.DataFrame({"i": [-1]}), "position -1 is negative"),
-        (pa.table([[1], [2]], names=["i", "i"]), "2 columns are called 'i'"),
-        (pa.RecordBatch.from_arrays([pa.array([1])] * 2, names=["i", "i"]), "2 columns are called 'i'"),
-        (pd.DataFrame([[1, 2]], columns=["i", "i"]), "2 columns are called 'i'"),
+        (pa.table([[1], [2]], names=["i", "i"]), "2 columns 'i'"),
+        (pa.RecordBatch.from_arrays([pa.array([1])] * 2, names=["i", "i"]), "2 columns 'i'"),
+        (pd.DataFrame([[1, 2]], columns=["i", "i"]), "2 columns 'i'"),
         (pa.table({}), "no column 'i' among no columns"),
     ],
 )

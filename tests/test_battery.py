@@ -34,8 +34,8 @@ from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from dvcodec.tables.paimon.types import parse_type
-from dvcodec.tables.scorch.root import read_root
+from dvcodec.tables.paimon.schema import parse_type
+from dvcodec.tables.scorch.metadata import read_root
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
 from fuzz.target import held
@@ -101,7 +101,8 @@ def inline(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> RowSet:
 
 
 def numbers_of(value: Any) -> Any:
-    return value.to_numpy().tolist(), value.encode()
+    encode = lance.encode_row_ids if isinstance(value, lance.RowIdSequence) else lance.encode_versions
+    return value.to_numpy().tolist(), encode(value)
 
 
 def addresses_of(value: lance.RowAddrMap) -> Any:
@@ -112,7 +113,7 @@ def addresses_of(value: lance.RowAddrMap) -> Any:
 
 BORDER = RowSet([1, 5, (1 << 32) - 1, 1 << 32, (1 << 32) + 7])
 SEQUENCES = {item["name"]: item for item in json.loads((LANCE / "manifest.json").read_text())["sequences"]}
-VERSIONS = lance.RowDatasetVersionSequence.from_versions(np.array([3] * 5 + [9] * 4, np.uint64)).encode()
+VERSIONS = lance.encode_versions(lance.RowDatasetVersionSequence.from_versions(np.array([3] * 5 + [9] * 4, np.uint64)))
 FST = build([b"abra", b"abracadabra", b"cadabra", b"dab"], np.array([1, 2, 300, 1 << 40], np.uint64))
 BITMAP = crafting.bitmap(crafting.array(0, [1, 5, 9]), crafting.runs(3, [(2, 10), (100, 1)]))
 
@@ -287,7 +288,12 @@ FORMATS = [
         )
         for name in NAMES[:-1]
     ),
-    vector("Paimon 64-bit", paimon.decode, partial(paimon.encode, bits=64), paimon.encode(BORDER, bits=64)),
+    vector(
+        "Paimon 64-bit",
+        paimon.decode,
+        partial(paimon.encode, layout="bitmap64"),
+        paimon.encode(BORDER, layout="bitmap64"),
+    ),
     Format(
         "whatever it is",
         read_rows,
@@ -325,7 +331,7 @@ FORMATS = [
     ),
     Format(
         "Delta file",
-        delta.read_deletion_vectors,
+        delta.load_frames,
         DELTA_FILE,
         None,
         dict_of,
@@ -335,7 +341,7 @@ FORMATS = [
     ),
     Format(
         "Paimon index file",
-        paimon.read_deletion_vectors,
+        paimon.load_frames,
         PAIMON_FILE,
         None,
         dict_of,
@@ -378,7 +384,7 @@ FORMATS = [
             f"Lance row ids, {name}",
             lance.decode_row_ids,
             bytes.fromhex(SEQUENCES[name]["hex"]),
-            lambda value: value.encode(),
+            lance.encode_row_ids,
             numbers_of,
             framed=False,
             limits=EXPANDED,
@@ -389,7 +395,7 @@ FORMATS = [
         "Lance versions",
         lance.decode_versions,
         VERSIONS,
-        lambda value: value.encode(),
+        lance.encode_versions,
         numbers_of,
         framed=False,
         limits=EXPANDED,
@@ -530,7 +536,7 @@ def sloppy(fault: str) -> Format:
             return Sloppy(buf, fault)
         return Sloppy(b"", fault)
 
-    return Format("sloppy", decode, b"sound", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
+    return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -224,7 +224,7 @@ def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
     data = two_spellings("s3://b/x", "/y", "s3a://b//x")
     (found,) = verify(data).findings
     assert (found.name, found.subject) == ("one-vector-per-file", "vector of s3a://b//x")
-    assert found.message == "second vector, the first stands at byte 4 and spells the same data file 's3://b/x'"
+    assert found.message == "second vector, the first is at byte 4 and spells the same data file 's3://b/x'"
     assert verify(two_spellings("/a b", "/a%20b")).ok
     with pytest.raises(NotCanonical, match="s3://b/x and s3a://b//x, which are one file"):
         iceberg.read_deletion_vectors(data)
@@ -238,7 +238,7 @@ def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
 
 
 def test_no_puffin_of_two_spellings_is_written() -> None:
-    with pytest.raises(UsageError, match=r"'file:/x', which '/x' names too: unite them first"):
+    with pytest.raises(UsageError, match=r"'file:/x', also spelled '/x': merge them first"):
         iceberg.write_deletion_vectors(io.BytesIO(), {"/x": RowSet([1]), "file:/x": RowSet([2])}, order="given")
 
 

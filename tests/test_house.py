@@ -1,8 +1,9 @@
-"""The house itself: sizes of modules, versions that were chosen, fragments of the changelog."""
+"""The house itself: sizes and map of modules, versions that were chosen, fragments of the changelog."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import dvcodec
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(Path(dvcodec.__file__).parent.rglob("*.py"))
-MOST_LINES = 500
+MOST_LINES = 400
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)(?: ; (.+))?$")
 BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(?:>=([0-9.]+))?")
 # The tests of a wheel lie beside nothing.
@@ -56,6 +57,61 @@ def test_no_module_is_too_long() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert not [str(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+
+def modules_on_the_map() -> set[str]:
+    """Modules and packages that docs/architecture.md names: indented lines of names, then what they are for."""
+    block = re.search(r"^dvcodec/\n((?: .*\n)+)```", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert block
+    found: set[str] = set()
+    folders: list[tuple[int, str]] = []
+    for line in block[1].splitlines():
+        indent = len(line) - len(line.lstrip())
+        folders = [folder for folder in folders if folder[0] < indent]
+        inside = folders[-1][1] if folders else ""
+        for name in re.split(r"  +", line.strip())[0].split(", "):
+            found.add(inside + name)
+            if name.endswith("/"):
+                folders.append((indent, inside + name))
+    return found
+
+
+@in_the_tree
+def test_the_map_of_modules_is_complete() -> None:
+    root = Path(dvcodec.__file__).parent
+    there = {str(path.relative_to(root).with_suffix("")).removesuffix("__init__") for path in MODULES} - {""}
+    named = modules_on_the_map()
+    todo = [f"add {name}" for name in sorted(there - named)] + [f"remove {name}" for name in sorted(named - there)]
+    assert not todo, "docs/architecture.md: " + ", ".join(todo)
+
+
+def imports_of(path: Path, names: set[str]) -> set[str]:
+    """Modules that a module imports, inside functions too; imports for type checkers alone do not count."""
+    found: set[str] = set()
+    left: list[ast.AST] = [ast.parse(path.read_text())]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            left += node.orelse
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= parts & names | ({str(node.module)} if parts - names else set())
+        else:
+            left += ast.iter_child_nodes(node)
+    return found & names
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    root = Path(dvcodec.__file__).parents[1]
+    paths = {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+    graph = {name: imports_of(path, set(paths)) - {name} for name, path in paths.items()}
+    try:
+        order = list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as err:
+        pytest.fail(" -> ".join(reversed(err.args[1])))
+    assert len(order) == len(paths)
 
 
 def test_files_are_opened_for_writing_in_one_place() -> None:

@@ -702,7 +702,7 @@ def test_sink_on_a_raw_file_that_takes_nothing() -> None:
         def write(self, _: Any) -> int:
             return 0
 
-    with pytest.raises(OSError, match="nothing could be written"), open_sink(cast("BinaryIO", Raw())) as sink:
+    with pytest.raises(OSError, match="no byte was written"), open_sink(cast("BinaryIO", Raw())) as sink:
         sink.write(DATA)
 
 

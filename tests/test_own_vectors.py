@@ -77,8 +77,8 @@ def test_delta_payloads(path: Path, entry: dict[str, Any]) -> None:
 def test_64_bit_maps(path: Path, entry: dict[str, Any]) -> None:
     rows = RowSet.from_ranges(entry["ranges"])
     data = path.read_bytes()
-    assert RowSet._wrap(decode64(Cursor(data))) == rows
-    assert encode64(rows._bitmaps, gap_keys=False) == data
+    assert RowSet.from_bitmaps(decode64(Cursor(data))) == rows
+    assert encode64(rows.bitmaps, gap_keys=False) == data
     assert sniff(path).kind.value == "roaring64"
 
 
@@ -88,9 +88,9 @@ def test_paimon_index_files(path: Path, entry: dict[str, Any]) -> None:
     names = ("data_file", "offset", "length", "cardinality")
     metas = [paimon.DeletionVectorMeta(*(vector[name] for name in names)) for vector in entry["vectors"]]
     assert paimon.read_deletion_vectors(path, metas) == vectors
-    assert list(paimon.read_deletion_vectors(path).values()) == list(vectors.values())
+    assert list(paimon.load_frames(path).values()) == list(vectors.values())
     out = io.BytesIO()
-    written = paimon.write_deletion_vectors(out, vectors, bits=entry["bits"])
+    written = paimon.write_deletion_vectors(out, vectors, layout=f"bitmap{entry['bits']}")
     assert out.getvalue() == path.read_bytes()
     assert [paimon.DeletionVectorMeta.from_location(location) for location in written] == metas
     assert verify(path).ok

@@ -24,8 +24,8 @@ pa = pytest.importorskip("pyarrow")
 )
 def test_damage(raised: Exception, expected: type[DecodeError]) -> None:
     with (
-        pytest.raises(expected, match=r"^a page: expected sound bytes, found ") as caught,
-        arrow_damage("a page", "sound bytes"),
+        pytest.raises(expected, match=r"^a page: expected valid bytes, found ") as caught,
+        arrow_damage("a page", "valid bytes"),
     ):
         raise raised
     assert "stack" not in str(caught.value)
@@ -33,11 +33,11 @@ def test_damage(raised: Exception, expected: type[DecodeError]) -> None:
 
 def test_other_errors_stay() -> None:
     refused = OSError(errno.EACCES, "Permission denied")
-    with pytest.raises(OSError, match="Permission") as caught, arrow_damage("a page", "sound bytes"):
+    with pytest.raises(OSError, match="Permission") as caught, arrow_damage("a page", "valid bytes"):
         raise refused
     assert caught.value is refused
     of_a_store = OSError("lost")
     of_a_store.__cause__ = ValueError("of a store")
-    with pytest.raises(OSError, match="lost") as caught, arrow_damage("a page", "sound bytes"):
+    with pytest.raises(OSError, match="lost") as caught, arrow_damage("a page", "valid bytes"):
         raise of_a_store
     assert not isinstance(caught.value, DecodeError)

@@ -63,7 +63,7 @@ def to_positions(found: Positions, blob: bytes, there: PeerProcess | None, folde
         return iceberg.decode(blob).to_numpy()
 
     def pyiceberg() -> pa.ChunkedArray:
-        bitmaps = DeletionVector._deserialize_bitmap(blob[FRAME_HEAD:-TAIL])
+        bitmaps = DeletionVector._deserialize_bitmap(blob[FRAME_HEAD:-TAIL])  # noqa: SLF001  (the only way)
         return DeletionVector("data.parquet", bitmaps).to_vector()
 
     def pyroaring() -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
     from lance.fragment import RowIdSequence
 
     for name, ids in data_sets().items():
-        data = lance.RowIdSequence.from_values(ids).encode()
+        data = lance.encode_row_ids(lance.RowIdSequence.from_values(ids))
         array = pa.array(ids)
         meta = RowIdSequence(array).to_inline_metadata()
         assert bytes(json.loads(meta.json())["Inline"]) == data
@@ -42,7 +42,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
             name,
             len(ids),
             "ids",
-            timed(lambda ids=ids: lance.RowIdSequence.from_values(ids).encode()),  # type: ignore[misc]
+            timed(lambda ids=ids: lance.encode_row_ids(lance.RowIdSequence.from_values(ids))),  # type: ignore[misc]
             (
                 Peer(
                     "pylance",

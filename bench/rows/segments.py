@@ -90,7 +90,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
         f"{data}, a tenth dropped",
         _DOCS,
         "documents",
-        timed(lambda: zap.merge_segments([segment], [drops], merged)),
+        timed(lambda: zap.merge_segments(merged, [segment], [drops])),
         go.peers(_WRITE_SHARE, "merge", path=str(path), out=str(merged_by_go), drops=drops.to_numpy().tolist()),
     )
 

@@ -21,12 +21,12 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
     sets = [chance.integers(0, 20 * MILLION, rows) for _ in range(vectors)]
     ours = [RowSet(one) for one in sets]
     theirs = [BitMap(one.astype(np.uint32)) for one in sets]
-    assert list(RowSet.union(*ours).to_numpy()[:1000]) == list(BitMap.union(*theirs)[:1000])
+    assert list(RowSet().union(*ours).to_numpy()[:1000]) == list(BitMap.union(*theirs)[:1000])
     yield Comparison(
         "union of 100 vectors",
         f"{rows:,} rows each",
         vectors * rows,
         "positions",
-        timed(lambda: RowSet.union(*ours)),
+        timed(lambda: RowSet().union(*ours)),
         (Peer("pyroaring", timed(lambda: BitMap.union(*theirs)), at_least=1.0, guards=True),),
     )

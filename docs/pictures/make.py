@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from dvcodec import RowSet, iceberg, report
-from dvcodec.cli import look, main, render
+from dvcodec.cli import main, render
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
@@ -26,7 +26,7 @@ from report_samples import large, some_findings  # noqa: E402
 def picture(name: str, *arguments: str) -> None:
     """Run one command and keep what it shows as SVG, with the reader's own fonts."""
     shown = Console(record=True, width=136, force_terminal=True, highlight=False)
-    look.console = render.console = lambda: shown
+    render.console = lambda: shown
     sys.argv = ["dvcodec", *arguments]
     with suppress(SystemExit):
         main()

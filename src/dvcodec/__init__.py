@@ -1,8 +1,8 @@
 """Deletion vectors of Iceberg, Delta Lake, Paimon and Lance, and bleve's segments: read, write, verify, convert, apply.
 
-The value is `RowSet`, an immutable set of 0-based physical row positions. One module per format (`iceberg`, `delta`,
-`paimon`, `lance`, and the container `puffin`) decodes to it and encodes from it; `sniff`, `verify`, `convert`, `diff`,
-`merge` and `describe` work over all of them; `arrow` applies row sets to rows. `zap` is search segments.
+Vectors are decoded to `RowSet`, an immutable set of 0-based physical row positions, and encoded from it, by one module
+per format (`iceberg`, `delta`, `paimon`, `lance`, and the container `puffin`). `sniff`, `verify`, `convert`, `diff`,
+`merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and writes search segments.
 
 >>> import dvcodec
 >>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
@@ -17,6 +17,10 @@ from dvcodec._version import __version__
 
 if TYPE_CHECKING:
     from dvcodec import arrow, delta, iceberg, lance, paimon, puffin, zap
+    from dvcodec import io as io
+    from dvcodec import report as report
+    from dvcodec import spark as spark
+    from dvcodec import tables as tables
     from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
@@ -31,13 +35,15 @@ if TYPE_CHECKING:
         Unsupported,
         UsageError,
     )
+    from dvcodec.core.frame import Magic, StoredFrame
     from dvcodec.core.limits import Limits
     from dvcodec.core.location import DvLocation
     from dvcodec.core.report import Check, Report, Status
     from dvcodec.core.rowset import RowSet
+    from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
-    from dvcodec.ops.convert import convert
+    from dvcodec.ops.convert import ConvertTarget, convert
     from dvcodec.ops.read import decode_at
     from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
     from dvcodec.ops.stats import VectorStats, describe
@@ -51,18 +57,24 @@ __all__ = [
     "Container",
     "ContainerKind",
     "ContainerMix",
+    "ConvertTarget",
     "DecodeError",
     "Diff",
     "DvLocation",
     "DvcodecError",
     "LimitExceeded",
     "Limits",
+    "Magic",
     "MissingExtra",
     "NotCanonical",
     "Report",
     "RowSet",
+    "SinkTarget",
+    "SourceTarget",
     "Status",
+    "StorageOptions",
     "StoreError",
+    "StoredFrame",
     "Truncated",
     "Unsupported",
     "UsageError",
@@ -86,9 +98,9 @@ __all__ = [
     "zap",
 ]
 
-# Names are imported when first used: a command line that prints its help, or a program that needs one format,
-# does not wait for NumPy and all the others.
-_MODULES = ("arrow", "delta", "iceberg", "lance", "paimon", "puffin", "zap")
+# Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
+# all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
+_MODULES = ("arrow", "delta", "iceberg", "io", "lance", "paimon", "puffin", "report", "spark", "tables", "zap")
 _HOMES = {
     "core.errors": (
         "BadMagic",
@@ -103,6 +115,7 @@ _HOMES = {
         "Unsupported",
         "UsageError",
     ),
+    "core.frame": ("Magic", "StoredFrame"),
     "core.limits": ("Limits",),
     "core.location": ("DvLocation",),
     "core.report": ("Check", "Report", "Status"),
@@ -110,7 +123,8 @@ _HOMES = {
     "core.rowset": ("RowSet",),
     "io.store.errors": ("StoreError",),
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
-    "ops.convert": ("convert",),
+    "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
+    "ops.convert": ("ConvertTarget", "convert"),
     "ops.read": ("decode_at",),
     "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
     "ops.stats": ("VectorStats", "describe"),

@@ -55,7 +55,7 @@ def test_index_files(lake: Path, tmp_path: Path) -> None:
     first, written, entries = result.out.splitlines()[1:]
     assert first == "snapshot 2: 1 vector, 68 deleted rows, 1 encoded"
     assert entries == f"wrote {tmp_path / 'out' / ENTRIES}"
-    assert list(paimon.read_deletion_vectors(written.removeprefix("wrote ")).values()) == [SECOND]
+    assert list(paimon.load_frames(written.removeprefix("wrote ")).values()) == [SECOND]
     assert result.out.startswith("... 1 more vector\n")
 
 

@@ -49,7 +49,7 @@ def test_demo(tmp_path: Path) -> None:
     ]
 
 
-def test_demo_files_are_sound(tmp_path: Path) -> None:
+def test_demo_files_are_valid(tmp_path: Path) -> None:
     text = run("demo", "--folder", tmp_path).out
     for name in ("deletes.puffin", "back.puffin", demo.DELTA_FILE, "index-32", "index-64", "back-32.puffin"):
         assert verify(tmp_path / name, row_count=20_000).ok
@@ -84,5 +84,5 @@ def test_demo_folder_is_a_file(tmp_path: Path) -> None:
 
 def test_demo_does_not_claim_what_is_not_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dvcodec.arrow.live_rows", lambda data, *_, **__: data)
-    with pytest.raises(AssertionError, match="it is not so: the live rows of"):
+    with pytest.raises(AssertionError, match="does not hold: the live rows of"):
         run("demo", "--folder", tmp_path)

@@ -160,7 +160,7 @@ WRONG = {
     "verify a folder without vectors": (["verify", "others"], "no deletion vectors in 2 files"),
     "merge a folder without vectors": (["merge", "others", "-o", "x"], "no deletion vectors in 2 files"),
     "glob without match": (["positions", "*.none"], "*.none: no such files"),
-    "empty name": (["inspect", ""], "a target is empty: name a file"),
+    "empty name": (["inspect", ""], "expected a target, found an empty name"),
     "no vectors in it": (["inspect", "others/a.txt"], "others/a.txt at byte 0: container: expected a Puffin file"),
     "no bytes": (["inspect", "-"], "<stdin> at byte 0: container: expected a Puffin file"),
     "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and vector: expected 0x"),
@@ -178,16 +178,16 @@ WRONG = {
         "--to csv: not one of puffin, delta, paimon32, paimon64, blob",
     ),
     "wrong format, merging": (["merge", "good", "-o", "x", "--to", "csv"], "--to csv: not one of puffin, delta"),
-    "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good holds 2 vectors, a bare blob is"),
+    "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
     "no data file": (["convert", "bin@1", "-o", "x", "--to", "puffin"], "bin: a Puffin file names the data file of"),
     "no data files": (["convert", "bin", "-o", "x", "--to", "puffin"], "give --data-file 2 times, in file order"),
     "no data file, merging": (["merge", "bin@1", "-o", "x"], "a Puffin file names the data file of every vector"),
-    "too few data files": (["convert", "bin", "-o", "x", "--to", "puffin", "--data-file", "a"], "bin holds 2 vectors"),
+    "too few data files": (["convert", "bin", "-o", "x", "--to", "puffin", "--data-file", "a"], "bin: 2 vectors, but"),
     "no such data file": (["ranges", "good", "--data-file", "x"], "no vector of x in 1 file"),
     "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
     "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),
-    "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: one file is needed here"),
-    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: one file is needed here, this is 4 in a"),
+    "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: expected one file, found"),
+    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: expected one file, found 4 in a"),
     "rewrite nothing": (["rewrite-paths", "good", "-o", "x"], "give --from and --to, or one or more --map OLD=NEW"),
     "rewrite half": (["rewrite-paths", "good", "-o", "x", "--from", "s3"], "give --from and --to, or one or more"),
     "rewrite twice": (
@@ -196,17 +196,17 @@ WRONG = {
     ),
     "no such prefix": (
         ["rewrite-paths", "good", "-o", "x", "--from", "gs://", "--to", "s3://"],
-        "good: no data file's path begins with gs://",
+        "good: no data file is in the folder gs://",
     ),
     "no such path": (["rewrite-paths", "good", "-o", "x", "--map", "a=b"], "--map a=b: good has no such data file"),
-    "no equals sign": (["rewrite-paths", "good", "-o", "x", "--map", "ab"], "--map ab: needs OLD=NEW"),
+    "no equals sign": (["rewrite-paths", "good", "-o", "x", "--map", "ab"], "--map ab: expected OLD=NEW"),
     "rewrite what is not Puffin": (
         ["rewrite-paths", "bin", "-o", "x", "--from", "a", "--to", "b"],
         "magic at the end of the file: expected 50 46 41 31 (PFA1)",
     ),
     "diff of vectors without names": (
         ["diff", "bin", "good"],
-        "bin holds 2 vectors and does not name their data files",
+        "bin holds 2 vectors without data files",
     ),
     "diff of one with many": (["diff", "bin@1", "good"], "bin@1 does not name its data file and good holds several"),
     "merge of vectors without names": (["merge", "bin", "-o", "x"], "choose one by its offset, as in bin@1"),
@@ -299,7 +299,7 @@ def test_missing_extra_cli(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from dvcodec.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'\n"
+    assert done.stderr == "dvcodec: the command line needs typer and rich: pip install 'dvcodec[cli]'\n"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> Path:
     """A Paimon table of one index file; returns the index manifest."""
     (tmp_path / "index").mkdir()
     (tmp_path / "manifest").mkdir()
-    (file,) = paimon.write_index_files(str(tmp_path / "index"), ROWS, bits=64)
+    (file,) = paimon.write_index_files(str(tmp_path / "index"), ROWS, layout="bitmap64")
     hashes = paimon.IndexManifestEntry(paimon.HASH, "hashes", 8, 2, bucket=3)
     (tmp_path / "index" / "hashes").write_bytes(paimon.encode_hash_index([1, -1]))
     path = tmp_path / "manifest" / "index-manifest-1"
@@ -34,7 +34,7 @@ def test_index_manifest(table: Path) -> None:
     result = run("manifest", table, "--check")
     assert (result.code, result.err) == (0, "")
     assert "Paimon index manifest, 2 index files" in result.out
-    assert "2 index files, 2 vectors, all sound" in result.out
+    assert "2 index files, 2 vectors, all valid" in result.out
     shown = run("manifest", table, "--json").json
     assert [entry["index_type"] for entry in shown["entries"]] == ["DELETION_VECTORS", "HASH"]
     assert shown["entries"][0]["vectors"][1] == {
@@ -65,14 +65,14 @@ def test_manifest_elsewhere_cannot_be_checked(table: Path, tmp_path: Path) -> No
     assert run("manifest", tmp_path / "alone").code == 0
     result = run("manifest", tmp_path / "alone", "--check")
     assert result.code == 2
-    assert "does not lie in a folder 'manifest'" in result.complaint
+    assert "expected a manifest in a folder 'manifest'" in result.complaint
 
 
 def test_lance_dataset(vectors: Path) -> None:
     result = run("manifest", vectors / "lance" / "array", "--check")
     assert result.code == 0
     assert "Lance manifest, version 2, 2 fragments, stable row ids, next 102, by lance 14.0.2" in result.out
-    assert "2 fragments, all sound" in result.out
+    assert "2 fragments, all valid" in result.out
     there = (vectors / "lance" / "array").as_uri()
     assert run("manifest", there).out.partition("  ")[2] == run("manifest", there[7:]).out.partition("  ")[2]
     assert run("manifest", run("manifest", there, "--json").json["source"]).code == 0, "a manifest by itself"

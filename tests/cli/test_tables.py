@@ -31,7 +31,7 @@ def damaged(lake: Path) -> Path:
 # ---------------------------------------------------------------------------------------------------- audit
 
 
-def test_audit_of_a_sound_table(lake: Path) -> None:
+def test_audit_of_a_valid_table(lake: Path) -> None:
     result = run("audit", lake)
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines() == [
@@ -90,7 +90,7 @@ def test_repair_plan(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_write_goes_with_a_plan(lake: Path) -> None:
-    assert run("audit", lake, "--write", "there").complaint == "--write goes with --repair-plan"
+    assert run("audit", lake, "--write", "there").complaint == "--write needs --repair-plan"
 
 
 # ---------------------------------------------------------------------------------------------------- table
@@ -203,7 +203,7 @@ def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path)
     assert result.out == f"wrote {page}, 2 data files, 1 finding, 1 vector could not be read\n"
     assert result.code == 1
     html = page.read_text()
-    for told in ("Not sound.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
+    for told in ("Not valid.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
         assert told in html
 
 

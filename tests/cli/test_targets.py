@@ -115,7 +115,7 @@ def test_expand_refuses(name: str, said: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["sub", "sub/deep", "*.dv", "**/*"])
 @pytest.mark.usefixtures("folder")
 def test_only_refuses_folders_and_several(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: one file is needed here"):
+    with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: expected one file, found"):
         only(name)
 
 
@@ -283,7 +283,7 @@ def test_a_file_of_a_folder_with_the_name_of_vectors_is_damaged_when_it_is_nothi
     lost = tmp_path / name
     lost.parent.mkdir(parents=True)
     lost.write_bytes(content)
-    puffin_file(tmp_path / "sound.puffin")
+    puffin_file(tmp_path / "valid.puffin")
     (tmp_path / "notes.bin").write_bytes(content)
     verified = run("verify", tmp_path)
     assert verified.code == 1

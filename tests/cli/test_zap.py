@@ -175,7 +175,7 @@ def test_contents_of_another_writer_are_named(segment: Path, tmp_path: Path) -> 
     assert "about 1,024 postings, by secret" in run("zap", "footer", tmp_path / "x.zap").out
     refused = run("zap", "terms", tmp_path / "x.zap", "_id", "--no-checksum")
     assert refused.code == 2
-    assert "contents transformed by a writer of its own" in refused.complaint
+    assert "contents transformed by a custom writer" in refused.complaint
     assert run("inspect", tmp_path / "x.zap").code == 2
 
 
@@ -431,7 +431,7 @@ def test_docvalues(segment: Path) -> None:
 
 
 def test_field_without_doc_values(segment: Path, vectors: Path) -> None:
-    assert lines("docvalues", segment, "_id") == ["the field keeps no doc values"]
+    assert lines("docvalues", segment, "_id") == ["the field has no doc values"]
     assert answer("docvalues", segment, "_id")["documents"] == []
     assert lines("docvalues", vectors / "zap/v15/tiny.zap", "kw", "--doc", "0") == ["no documents"]
 
@@ -546,7 +546,7 @@ def test_merge(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert ids("out.zap") == left
     assert verify_segment("out.zap").ok
     with Segment.open(two[0]) as a, Segment.open(two[1]) as b:
-        merge_segments([a, b], [RowSet([1, 3, 4, 11]), RowSet([0])], tmp_path / "same.zap")
+        merge_segments(tmp_path / "same.zap", [a, b], [RowSet([1, 3, 4, 11]), RowSet([0])])
     assert Path("out.zap").read_bytes() == Path("same.zap").read_bytes()
 
 
@@ -594,7 +594,7 @@ def test_merge_of_a_folder(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert len(ids(tmp_path.parent / "out.zap")) == 17
     again = run("zap", "merge", tmp_path, "-o", tmp_path / "a.zap")
     assert again.code == 2
-    assert again.err.endswith("a.zap would be read and written: name the segments, or write elsewhere\n")
+    assert again.err.endswith("a.zap is an input too: name the segments, or write elsewhere\n")
 
 
 @pytest.mark.parametrize("spelled", ["out.zap", "./out.zap", "link", "{}/out.zap", "file:{}/out.zap"])
@@ -603,7 +603,7 @@ def test_numbers_do_not_replace_the_segment(two: tuple[Path, Path], tmp_path: Pa
     name = spelled.format(tmp_path)
     before = sorted(tmp_path.iterdir())
     result = run("zap", "merge", *two, "-o", "out.zap", "--numbers", name)
-    told = f"--numbers {name} is where the segment is written: write them elsewhere"
+    told = f"--numbers {name} is the output: write them elsewhere"
     assert (result.code, result.complaint) == (2, told)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -612,7 +612,7 @@ def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], t
     before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     for segments in (two, (tmp_path,)):
         result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", "./b=1.zap")
-        told = "--numbers ./b=1.zap is a segment that is merged: write them elsewhere"
+        told = "--numbers ./b=1.zap is an input: write them elsewhere"
         assert (result.code, result.complaint) == (2, told)
     assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
 
@@ -648,24 +648,30 @@ WRONG = {
     "no such field, postings": (["postings", "a.zap", "nope", "x"], "a.zap has no field 'nope'"),
     "no such field, doc values": (["docvalues", "a.zap", "nope"], "a.zap has no field 'nope'"),
     "no such term": (["postings", "a.zap", "tag", "x\ty"], "a.zap: no term x\\ty in the field tag"),
-    "no such id": (["stored", "a.zap", "--id", "zz"], "a.zap: no document of the id zz"),
-    "no such document": (["stored", "a.zap", "12"], "document numbers of a.zap are 0 to 11, not 12"),
-    "far too many documents": (["stored", "a.zap", "0-4000000000"], "document numbers of a.zap are 0 to 11, not 40"),
+    "no such id": (["stored", "a.zap", "--id", "zz"], "a.zap: no document with id zz"),
+    "no such document": (["stored", "a.zap", "12"], "a.zap: expected document numbers from 0 to 11, found 12"),
+    "far too many documents": (
+        ["stored", "a.zap", "0-4000000000"],
+        "a.zap: expected document numbers from 0 to 11, found 40",
+    ),
     "beyond all documents": (["stored", "a.zap", f"{2**64}"], "ranges must be pairs (start, stop) of integers below"),
-    "no number": (["stored", "a.zap", "x"], "x: needs numbers and ranges, such as 1,2,5-9"),
-    "an empty number": (["stored", "a.zap", "1,,2"], "1,,2: needs numbers and ranges"),
-    "a range backwards": (["stored", "a.zap", "5-3"], "5-3: needs numbers and ranges"),
-    "no such document, doc values": (["docvalues", "a.zap", "tag", "--doc", "99"], "are 0 to 11, not 99"),
-    "prefix and range": (["terms", "a.zap", "tag", "--prefix", "a", "--stop", "b"], "give --prefix, or --start and"),
-    "top and limit": (["terms", "a.zap", "tag", "--top", "3", "--limit", "2"], "give --top or --limit"),
-    "not hexadecimal": (["terms", "a.zap", "tag", "--hex", "--prefix", "xy"], "xy: not hexadecimal"),
+    "no number": (["stored", "a.zap", "x"], "x: expected numbers and ranges, such as 1,2,5-9"),
+    "an empty number": (["stored", "a.zap", "1,,2"], "1,,2: expected numbers and ranges"),
+    "a range backwards": (["stored", "a.zap", "5-3"], "5-3: expected numbers and ranges"),
+    "no such document, doc values": (["docvalues", "a.zap", "tag", "--doc", "99"], "numbers from 0 to 11, found 99"),
+    "prefix and range": (["terms", "a.zap", "tag", "--prefix", "a", "--stop", "b"], "--prefix excludes --start and"),
+    "top and limit": (["terms", "a.zap", "tag", "--top", "3", "--limit", "2"], "--top excludes --limit"),
+    "not hexadecimal": (
+        ["terms", "a.zap", "tag", "--hex", "--prefix", "xy"],
+        "expected hexadecimal digits, found 'xy'",
+    ),
     "limit is negative": (["terms", "a.zap", "tag", "--limit", "-1"], "Invalid value for '--limit'"),
     "no segment": (["terms", "vector", "_id"], "vector at byte 22: zap version: expected 11 to 17, found "),
     "no bytes": (["footer", "-"], "<stdin> at byte 0: zap footer: expected at least 12 bytes, found 0"),
     "missing": (["footer", "nothing"], "nothing: No such file or directory"),
     "missing, one": (["stored", "nothing"], "nothing: No such file or directory"),
-    "several": (["terms", "*.zap", "_id"], "*.zap: one file is needed here, this is 2 in a folder or glob"),
-    "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum reads on): expected 0x"),
+    "several": (["terms", "*.zap", "_id"], "*.zap: expected one file, found 2 in a folder or glob"),
+    "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum ignores it): expected 0x"),
     "folder without segments": (["footer", "others"], "no search segments in 1 file"),
     "merge a folder without segments": (["merge", "others", "-o", "x"], "no search segments in 1 file"),
     "merge what is damaged": (["merge", "a.zap", "bad.zap", "-o", "x"], "bad.zap at byte "),
@@ -674,12 +680,15 @@ WRONG = {
     "nowhere": (["merge", "a.zap", "-o", "no/x"], "no/x: No such file or directory"),
     "drop of another": (
         ["merge", "a.zap", "-o", "x", "--drop", "b.zap=1"],
-        "--drop b.zap=1: needs SEGMENT=VALUE, where SEGMENT is one of a.zap",
+        "--drop b.zap=1: expected SEGMENT=VALUE, with one of the segments a.zap",
     ),
-    "drop of nothing": (["merge", "a.zap", "-o", "x", "--drop", "a.zap="], "--drop a.zap=: needs numbers and ranges"),
+    "drop of nothing": (
+        ["merge", "a.zap", "-o", "x", "--drop", "a.zap="],
+        "--drop a.zap=: expected numbers and ranges",
+    ),
     "drop of one of two": (
         ["merge", "a.zap", "a.zap", "-o", "x", "--drop", "a.zap=1"],
-        "--drop a.zap=1: a.zap is merged 2 times, which one is meant?",
+        "--drop a.zap=1: 2 segments have the name a.zap",
     ),
     "drop of no document": (
         ["merge", "a.zap", "-o", "x", "--drop", "a.zap=12"],
@@ -688,7 +697,7 @@ WRONG = {
     "drop file is missing": (["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=no"], "no: No such file or directory"),
     "drop file is a segment": (
         ["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=bad.zap"],
-        "bad.zap: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+        "bad.zap: a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap",
     ),
     "version below": (["merge", "a.zap", "-o", "x", "--version", "10"], "Invalid value for '--version'"),
     "no such command": (["explode"], "No such command 'explode' (see dvcodec zap --help)"),
@@ -732,7 +741,7 @@ def test_commands_on_vectors_say_what_a_segment_is(command: str, segment: Path, 
     result = run(command, segment, *options.get(command, []))
     assert (result.code, result.out) == (2, "")
     assert result.complaint == (
-        f"{segment}: a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap"
+        f"{segment}: a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.zap"]
 

@@ -1,4 +1,4 @@
-"""Bitmaps, vectors and frames put together byte by byte, sound or wrong in one chosen way.
+"""Bitmaps, vectors and frames put together byte by byte, valid or wrong in one chosen way.
 
 Nothing here comes from dvcodec: the layouts are written down a second time, after RoaringFormatSpec.
 """
@@ -26,7 +26,7 @@ crc_oracle = crcmod.predefined.mkPredefinedCrcFun("crc-32")
 
 @dataclass(frozen=True)
 class Container:
-    """One container as it is to be stored; nothing says that it is sound."""
+    """One container as it is to be stored; nothing says that it is valid."""
 
     key: int
     card: int
@@ -121,7 +121,7 @@ def frame(magic: bytes, vector: bytes, *, length: int | None = None, crc: int | 
 
 
 def small_bitmaps() -> dict[str, bytes]:
-    """One sound bitmap of every form that fits a few bytes, by name."""
+    """One valid bitmap of every form that fits a few bytes, by name."""
     return {
         "empty": EMPTY,
         "array": bitmap(array(0, [1, 5, 9])),

@@ -61,7 +61,7 @@ def decoded(data: bytes, limits: Limits | None = None) -> list[Any]:
     return list(avro.decode(Cursor(data, source="x.avro"), limits=limits or Limits()).records())
 
 
-# ---------------------------------------------------------------------- sound files
+# ---------------------------------------------------------------------- valid files
 
 
 def test_codecs_are_the_documented_ones() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pyroaring import BitMap
+from pyroaring import BitMap, FrozenBitMap
 
 from core.crafting import EMPTY, Container, array, bitmap, bitset, runs, u16s
 from dvcodec.core import bitmap as module
@@ -147,16 +147,16 @@ def test_loading_and_checking_refuse_in_the_same_words(container: Container, wha
 def test_a_refusal_that_the_checks_do_not_explain_is_still_a_decode_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         @staticmethod
-        def deserialize(_: memoryview) -> BitMap:
+        def deserialize(_: memoryview) -> FrozenBitMap:
             raise ValueError("for reasons of its own")
 
     cursor = Cursor(b"??" + bitmap(array(1, [1])), source="x.bin", base=98)
     cursor.seek(2, "the bitmap")
     view = walk(cursor)
-    monkeypatch.setattr(module, "BitMap", Refusing)
+    monkeypatch.setattr(module, "FrozenBitMap", Refusing)
     with pytest.raises(NotCanonical) as caught:
         view.load()
-    assert caught.value.what == "roaring bitmap refused: for reasons of its own"
+    assert caught.value.what == "roaring bitmap: for reasons of its own"
     assert (caught.value.source, caught.value.offset) == ("x.bin", 100)
 
 

@@ -28,14 +28,14 @@ LARGE = {
     "two full ones and a bitset": [*range(2 * FULL), *range(2 * FULL, 3 * FULL, 3)],
     "the last value": [0, 2**32 - 1],
 }
-SOUND = {
+VALID = {
     **small_bitmaps(),
     "bitset": bitmap(bitset(0, range(5000))),
     "array and bitset": bitmap(array(0, [1, 2]), bitset(7, range(0, 60000, 2))),
     "full as a run": bitmap(array(0, [3]), runs(1, [(0, FULL)])),
     "array of the last value": bitmap(array(65535, [65535])),
 }
-SOUND.pop("empty")
+VALID.pop("empty")
 low = st.one_of(st.integers(0, 6), st.sampled_from([65534, 65535]))
 sets = st.sets(st.builds(lambda key, value: key << 16 | value, low, low), min_size=1, max_size=8).map(sorted)
 
@@ -87,7 +87,7 @@ def plain(values: list[int]) -> bytes:
     return bitmap(*containers)
 
 
-# ------------------------------------------------------------------ sound ones
+# ------------------------------------------------------------------ valid ones
 
 
 @given(st.lists(sets, max_size=6))
@@ -111,9 +111,9 @@ def test_large_ones_come_back_as_they_were(name: str) -> None:
     assert all(BitMap.deserialize(one) == BitMap(values) for one, values in zip(data, spec, strict=True))
 
 
-@given(st.lists(st.sampled_from(sorted(SOUND)), max_size=6))
+@given(st.lists(st.sampled_from(sorted(VALID)), max_size=6))
 def test_every_kind_of_container_is_read(names: list[str]) -> None:
-    data = [SOUND[name] for name in names]
+    data = [VALID[name] for name in names]
     expected = [list(BitMap.deserialize(one)) for one in data]
     assert expand(data) == expected
     assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in expected]
@@ -161,7 +161,7 @@ def spoiled(data: bytes, dice: random.Random) -> bytes:
 
 
 @settings(max_examples=400)
-@given(st.lists(sets.map(plain) | st.sampled_from(list(SOUND.values())), min_size=1, max_size=4), st.integers(0, 2**32))
+@given(st.lists(sets.map(plain) | st.sampled_from(list(VALID.values())), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> None:
     dice = random.Random(seed)
     data = [spoiled(one, dice) if dice.random() < 0.5 else one for one in data]
@@ -188,7 +188,7 @@ def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> N
 
 
 @settings(max_examples=200)
-@given(sets.map(plain) | st.sampled_from(list(SOUND.values())), st.integers(0, 2**32))
+@given(sets.map(plain) | st.sampled_from(list(VALID.values())), st.integers(0, 2**32))
 def test_announced_cardinalities_are_a_number_or_an_error(data: bytes, seed: int) -> None:
     """Whatever the descriptors say, nothing is allocated for it."""
     bad = spoiled(data, random.Random(seed))
@@ -250,8 +250,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_hazard_broken_ones_among_sound_ones(name: str, place: int) -> None:
-    data = [plain([1]), plain([5, 6]), SOUND["bitset"]]
+def test_hazard_broken_ones_among_valid_ones(name: str, place: int) -> None:
+    data = [plain([1]), plain([5, 6]), VALID["bitset"]]
     data.insert(place, BROKEN[name])
     expected = one_by_one(BROKEN[name])
     assert isinstance(expected, DecodeError)

@@ -14,13 +14,14 @@ from dvcodec.core import build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
+from dvcodec.core.holders import Canonical, Holder, canonical
 from dvcodec.core.roaring import serialize, walk
 
 # ------------------------------------------------------------------ canonical
 
 
-def joined(found: build.Canonical) -> dict[int, bytes]:
-    return {key: b"".join(pieces) for key, pieces in found.parts.items()}
+def joined(found: Holder) -> dict[int, bytes]:
+    return {key: b"".join(pieces) for key, pieces in found.measured().pieces().items()}
 
 
 wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), min_size=1, max_size=50)
@@ -28,10 +29,11 @@ wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), m
 
 @given(wide)
 def test_there_is_one_bitmap_per_high_half(values: list[int]) -> None:
-    found = build.canonical(np.array(values, np.uint64))
+    found = canonical(np.array(values, np.uint64))
     expected: dict[int, set[int]] = {}
     for value in values:
         expected.setdefault(value >> 32, set()).add(value & 0xFFFFFFFF)
+    assert isinstance(found, Canonical)
     assert list(found.parts) == sorted(expected)
     assert {key: set(rows) for key, rows in found.load().items()} == expected
     assert (found.cardinality, found.low, found.high) == (len(set(values)), min(values), max(values))
@@ -40,7 +42,7 @@ def test_there_is_one_bitmap_per_high_half(values: list[int]) -> None:
 @pytest.mark.parametrize("values", [[5, 3, 2**40, 3], [5, 3, 3, 4]])
 def test_the_array_is_left_as_it_is(values: list[int]) -> None:
     given = np.array(values, np.uint64)
-    build.canonical(given)
+    canonical(given)
     assert given.tolist() == values
 
 
@@ -71,7 +73,7 @@ def blocks_of_values(draw: st.DrawFn) -> list[int]:
 @given(blocks_of_values(), st.sampled_from([0, 7]))
 def test_the_form_is_the_one_that_depends_on_the_values_alone(values: list[int], key: int) -> None:
     bitmap = BitMap(values)
-    found = build.canonical(np.array(values, np.uint64) + np.uint64(key << 32))
+    found = canonical(np.array(values, np.uint64) + np.uint64(key << 32))
     assert joined(found) == {key: serialize(bitmap)}
     assert build.from_sorted(np.array(bitmap, np.uint32)).serialize() == serialize(bitmap, run_optimize=False)
 
@@ -79,9 +81,9 @@ def test_the_form_is_the_one_that_depends_on_the_values_alone(values: list[int],
 def test_values_of_more_pieces_than_one_are_cut_between_containers() -> None:
     values = np.flatnonzero(np.random.default_rng(1).random(1 << 20) < 0.6).astype(np.uint64)
     assert len(values) > 2 * build._PIECE
-    assert joined(build.canonical(values)) == {0: serialize(BitMap(values.tolist()))}
+    assert joined(canonical(values)) == {0: serialize(BitMap(values.tolist()))}
     full = np.arange(5 << 18, dtype=np.uint64)
-    assert joined(build.canonical(full)) == {0: serialize(BitMap(range(5 << 18)))}
+    assert joined(canonical(full)) == {0: serialize(BitMap(range(5 << 18)))}
 
 
 @pytest.mark.parametrize("start", [0, 3, 2**32 - 50, 2**63, 2**64 - 100])
@@ -184,7 +186,7 @@ def test_strided_and_big_endian_values_are_read_right() -> None:
 
 
 @pytest.mark.parametrize("containers", [1, 3, 4, 9])
-def test_ranges_are_handed_over_in_a_sound_bitmap(containers: int) -> None:
+def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     keys = np.repeat(np.arange(containers), 2)
     starts = np.tile([3, 10], containers)
     data = b"".join(build._serialize([build._run_containers(keys, starts, starts + np.tile([2, 5], containers))]))

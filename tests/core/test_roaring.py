@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from battery import check_buffers, check_truncations, outcome
 from core.crafting import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
@@ -25,7 +25,7 @@ PREFIX = 7
 BASE = 1000
 
 
-def decode(data: bytes) -> BitMap:
+def decode(data: bytes) -> AbstractBitMap:
     """Walk a bitmap that fills the bytes, and load it."""
     cursor = Cursor(data)
     view = walk(cursor)
@@ -241,7 +241,7 @@ def test_hazard_array_unsorted_or_duplicate(values: list[int], wrong: int) -> No
     assert (error.expected, error.actual) == (f"a value above {values[wrong - 1]}", values[wrong])
 
 
-def test_hazard_array_unsorted_behind_sound_containers() -> None:
+def test_hazard_array_unsorted_behind_valid_containers() -> None:
     wrong = array(300, [7, 7])
     containers = [array(0, [5]), bitset(1, range(0, 65536, 3)), runs(2, [(9, 5), (65000, 3)]), wrong]
     header = 4 + 1 + 8 * 4
@@ -465,7 +465,7 @@ def test_legal_forms_are_read_and_written_in_the_canonical_form(legal: bytes, ca
 
 
 @pytest.mark.parametrize("name", small_bitmaps())
-def test_sound_bitmaps_are_walked_to_their_end(name: str) -> None:
+def test_valid_bitmaps_are_walked_to_their_end(name: str) -> None:
     data = small_bitmaps()[name]
     cursor = Cursor(b"??" + data + b"!", base=50)
     cursor.seek(2, "the bitmap")
@@ -536,7 +536,7 @@ def from_ranges(key: int, pairs: list[tuple[int, int]]) -> BitMap:
     return rows
 
 
-BUILDERS: dict[str, Callable[[int, list[tuple[int, int]]], BitMap]] = {
+BUILDERS: dict[str, Callable[[int, list[tuple[int, int]]], AbstractBitMap]] = {
     "one by one": lambda key, pairs: BitMap([key << 16 | value for value in values_of(pairs)]),
     "ranges": from_ranges,
     "decoded runs": lambda key, pairs: walk(Cursor(bitmap(runs(key, pairs)))).load(),
@@ -564,7 +564,7 @@ TIES = [
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 def test_containers_are_chosen_like_java_however_the_bitmap_was_built(
-    build: Callable[[int, list[tuple[int, int]]], BitMap],
+    build: Callable[[int, list[tuple[int, int]]], AbstractBitMap],
 ) -> None:
     for card, run_count in TIES:
         pairs = runs_of(card, run_count)
@@ -586,7 +586,7 @@ def test_containers_side_by_side_are_chosen_one_by_one() -> None:
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 def test_without_run_optimize_there_is_no_run_container(
-    build: Callable[[int, list[tuple[int, int]]], BitMap],
+    build: Callable[[int, list[tuple[int, int]]], AbstractBitMap],
 ) -> None:
     for card, run_count in TIES:
         pairs = runs_of(card, run_count)
@@ -742,7 +742,7 @@ words = st.integers(0, 12) | st.integers(0, 65535)
 
 @st.composite
 def containers(draw: st.DrawFn) -> Container:
-    """An array or run container, more often sound than not."""
+    """An array or run container, more often valid than not."""
     key = draw(st.integers(0, 5))
     if draw(st.booleans()):
         values = draw(st.lists(words, min_size=1, max_size=8))
@@ -753,7 +753,7 @@ def containers(draw: st.DrawFn) -> Container:
     return made if draw(st.integers(0, 5)) else made.claiming(draw(st.integers(1, 20)))
 
 
-def is_sound(container: Container) -> bool:
+def is_valid(container: Container) -> bool:
     """Whether a container keeps the specification's rules, one value at a time."""
     words: list[int] = np.frombuffer(container.payload, "<u2").tolist()
     if not container.run:
@@ -774,5 +774,5 @@ def test_a_bitmap_is_accepted_exactly_if_every_rule_is_kept(parts: list[Containe
     keys = [part.key for part in parts]
     data = bitmap(*parts)
     found = outcome(decode, data)
-    assert isinstance(found, BitMap) == (len(set(keys)) == len(keys) and all(map(is_sound, parts)))
+    assert isinstance(found, AbstractBitMap) == (len(set(keys)) == len(keys) and all(map(is_valid, parts)))
     agree_with_pyroaring(data)

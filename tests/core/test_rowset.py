@@ -8,18 +8,19 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 from core.crafting import array, bitmap, run_limited, runs
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.roaring import walk
 from dvcodec.core.rowset import RowSet
@@ -149,7 +150,7 @@ def test_a_position_at_a_border_is_held_exactly(at: int) -> None:
 @given(st.lists(spans, max_size=12))
 def test_ranges_in_any_order_with_overlaps_are_the_union_of_their_positions(ranges: list[tuple[int, int]]) -> None:
     rows = RowSet.from_ranges(ranges)
-    expected = RowSet.union(*(RowSet(np.arange(start, stop, dtype=np.uint64)) for start, stop in ranges))
+    expected = RowSet().union(*(RowSet(np.arange(start, stop, dtype=np.uint64)) for start, stop in ranges))
     assert rows == expected
     assert RowSet.from_ranges(np.array(ranges, np.int64).reshape(-1, 2)) == expected
     assert RowSet.from_ranges(iter(ranges)) == expected
@@ -250,17 +251,38 @@ def test_operators_agree_with_pythons_sets(first: frozenset[int], second: frozen
             assert (a >= theirs) is (left >= right)
             assert (a < theirs) is (left < right)
             assert (a > theirs) is (left > right)
-            assert a.isdisjoint(theirs) is left.isdisjoint(right)
+            for name in ("union", "intersection", "difference", "symmetric_difference"):
+                assert getattr(a, name)(theirs) == getattr(left, name)(right)
+            for name in ("issubset", "issuperset", "isdisjoint"):
+                assert getattr(a, name)(theirs) is getattr(left, name)(right)
         assert (a == b) is (left == right)
         assert (a != b) is (left != right)
         assert (a == set(right)) is (set(right) == a) is (left == right)
+
+
+@given(sets, st.lists(sets, max_size=4))
+def test_methods_take_several_sets_as_those_of_python_do(first: frozenset[int], others: list[frozenset[int]]) -> None:
+    makers: list[Callable[[frozenset[int]], Any]] = [RowSet, sorted, set, RowSet]
+    rows, forms = RowSet(first), [make(other) for make, other in zip(makers, others, strict=False)]
+    assert list(rows.union(*forms)) == sorted(first.union(*others))
+    assert list(rows.intersection(*forms)) == sorted(first.intersection(*others))
+    assert list(rows.difference(*forms)) == sorted(first.difference(*others))
+    odd = set(first)
+    for other in others:
+        odd ^= other
+    assert list(rows.symmetric_difference(*forms)) == sorted(odd)
+
+
+def test_union_keeps_the_receiver() -> None:
+    assert RowSet([1]).union(RowSet([2])) == {1, 2}
+    assert RowSet().union() == RowSet().union(*[]) == RowSet()
 
 
 @given(sets, sets, sets)
 def test_algebra(a: frozenset[int], b: frozenset[int], c: frozenset[int]) -> None:
     x, y, z = RowSet(a), with_runs(RowSet(b)), RowSet(c)
     assert x | y == y | x
-    assert (x | y) | z == x | (y | z) == RowSet.union(x, y, z) == RowSet.union(z, x, y, x)
+    assert (x | y) | z == x | (y | z) == RowSet().union(x, y, z) == RowSet().union(z, x, y, x)
     assert x & (y | z) == (x & y) | (x & z)
     assert x - (y | z) == (x - y) & (x - z)
     assert x ^ y == (x | y) - (x & y)
@@ -272,8 +294,8 @@ def test_algebra(a: frozenset[int], b: frozenset[int], c: frozenset[int]) -> Non
 def test_a_set_and_itself(values: frozenset[int]) -> None:
     rows = RowSet(values)
     same = RowSet(rows)
-    assert rows | same == rows & same == rows == RowSet.union(rows)
-    assert rows - same == rows ^ same == RowSet() == RowSet.union()
+    assert rows | same == rows & same == rows == RowSet().union(rows)
+    assert rows - same == rows ^ same == RowSet() == RowSet().union()
     assert rows <= same <= rows
     assert not rows < same
     assert rows.isdisjoint(same) is not bool(values)
@@ -321,7 +343,24 @@ def test_other_things_are_not_equal_to_a_row_set() -> None:
 
 
 @pytest.mark.parametrize(
-    "operator", ["__or__", "__and__", "__sub__", "__xor__", "__le__", "__ge__", "__lt__", "__gt__", "isdisjoint"]
+    "operator",
+    [
+        "__or__",
+        "__and__",
+        "__sub__",
+        "__xor__",
+        "__le__",
+        "__ge__",
+        "__lt__",
+        "__gt__",
+        "isdisjoint",
+        "union",
+        "intersection",
+        "difference",
+        "symmetric_difference",
+        "issubset",
+        "issuperset",
+    ],
 )
 def test_operators_refuse_what_holds_no_positions(operator: str) -> None:
     with pytest.raises(UsageError):
@@ -349,6 +388,90 @@ def test_membership(thing: object, inside: bool) -> None:
     assert (thing in RowSet([5, 2**40])) is inside
 
 
+# ------------------------------------------------------------------ bitmaps, arrays, notebooks
+
+
+@given(sets)
+def test_bitmaps_come_back_as_the_same_set(values: frozenset[int]) -> None:
+    for rows in (RowSet(values), with_runs(RowSet(values))):
+        assert RowSet.from_bitmaps(rows.bitmaps) == rows
+        assert sorted(rows.bitmaps) == list(rows.bitmaps)
+        assert {key << 32 | low for key, bitmap in rows.bitmaps.items() for low in bitmap} == values
+
+
+def test_bitmaps_cannot_change_a_set() -> None:
+    rows = RowSet([1, 2])
+    assert not hasattr(rows.bitmaps[0], "add")
+    with pytest.raises(TypeError):
+        rows.bitmaps[0] = BitMap()  # type: ignore[index]
+    mine = BitMap([5])
+    taken = RowSet.from_bitmaps({0: mine})
+    mine.add(6)
+    assert taken == {5}
+    taken.serialized()[0].clear()
+    RowSet([7]).serialized()[0].clear()
+    assert taken == {5}
+    piece = RowSet([7]).serialized()[0][1]
+    assert isinstance(piece, memoryview)
+    assert piece.readonly
+
+
+@pytest.mark.parametrize("wrong", [{-1: BitMap([1])}, {2**32: BitMap([1])}, {0: {1, 2}}, {0: None}, {0: BitMap64([1])}])
+def test_what_is_not_bitmaps_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="bitmaps must map"):
+        RowSet.from_bitmaps(wrong)
+
+
+@given(sets)
+def test_numpy_takes_a_set_for_an_array(values: frozenset[int]) -> None:
+    rows = RowSet(values)
+    array = np.asarray(rows)
+    assert array.dtype == (np.uint64 if max(values, default=0) >= 2**63 else np.int64)
+    assert array.tolist() == sorted(values)
+    assert np.array(rows, copy=True).tolist() == sorted(values)
+    assert np.asarray(rows, np.float64).dtype == np.float64
+
+
+def test_a_set_is_an_array_only_where_one_is_asked_for() -> None:
+    rows = RowSet([1, 2, 3])
+    with pytest.raises(ValueError, match="copy=False"):
+        np.array(rows, copy=False)
+    with pytest.raises(TypeError):
+        np.add(rows, 1)
+    with pytest.raises(LimitExceeded):
+        np.asarray(RowSet(range(2**32)))
+    assert np.isin([1, 5], rows).tolist() == [True, False]
+
+
+def test_arrow_arrays_of_any_library_are_positions() -> None:
+    pa = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    for positions in (pa.array([5, 1], pa.uint8()), pa.chunked_array([[5], [1]]), polars.Series([5, 1])):
+        assert RowSet.from_arrow(positions) == {1, 5}
+    assert RowSet.from_arrow(RowSet([1, 2**40]).to_arrow()) == {1, 2**40}
+    for wrong in ([5, 1], pa.array([1, None]), pa.array([-1]), pa.array(["a"]), pa.array([True])):
+        with pytest.raises(UsageError):
+            RowSet.from_arrow(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (RowSet(), "empty"),
+        (RowSet([2**64 - 1]), "1 row in 18,446,744,073,709,551,615..18,446,744,073,709,551,615<br>"),
+        (RowSet(range(1000, 4_000_000)), "3,999,000 rows in 1,000..3,999,999<br><small>containers: 62 runs"),
+    ],
+)
+def test_notebooks_show_a_card(rows: RowSet, words: str) -> None:
+    card = rows._repr_html_()
+    assert words in card
+    root = ET.fromstring(card.replace("<br>", "<br/>"))
+    bars = root.findall(".//rect")
+    assert len(bars) <= 96
+    assert all(0 < int(bar.get("height", "0")) <= 24 for bar in bars)
+    assert bool(bars) is bool(rows)
+
+
 # ------------------------------------------------------------------ immutability
 
 
@@ -356,8 +479,8 @@ def test_operations_leave_their_operands_as_they_are() -> None:
     values = {1, 2, 3, 70_000, 2**32, 2**40}
     rows = RowSet(values)
     other = RowSet([2, 3, 2**40, 2**50])
-    before = {key: rows._bitmaps[key].serialize() for key in rows._bitmaps}
-    results = [rows | other, rows & other, rows - other, rows ^ other, RowSet.union(rows, other), RowSet(rows)]
+    before = {key: rows.bitmaps[key].serialize() for key in rows.bitmaps}
+    results = [rows | other, rows & other, rows - other, rows ^ other, RowSet().union(rows, other), RowSet(rows)]
     results += [rows - RowSet(), rows | RowSet()]
     for result in results:
         list(result.chunks())
@@ -365,7 +488,7 @@ def test_operations_leave_their_operands_as_they_are() -> None:
         encode_payload(result, Magic.PORTABLE64, gap_keys=False)
         assert result | [99] != result
         assert result - result == RowSet()
-    assert {key: rows._bitmaps[key].serialize() for key in rows._bitmaps} == before
+    assert {key: rows.bitmaps[key].serialize() for key in rows.bitmaps} == before
     assert rows == values
     assert other == {2, 3, 2**40, 2**50}
 
@@ -490,15 +613,15 @@ def test_containers_are_those_of_the_canonical_encoding() -> None:
 
 
 def test_formats_hand_over_bitmaps_in_any_key_order_and_empty_ones_leave() -> None:
-    rows = RowSet._wrap({3: BitMap([1]), 0: BitMap(), 1: BitMap([2])})
+    rows = RowSet.from_bitmaps({3: BitMap([1]), 0: BitMap(), 1: BitMap([2])})
     assert list(rows) == [2**32 + 2, 3 * 2**32 + 1]
     assert rows == RowSet(rows)
     assert (rows.min, rows.max) == (2**32 + 2, 3 * 2**32 + 1)
 
 
 def test_rows_that_came_as_a_tied_run_are_the_same_set() -> None:
-    tied = RowSet._wrap({0: walk(Cursor(bitmap(runs(0, [(1, 2), (5, 3)])))).load()})
-    plain = RowSet._wrap({0: walk(Cursor(bitmap(array(0, [1, 2, 5, 6, 7])))).load()})
+    tied = RowSet.from_bitmaps({0: walk(Cursor(bitmap(runs(0, [(1, 2), (5, 3)])))).load()})
+    plain = RowSet.from_bitmaps({0: walk(Cursor(bitmap(array(0, [1, 2, 5, 6, 7])))).load()})
     assert tied == plain == {1, 2, 5, 6, 7}
     assert hash(tied) == hash(plain)
     assert encode_payload(tied, Magic.PAIMON32) == encode_payload(plain, Magic.PAIMON32)

@@ -329,7 +329,7 @@ def test_the_highest_position_of_a_layout_is_written_and_the_next_is_not(magic: 
 def test_a_native_vector_that_would_not_fit_is_refused_before_it_is_built() -> None:
     with pytest.raises(UsageError, match="a native vector up to key 2147483646"):
         vector.encode_payload(RowSet([MAX_DV_POSITION]), Magic.NATIVE64)
-    with pytest.raises(UsageError, match=f"position {MAX_DV_POSITION + 1} is above the highest"):
+    with pytest.raises(UsageError, match=f"position {MAX_DV_POSITION + 1} is above {MAX_DV_POSITION}"):
         vector.encode_payload(RowSet([MAX_DV_POSITION + 1]), Magic.NATIVE64)
     with pytest.raises(UsageError, match="the gap keys below key 2147483646"):
         vector.encode_payload(RowSet([MAX_DV_POSITION]), Magic.PORTABLE64)

@@ -248,9 +248,9 @@ def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
         ("s3://[::1/x", "a URL"),
         ("x.bin", "an absolute URL"),
         ("dir/x.bin", "an absolute URL"),
-        ("file:x.bin", "a file URL with a path alone"),
-        ("file:///tmp/x.bin?version=1", "a file URL with a path alone"),
-        ("file:///tmp/x.bin#1", "a file URL with a path alone"),
+        ("file:x.bin", "a file URL with only a path"),
+        ("file:///tmp/x.bin?version=1", "a file URL with only a path"),
+        ("file:///tmp/x.bin#1", "a file URL with only a path"),
         ("file:///tmp/a%00b", "a path without NUL"),
         ("s3://b/a\0b", "a path without NUL"),
         ("s3://b/\ud800", "a path without NUL"),
@@ -270,7 +270,7 @@ def test_relative_path_that_no_file_can_have_is_refused(kind: str, text: str) ->
 @pytest.mark.parametrize("root", [None, ""])
 @pytest.mark.parametrize(("kind", "text"), [("u", SPEC), ("r", "x.bin")])
 def test_relative_path_needs_the_table(kind: str, text: str, root: str | None) -> None:
-    with pytest.raises(UsageError, match="the table's folder is needed"):
+    with pytest.raises(UsageError, match="pass the table's folder"):
         Descriptor(kind, text, 34, 1, 1).path(root)
 
 
@@ -288,7 +288,7 @@ def test_uuid_that_is_no_z85_is_refused(text: str) -> None:
 
 def test_uuid_is_the_last_20_characters() -> None:
     assert Descriptor("u", SPEC, 34, 1).file_uuid == uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-    with pytest.raises(UsageError, match="holds no UUID"):
+    with pytest.raises(UsageError, match="has no UUID"):
         _ = Descriptor("p", "/x", 34, 1).file_uuid
 
 

@@ -166,14 +166,14 @@ def vector_file(vectors: Path, table: str, name: str) -> Path:
 
 @pytest.mark.parametrize(("table", "name"), VECTOR_FILES)
 def test_vector_file_holds_its_frames(vectors: Path, table: str, name: str) -> None:
-    found = delta.read_deletion_vectors(vector_file(vectors, table, name))
+    found = delta.load_frames(vector_file(vectors, table, name))
     assert {at: list(rows) for at, rows in found.items()} == VECTOR_FILES[table, name]
 
 
 @pytest.mark.parametrize(("table", "name"), VECTOR_FILES)
 def test_spark_file_is_written_byte_for_byte(vectors: Path, table: str, name: str) -> None:
     data = vector_file(vectors, table, name).read_bytes()
-    sets = {str(at): rows for at, rows in delta.read_deletion_vectors(data).items()}
+    sets = {str(at): rows for at, rows in delta.load_frames(data).items()}
     out = io.BytesIO()
     locations = delta.write_deletion_vectors(out, sets)
     assert out.getvalue() == data
@@ -524,7 +524,7 @@ def test_many_frames_are_read_in_few_pieces() -> None:
     data = b"\1" + b"".join(map(delta.encode, sets))
     assert len(data) > 4 << 20
     source = Recorder(data)
-    found = delta.read_deletion_vectors(source)
+    found = delta.load_frames(source)
     assert list(found.values()) == sets
     offset = 1
     for at, rows in zip(found, sets, strict=True):
@@ -539,17 +539,17 @@ def test_frame_larger_than_a_piece_is_read_whole() -> None:
     sets = [RowSet([1]), large, RowSet([2])]
     data = b"\1" + b"".join(map(delta.encode, sets))
     assert len(delta.encode(large)) > 1 << 20
-    assert list(delta.read_deletion_vectors(Recorder(data)).values()) == sets
+    assert list(delta.load_frames(Recorder(data)).values()) == sets
 
 
 def test_file_of_a_version_byte_alone_has_no_vectors() -> None:
-    assert delta.read_deletion_vectors(b"\1") == {}
+    assert delta.load_frames(b"\1") == {}
 
 
 @pytest.mark.parametrize("version", [0, 2, 0xD1, 255])
 def test_other_version_is_refused(version: int) -> None:
     with pytest.raises(BadMagic) as caught:
-        delta.read_deletion_vectors(bytes([version]) + FRAME)
+        delta.load_frames(bytes([version]) + FRAME)
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("version byte", 0, version)
 
 
@@ -557,14 +557,14 @@ def test_file_cut_inside_a_frame_is_refused() -> None:
     data = b"\1" + FRAME + delta.encode(RowSet([9]), layout="native")
     borders = {1: 0, 1 + len(FRAME): 1}
     check_truncations(
-        delta.read_deletion_vectors, data, allowed=lambda found, size: size in borders and len(found) == borders[size]
+        delta.load_frames, data, allowed=lambda found, size: size in borders and len(found) == borders[size]
     )
 
 
 def test_cut_names_the_frame_it_falls_in() -> None:
     data = b"\1" + FRAME + FRAME[:-1]
     with pytest.raises(Truncated) as caught:
-        delta.read_deletion_vectors(data)
+        delta.load_frames(data)
     assert (caught.value.what, caught.value.offset) == ("length field", 1 + len(FRAME))
     assert caught.value.actual == len(FRAME) - 8
     assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and vector)"
@@ -573,43 +573,43 @@ def test_cut_names_the_frame_it_falls_in() -> None:
 @pytest.mark.parametrize("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])
 def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError):
-        delta.read_deletion_vectors(b"\1" + FRAME + tail)
+        delta.load_frames(b"\1" + FRAME + tail)
 
 
 @pytest.mark.parametrize("length", [0, 3, 4, 7])
 def test_length_too_small_for_any_vector_is_refused(length: int) -> None:
     data = b"\1" + FRAME + length.to_bytes(4, "big") + bytes(length + 4)
     with pytest.raises(NotCanonical) as caught:
-        delta.read_deletion_vectors(data)
+        delta.load_frames(data)
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("length field", 1 + len(FRAME), length)
 
 
 def test_frames_are_limited() -> None:
     data = b"\1" + FRAME * 3
-    assert len(delta.read_deletion_vectors(data, limits=Limits(max_blobs=3))) == 3
+    assert len(delta.load_frames(data, limits=Limits(max_blobs=3))) == 3
     for limits in (Limits(max_blobs=2), Limits(max_vector_bytes=len(FRAME) - 1), Limits(max_cardinality=2)):
         with pytest.raises(LimitExceeded):
-            delta.read_deletion_vectors(data, limits=limits)
+            delta.load_frames(data, limits=limits)
 
 
 def test_native_and_portable_frames_stand_in_one_file() -> None:
     second = delta.encode(RowSet([9]), layout="native")
-    found = delta.read_deletion_vectors(b"\1" + FRAME + second + FRAME)
+    found = delta.load_frames(b"\1" + FRAME + second + FRAME)
     assert found == {1: ROWS, 1 + len(FRAME): RowSet([9]), 1 + len(FRAME) + len(second): ROWS}
 
 
 def test_wrong_crc_in_a_file_is_read_on_demand() -> None:
     data = b"\1" + FRAME[:-1] + bytes([FRAME[-1] ^ 1])
     with pytest.raises(ChecksumMismatch):
-        delta.read_deletion_vectors(data)
-    assert delta.read_deletion_vectors(data, verify_checksum=False) == {1: ROWS}
+        delta.load_frames(data)
+    assert delta.load_frames(data, verify_checksum=False) == {1: ROWS}
 
 
 @given(st.binary(max_size=60))
 def test_any_file_ends_in_a_value_or_a_decode_error(data: bytes) -> None:
-    outcome(delta.read_deletion_vectors, data)
-    outcome(delta.read_deletion_vectors, b"\1" + data)
-    outcome(delta.read_deletion_vectors, b"\1" + FRAME + data)
+    outcome(delta.load_frames, data)
+    outcome(delta.load_frames, b"\1" + data)
+    outcome(delta.load_frames, b"\1" + FRAME + data)
 
 
 # ---------------------------------------------------------------------- writing

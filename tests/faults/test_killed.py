@@ -71,16 +71,16 @@ def test_killed_at_every_step(bench: Bench, old: bool) -> None:
     new = target.read_bytes() if target and writer.exact else None
     before = writer.old(bench.inputs) if writer.file and (old or writer.own) else None
     ends = set()
-    sound: set[bytes] = set()
+    valid: set[bytes] = set()
     for _ in bench.killed(old=old):
         whole = [path for path in sorted(bench.out.rglob("*")) if path.is_file() and not PARTIAL.fullmatch(path.name)]
         for path in whole:
             if path == target and path.read_bytes() == before:
                 ends.add("old")
                 continue
-            if path.read_bytes() not in sound:
+            if path.read_bytes() not in valid:
                 writer.check(path)
-                sound.add(path.read_bytes())
+                valid.add(path.read_bytes())
             assert path != target or new is None or path.read_bytes() == new
             ends.add("new")
         if target:

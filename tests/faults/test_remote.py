@@ -14,7 +14,7 @@ import delta_table
 from cli_runner import flipped, run
 from dvcodec import RowSet, iceberg, lance, paimon, zap
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
 from dvcodec.tables.repair import repair_plan, write
 from faults.writers import VECTORS, documents

@@ -144,7 +144,7 @@ def test_two_conversions_into_one_folder(there: bool, tmp_path: Path) -> None:
         answers = sorted(process.communicate(timeout=60)[0].strip() for process in (one, two))
     done, refused = answers
     assert done.startswith("done ")
-    assert refused.startswith(f"refused {folder}: there is a conversion in this folder ({ENTRIES})")
+    assert refused.startswith(f"refused {folder}: the folder already has a conversion ({ENTRIES})")
     files = done.split()[1:]
     assert sorted(map(str, folder.iterdir())) == sorted([*files, str(folder / ENTRIES)])
     entries = [json.loads(line) for line in (folder / ENTRIES).read_text().splitlines()]

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import delta_table
 from cli_runner import flipped, run
 from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
-from dvcodec.ops.convert import Target
+from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import ENTRIES, convert_table
 from dvcodec.tables.convert import Target as TableTarget
 from dvcodec.tables.live import export_live
@@ -179,7 +179,7 @@ def check_manifest(path: Path) -> None:
 
 def merge_in_place(folder: Path, out: Path) -> None:
     with zap.Segment.open(out / "a.zap") as a, zap.Segment.open(folder / "b.zap") as b:
-        zap.merge_segments([a, b], [RowSet([1, 2]), None], out / "a.zap")
+        zap.merge_segments(out / "a.zap", [a, b], [RowSet([1, 2]), None])
 
 
 def convert_to(to: Target, name: str) -> Callable[[Path, Path], object]:
@@ -248,7 +248,7 @@ WRITERS = (
     Writer(
         "paimon-files",
         nothing_in,
-        lambda _, out: paimon.write_index_files(str(out), VECTORS, bits=64, target_size=1000),
+        lambda _, out: paimon.write_index_files(str(out), VECTORS, layout="bitmap64", target_size=1000),
         None,
         check_any,
     ),

@@ -1,4 +1,4 @@
-"""Sound inputs to begin with: small files of the vectors, and what is written here."""
+"""Valid inputs to begin with: small files of the vectors, and what is written here."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Target:
         name: what it is called on the command line.
         about: what it drives, in a few words.
         run: takes any bytes; returns, or raises `DecodeError`. Whatever else it raises is a finding.
-        seeds: sound inputs, small ones.
+        seeds: valid inputs, small ones.
         mend: makes lengths and checksums of damaged bytes fit again, so that what is behind them is reached.
         mutate: changes bytes as their structure allows it.
         max_len: bytes of an input.
@@ -67,7 +67,7 @@ class Target:
 
 
 def must(decode: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Decode what has to be sound."""
+    """Decode what has to be valid."""
     try:
         return decode(*args, **options)
     except DecodeError as error:

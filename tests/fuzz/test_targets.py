@@ -58,8 +58,8 @@ def test_seeds_and_damaged_seeds(name: str) -> None:
     target = load(name)
     seeds = sorted({data for data in target.seeds() if len(data) <= target.max_len}, key=len)[:MOST]
     assert seeds
-    sound = [data for data in seeds if not isinstance(outcome(target.run, data), DecodeError)]
-    assert sound, "not one seed is accepted"
+    valid = [data for data in seeds if not isinstance(outcome(target.run, data), DecodeError)]
+    assert valid, "not one seed is accepted"
     for data in seeds:
         for seed in range(TRIES):
             outcome(target.run, mutated(target, data, target.max_len, seed, damage))

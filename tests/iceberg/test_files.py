@@ -285,8 +285,8 @@ def many(count: int) -> bytes:
 
 def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any state of damage, of vectors and of footer: the same value or the same error."""
-    sound = many(150)
-    footer = sound.index(b'{"blobs"')
+    valid = many(150)
+    footer = valid.index(b'{"blobs"')
     chance = random.Random(4)
     options: list[dict[str, Any]] = [
         {},
@@ -301,14 +301,14 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         return (type(found), str(found)) if isinstance(found, DecodeError) else found
 
     for turn in range(150):
-        data = bytearray(sound)
+        data = bytearray(valid)
         for _ in range(turn % 3):
             at = chance.randrange(footer) if chance.random() < 0.5 else chance.randrange(footer, len(data))
             data[at] = chance.choice(b"0189") if chr(data[at]).isdigit() and at > footer else data[at] ^ 1
         chosen = options[turn // 3 % 4]
         found = read(bytes(data), chosen)
         with monkeypatch.context() as patch:
-            patch.setattr("dvcodec.iceberg.files._read_alike", lambda *_: None)
+            patch.setattr("dvcodec.iceberg.files._read_uniform", lambda *_: None)
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150
@@ -327,6 +327,6 @@ def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest
 
     assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
     assert len(reads) == 4
-    monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", 1000)
     assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
     assert max(size for _, size in reads[7:]) <= 1000

@@ -28,7 +28,7 @@ def findings(found: Footer) -> list[tuple[str, str, int | None]]:
     return [(check.name, check.subject, check.offset) for check in lint(found) if check.status is Status.FAIL]
 
 
-def test_sound_footer_passes_every_check() -> None:
+def test_valid_footer_passes_every_check() -> None:
     checks = lint(footer(A, B))
     assert {check.status for check in checks} == {Status.PASS}
     vector = ["blob-range", "blob-ids", "blob-properties", "blob-codec"]
@@ -135,7 +135,7 @@ def test_finding_across_blobs_names_the_other_one() -> None:
     assert found.message == "range shared with vector of a.parquet"
     assert (found.expected, found.actual) == ("an offset of at least 104", "50")
     (found,) = [check for check in lint(footer(A, replace(A, offset=104))) if check.status is Status.FAIL]
-    assert found.message == "second vector, the first stands at byte 4"
+    assert found.message == "second vector, the first is at byte 4"
     assert (found.expected, found.actual) == ("1", "2 or more")
 
 

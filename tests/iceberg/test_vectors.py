@@ -134,7 +134,7 @@ def test_bitset_blob_cannot_be_cut() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL_SETS)
-def test_bit_flips_under_a_right_crc_give_a_sound_set_or_an_error(name: str) -> None:
+def test_bit_flips_under_a_right_crc_give_a_valid_set_or_an_error(name: str) -> None:
     blob = iceberg.encode(SMALL_SETS[name])
     for bit in range(64, 8 * (len(blob) - 4)):
         damaged = bytearray(blob)
@@ -156,7 +156,7 @@ def test_any_vector_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
 
 # ---------------------------------------------------------------------- refused, by name
 
-SOUND = buckets((0, bitmap(1, 3)))
+VALID = buckets((0, bitmap(1, 3)))
 RUN_COOKIE_WITHOUT_RUNS = struct.pack("<HHBHHHH", 12347, 0, 0, 0, 1, 1, 3)
 
 
@@ -164,22 +164,22 @@ RUN_COOKIE_WITHOUT_RUNS = struct.pack("<HHBHHHH", 12347, 0, 0, 0, 1, 1, 3)
     ("blob", "kind", "what", "offset"),
     [
         (b"", Truncated, "length field", 0),
-        (framed(SOUND)[:3], Truncated, "length field", 0),
-        (framed(SOUND, length=3), NotCanonical, "length field", 0),
-        (framed(SOUND, length=0), NotCanonical, "length field", 0),
-        (framed(SOUND, length=len(SOUND) + 3), NotCanonical, "length field", 0),
-        (framed(SOUND, length=len(SOUND) + 5), Truncated, "length field", 0),
-        (framed(SOUND, length=2**32 - 1), Truncated, "length field", 0),
-        (framed(SOUND, length=len(framed(SOUND))), Truncated, "length field", 0),
-        (framed(SOUND) + b"\0", NotCanonical, "length field", 0),
-        (framed(SOUND, magic=b"\xd0\xd3\x39\x64"), BadMagic, "magic", 4),
-        (framed(SOUND, magic=b"\x5e\x43\xf2\xd0"), BadMagic, "magic", 4),
-        (framed(SOUND, magic=MAGIC[::-1]), BadMagic, "magic", 4),
-        (framed(SOUND, crc=0), ChecksumMismatch, "CRC-32", 40),
-        (framed(SOUND, crc=zlib.crc32(SOUND)), ChecksumMismatch, "CRC-32", 40),
-        (framed(SOUND, crc=~zlib.crc32(MAGIC + SOUND) & 0xFFFFFFFF), ChecksumMismatch, "CRC-32", 40),
+        (framed(VALID)[:3], Truncated, "length field", 0),
+        (framed(VALID, length=3), NotCanonical, "length field", 0),
+        (framed(VALID, length=0), NotCanonical, "length field", 0),
+        (framed(VALID, length=len(VALID) + 3), NotCanonical, "length field", 0),
+        (framed(VALID, length=len(VALID) + 5), Truncated, "length field", 0),
+        (framed(VALID, length=2**32 - 1), Truncated, "length field", 0),
+        (framed(VALID, length=len(framed(VALID))), Truncated, "length field", 0),
+        (framed(VALID) + b"\0", NotCanonical, "length field", 0),
+        (framed(VALID, magic=b"\xd0\xd3\x39\x64"), BadMagic, "magic", 4),
+        (framed(VALID, magic=b"\x5e\x43\xf2\xd0"), BadMagic, "magic", 4),
+        (framed(VALID, magic=MAGIC[::-1]), BadMagic, "magic", 4),
+        (framed(VALID, crc=0), ChecksumMismatch, "CRC-32", 40),
+        (framed(VALID, crc=zlib.crc32(VALID)), ChecksumMismatch, "CRC-32", 40),
+        (framed(VALID, crc=~zlib.crc32(MAGIC + VALID) & 0xFFFFFFFF), ChecksumMismatch, "CRC-32", 40),
         (framed(b""), Truncated, "bitmap count", 8),
-        (framed(SOUND + b"\0"), NotCanonical, "bytes after the end of the bitmap", 40),
+        (framed(VALID + b"\0"), NotCanonical, "bytes after the end of the bitmap", 40),
         (framed(buckets((0, bitmap(1, 3)), (1, EMPTY_BITMAP), count=1)), NotCanonical, "bytes after the end", 40),
         (framed(buckets((0, bitmap(1, 3)), count=2)), Truncated, "", None),
         (framed(buckets((0, bitmap(1, 3)), count=3)), Truncated, "bitmap count", 8),
@@ -209,15 +209,15 @@ def test_unsound_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str
 
 def test_offsets_in_errors_count_from_the_base() -> None:
     with pytest.raises(ChecksumMismatch) as caught:
-        iceberg.decode(framed(SOUND, crc=0x0A), base=1000)
+        iceberg.decode(framed(VALID, crc=0x0A), base=1000)
     assert caught.value.offset == 1040
     assert caught.value.expected == "0x0000000a (stored)"
-    assert caught.value.actual == f"0x{zlib.crc32(MAGIC + SOUND):08x} (computed)"
+    assert caught.value.actual == f"0x{zlib.crc32(MAGIC + VALID):08x} (computed)"
 
 
 def test_crc_is_skipped_on_demand_and_nothing_else() -> None:
-    assert iceberg.decode(framed(SOUND, crc=0), verify_checksum=False) == RowSet([1, 3])
-    for blob in (framed(SOUND, crc=0, magic=b"\xd0\xd3\x39\x64"), framed(SOUND + b"\0", crc=0)):
+    assert iceberg.decode(framed(VALID, crc=0), verify_checksum=False) == RowSet([1, 3])
+    for blob in (framed(VALID, crc=0, magic=b"\xd0\xd3\x39\x64"), framed(VALID + b"\0", crc=0)):
         with pytest.raises(DecodeError):
             iceberg.decode(blob, verify_checksum=False)
 
@@ -225,7 +225,7 @@ def test_crc_is_skipped_on_demand_and_nothing_else() -> None:
 @pytest.mark.parametrize("promised", [0, 1, 3, 2**40])
 def test_cardinality_of_the_manifest_is_checked(promised: int) -> None:
     with pytest.raises(CardinalityMismatch) as caught:
-        iceberg.decode(framed(SOUND), cardinality=promised)
+        iceberg.decode(framed(VALID), cardinality=promised)
     assert (caught.value.expected, caught.value.actual) == (f"{promised} (metadata)", 2)
 
 
@@ -272,8 +272,8 @@ def test_highest_position_fits_without_gap_keys() -> None:
 @pytest.mark.parametrize(
     ("rows", "gap_keys", "match"),
     [
-        (RowSet([MAX_POSITION + 1]), False, "above the highest"),
-        (RowSet([2**63]), True, "above the highest"),
+        (RowSet([MAX_POSITION + 1]), False, "highest in a deletion vector"),
+        (RowSet([2**63]), True, "highest in a deletion vector"),
         (RowSet([MAX_POSITION]), True, "gap_keys=False"),
     ],
 )

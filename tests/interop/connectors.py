@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from interop.driver import INTEROP, need
 from interop.truth import MadeTable, read_truth
 
 HERE = INTEROP / "spark"
-ENGINES = {".venv-4.1": ["iceberg", "delta", "paimon-library"], ".venv-3.5": ["paimon"]}
-"""Environments, each with a Spark of its own, and the engines that run there."""
+ENGINES = {"iceberg": ".venv-4.1", "delta": ".venv-4.1", "paimon-library": ".venv-4.1", "paimon": ".venv-3.5"}
+"""Engine -> the environment whose Spark it runs in. Two run at a time: most of what they do is wait."""
 PLAIN_TABLES = [
     *((engine, name) for engine in ("iceberg", "delta", "paimon") for name in ("plain", "parts", "large")),
     ("paimon", "keyed"),
@@ -36,24 +37,21 @@ def make_tables(folder: Path) -> dict[Key, MadeTable]:
     """Make all tables anew, with all engines."""
     need(shutil.which("java") is not None, "java")
     need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    for environment in ENGINES:
+    for environment in ENGINES.values():
         need((HERE / environment / ".installed").is_file(), f"interop/spark/{environment}")
     # What the tests' own Spark has set here is not for others.
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    running = [
-        subprocess.Popen(
-            [HERE / environment / "bin" / "python", HERE / "make_tables.py", folder, *engines],
-            env=own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+
+    def make(engine: str) -> subprocess.CompletedProcess[str]:
+        command = [str(HERE / ENGINES[engine] / "bin" / "python"), str(HERE / "make_tables.py"), str(folder), engine]
+        return subprocess.run(
+            command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
-        for environment, engines in ENGINES.items()
-    ]
-    said = [process.communicate()[0] for process in running]
-    for process, text in zip(running, said, strict=True):
-        assert process.returncode == 0, text[-5000:]
-    return read_tables(folder, [engine for engines in ENGINES.values() for engine in engines])
+
+    with ThreadPoolExecutor(2) as pool:
+        for made in pool.map(make, ENGINES):
+            assert made.returncode == 0, made.stdout[-5000:]
+    return read_tables(folder, list(ENGINES))
 
 
 def read_tables(folder: Path, engines: list[str]) -> dict[Key, MadeTable]:

@@ -19,7 +19,7 @@ def seen_by_for_each(case: Positions) -> Positions:
     its start is far from the container's, and the run is passed over. Cardinality and ``contains`` do see it.
     """
     lost = []
-    for key, bitmap in RowSet(case)._bitmaps.items():
+    for key, bitmap in RowSet(case).bitmaps.items():
         view = walk(Cursor(serialize(bitmap)))
         starts, lengths, owner = view.runs()
         skipped = (view.keys[owner] == 0x8000) & (starts < lengths - 1)

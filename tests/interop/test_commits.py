@@ -125,7 +125,7 @@ def assert_read_back(root: str, gone: Predicate) -> None:
     """Check that the table's vectors, those of the engine too, are what we think they are."""
     table = open_table(root)
     snapshot = table.snapshot()
-    found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in table.read(vector, snapshot)}
+    found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in snapshot.read(vector)}
     expected = {file.path: positions(file.location, gone) for file in snapshot.data_files}
     assert found == {path: rows for path, rows in expected.items() if rows}
 
@@ -169,7 +169,7 @@ def test_delta_reads_our_vectors(engines: Engines) -> None:
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_paimon_reads_our_vectors(engines: Engines, bits: paimon.vectors.Bits) -> None:
+def test_paimon_reads_our_vectors(engines: Engines, bits: int) -> None:
     root = engines.ask("paimon-create", root=f"{engines.folder}/ours {bits}", stop=STOP, bits=bits, partition="part")
     Path(root, "index").mkdir()
     count = 0
@@ -177,7 +177,7 @@ def test_paimon_reads_our_vectors(engines: Engines, bits: paimon.vectors.Bits) -
         entries = []
         for file, rows in vectors_for(root, gone).items():
             name = Path(file.location).name
-            (index,) = paimon.write_index_files(f"{root}/index", {name: rows}, bits=bits)
+            (index,) = paimon.write_index_files(f"{root}/index", {name: rows}, layout=f"bitmap{bits}")
             (meta,) = index.vectors
             entry = paimon.IndexManifestEntry.from_index_file(index)
             entries.append({"index_file": asdict(entry), "deletion_vector_meta": asdict(meta)})

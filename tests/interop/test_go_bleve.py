@@ -106,7 +106,7 @@ def search_instead(bleve: GoBleve, index: Path, segment: Path, ours: Path) -> di
 
 def merge(segments: Sequence[Path], drops: Sequence[RowSet | None] | None, out: Path, version: int) -> Path:
     opened = [Segment.open(path) for path in segments]
-    merge_segments(opened, drops, out, version)
+    merge_segments(out, opened, drops, version)
     for segment in opened:
         segment.close()
     return out

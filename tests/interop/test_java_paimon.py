@@ -39,7 +39,7 @@ def differing(ours: list[bytes], theirs: list[bytes]) -> list[int]:
 
 def test_64_bit_vectors_equal_javas(paimon_newest: JavaPaimon, cases: list[Positions]) -> None:
     theirs = paimon_newest.encode("paimon64", cases)
-    assert differing([paimon.encode(RowSet(case), bits=64) for case in cases], theirs) == []
+    assert differing([paimon.encode(RowSet(case), layout="bitmap64") for case in cases], theirs) == []
     assert all(paimon.decode(data) == RowSet(case) for case, data in zip(cases[::20], theirs[::20], strict=True))
     # Positions come from `forEach`, as in Paimon's own use of the bitmap.
     assert_read(paimon_newest.decode("paimon64", theirs), cases, for_each=True)
@@ -88,9 +88,9 @@ def metas(file: dict[str, Any]) -> tuple[DeletionVectorMeta, ...]:
 def write_ours(case: dict[str, Any], folder: Path) -> list[paimon.IndexFile]:
     vectors, bits = row_sets_of(case), case["bits"]
     if case["target_size"] is not None:
-        return paimon.write_index_files(str(folder), vectors, bits=bits, target_size=case["target_size"])
+        return paimon.write_index_files(str(folder), vectors, layout=f"bitmap{bits}", target_size=case["target_size"])
     path = folder / case["name"]
-    written = paimon.write_deletion_vectors(path, vectors, bits=bits)
+    written = paimon.write_deletion_vectors(path, vectors, layout=f"bitmap{bits}")
     found = tuple(map(DeletionVectorMeta.from_location, written))
     return [paimon.IndexFile(str(path), path.stat().st_size, found)]
 
@@ -133,15 +133,15 @@ def test_java_refuses_what_we_refuse_in_an_index_file(paimon_newest: JavaPaimon,
     outcomes = []
     for bits in (32, 64):
         path = tmp_path / f"index-{bits}"
-        (location,) = paimon.write_deletion_vectors(path, {"f": RowSet([1, 2])}, bits=bits)
+        (location,) = paimon.write_deletion_vectors(path, {"f": RowSet([1, 2])}, layout=f"bitmap{bits}")
         meta = DeletionVectorMeta.from_location(location)
         wrong = meta.length + (8 if bits == 32 else -8)
         with pytest.raises(DecodeError, match="length in the metadata"):
-            paimon.load(path, DeletionVectorMeta("f", meta.offset, wrong, 2))
+            paimon.load(DeletionVectorMeta("f", meta.offset, wrong, 2), path)
         damaged = tmp_path / f"damaged-{bits}"
         damaged.write_bytes(path.read_bytes()[:-1] + b"\x55")
         with pytest.raises(DecodeError, match="CRC-32"):
-            paimon.load(damaged, meta)
+            paimon.load(meta, damaged)
         for file, length in ((path, wrong), (damaged, meta.length)):
             vector = {"data_file": "f", "offset": meta.offset, "length": length, "cardinality": 2}
             outcomes.append({"file": str(file), "reader": "scan", "vectors": [vector]})

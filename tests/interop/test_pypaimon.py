@@ -35,7 +35,7 @@ def cases() -> list[Positions]:
 
 def test_vectors_equal_pypaimons(pypaimon: PyPaimon, cases: list[Positions]) -> None:
     theirs = pypaimon.encode("", cases)
-    ours = [paimon.encode(RowSet(case), bits=32, run_optimize=False) for case in cases]
+    ours = [paimon.encode(RowSet(case), run_optimize=False) for case in cases]
     assert [i for i in range(CASES) if theirs[i] != ours[i]] == []
     assert sum(len(case) > 4096 for case in cases) > 100
     for case, data in zip(cases[::10], theirs[::10], strict=True):
@@ -45,7 +45,7 @@ def test_vectors_equal_pypaimons(pypaimon: PyPaimon, cases: list[Positions]) -> 
 @pytest.mark.parametrize("run_optimize", [True, False])
 def test_pypaimon_reads_our_vectors(pypaimon: PyPaimon, cases: list[Positions], run_optimize: bool) -> None:
     some = cases[::5]
-    ours = [paimon.encode(RowSet(case), bits=32, run_optimize=run_optimize) for case in some]
+    ours = [paimon.encode(RowSet(case), run_optimize=run_optimize) for case in some]
     for case, read in zip(some, pypaimon.decode("", ours), strict=True):
         assert read.error is None
         assert read.cardinality == len(case)

@@ -19,10 +19,10 @@ DELETES = [[3, 4, 500, 777], [100, 101, 102, 4003, 5499], list(range(1000, 2000)
 
 def live_ids(table: Table, number: int | None) -> list[int]:
     snapshot = table.snapshot(number)
-    deleted = {found.data_file: found.rows for vector in snapshot.vectors for found in table.read(vector, snapshot)}
+    deleted = {found.data_file: found.rows for vector in snapshot.vectors for found in snapshot.read(vector)}
     ids: list[int] = []
     for file in snapshot.data_files:
-        for part in table.physical_rows(file, snapshot, columns=["id"]):
+        for part in snapshot.rows(file, columns=["id"]):
             end = part.start + part.batch.num_rows
             ids += part.batch.filter(deleted.get(file.path, RowSet()).arrow_mask(part.start, end, keep=True))[
                 "id"

@@ -154,10 +154,10 @@ def test_blobs_and_nested_columns(tmp_path: Path) -> None:
     pylance.dataset(path).delete("key % 3 = 0")
     table = open_table(path)
     snapshot = table.snapshot()
-    assert table.schema(snapshot).equals(schema)
-    (rows,) = table.physical_rows(snapshot.data_files[0], snapshot)
+    assert snapshot.schema().equals(schema)
+    (rows,) = snapshot.rows(snapshot.data_files[0])
     assert rows.batch.to_pydict() == data
-    ((found,),) = (table.read(vector, snapshot) for vector in snapshot.vectors)
+    ((found,),) = (snapshot.read(vector) for vector in snapshot.vectors)
     assert found.rows == RowSet([0, 3, 6, 9])
 
 
@@ -167,8 +167,8 @@ def live_keys(table: object, version: int) -> list[int]:
     vectors = {vector.data_file: vector for vector in snapshot.vectors}
     keys: list[int] = []
     for file in snapshot.data_files:
-        deleted = table.read(vectors[file.path], snapshot)[0].rows if file.path in vectors else RowSet()
-        for rows in table.physical_rows(file, snapshot, columns=["key"]):
+        deleted = snapshot.read(vectors[file.path])[0].rows if file.path in vectors else RowSet()
+        for rows in snapshot.rows(file, columns=["key"]):
             mask = deleted.arrow_mask(rows.start, rows.start + rows.batch.num_rows, keep=True)
             keys += rows.batch.filter(mask)["key"].to_pylist()
     return keys

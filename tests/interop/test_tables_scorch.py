@@ -63,9 +63,7 @@ def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
     assert [info.id for info in table.snapshots()] == [epoch["epoch"] for epoch in told]
     for epoch in told:
         snapshot = table.snapshot(epoch["epoch"])
-        deleted = {
-            vector.data_file: table.read(vector, snapshot)[0].rows.to_numpy().tolist() for vector in snapshot.vectors
-        }
+        deleted = {vector.data_file: snapshot.read(vector)[0].rows.to_numpy().tolist() for vector in snapshot.vectors}
         assert [(file.path, file.physical_rows, deleted.get(file.path, [])) for file in snapshot.data_files] == [
             (segment["file"], len(segment["documents"]), segment["deleted"]) for segment in epoch["segments"]
         ]
@@ -154,8 +152,8 @@ def test_nested_documents(bleve: GoBleve, tmp_path: Path) -> None:
     assert (file.physical_rows, told[-1]["count"]) == (9 + 0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0, 7)
     check(table, told)
     (vector,) = snapshot.vectors
-    (found,) = table.read(vector, snapshot)
-    (rows,) = table.physical_rows(file, snapshot)
+    (found,) = snapshot.read(vector)
+    (rows,) = snapshot.rows(file)
     parents = rows.batch["_parent"].to_pylist()
     assert len(found.rows) == 2 + 3 + 1
     assert all(

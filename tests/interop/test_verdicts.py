@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from interop.driver import PyPaimon, need
 from interop.test_commits import HERE, Engines
 from tables import contradictory

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from dvcodec import RowSet
 from dvcodec.tables import DeletionVector, Snapshot, Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 
 STORED_RECORDS = "_VALUE_KIND IN (0, 2)"
@@ -157,12 +157,12 @@ def _recorded(made: MadeTable, vector: dict[str, Any]) -> Place:
 
 def check_deleted(made: MadeTable) -> None:
     """What the vectors hold, read by range, is what the engine leaves out, position by position."""
-    for opened, snapshot, state in made.snapshots():
+    for _, snapshot, state in made.snapshots():
         if state.live is None:
             continue
         rows: dict[str, RowSet] = {}
         for vector in snapshot.vectors:
-            for found in opened.read(vector, snapshot):
+            for found in snapshot.read(vector):
                 assert found.stats is None or found.stats.cardinality == len(found.rows)
                 rows[found.data_file] = rows.get(found.data_file, RowSet()) | found.rows
         paths = {file.location: file.path for file in snapshot.data_files}
@@ -207,7 +207,7 @@ def check_live_rows(made: MadeTable) -> None:
         ranks = pa.array([ranks_of[name] for name in truth["_file"].to_pylist()], pa.int64())
         order = truth.append_column("_rank", ranks).sort_by([("_rank", "ascending"), ("_pos", "ascending")])
         batches = list(live_batches(opened, snapshot_id=state.version))
-        found = pa.Table.from_batches(batches, opened.schema(snapshot))
+        found = pa.Table.from_batches(batches, snapshot.schema())
         assert_equal(found, _without_places(order), f"state {state.version}")
 
 
@@ -215,7 +215,7 @@ def check_head(made: MadeTable) -> None:
     """As of now, in the latest schema, where that is newer than the current state."""
     assert made.head is not None
     opened = made.open()
-    found = pa.Table.from_batches(list(live_batches(opened)), opened.schema(opened.snapshot()))
+    found = pa.Table.from_batches(list(live_batches(opened)), opened.snapshot().schema())
     truth = _without_places(pq.read_table(made.head, partitioning=None))
     key = [("id", "ascending")]
     assert len(set(truth["id"].to_pylist())) == truth.num_rows

@@ -148,7 +148,7 @@ def merged(inputs: Sequence[Input], out: Path, version: int, chunk_mode: int | N
     with ExitStack() as stack:
         segments = [stack.enter_context(Segment.open(one.path)) for one in inputs]
         drops = [None if one.drops is None else RowSet(one.drops) for one in inputs]
-        return merge_segments(segments, drops, out, version, chunk_mode=chunk_mode)
+        return merge_segments(out, segments, drops, version, chunk_mode=chunk_mode)
 
 
 def as_go_has(numbers: Numbers) -> list[list[int | None]]:

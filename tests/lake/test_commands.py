@@ -247,7 +247,7 @@ def test_two_processes_convert_into_one_folder(lake: Lake) -> None:
             both = [pool.submit(spawn, *command, "-o", target, *options_of(lake.bucket)) for _ in range(2)]
             won, lost = sorted((one.result() for one in both), key=lambda one: one.code)
         assert (won.code, won.err, lost.code, lost.out) == (0, "", 2, "")
-        assert lost.complaint == f"{target}: there is a conversion in this folder (entries.jsonl): name another"
+        assert lost.complaint == f"{target}: the folder already has a conversion (entries.jsonl): name another"
         written = Storage(lake.bucket.options).names(target)
         assert sorted(f"{target}/{name}" for name in written) == sorted([*won.json["files"], f"{target}/entries.jsonl"])
 
@@ -331,7 +331,7 @@ def test_an_object_whose_name_ends_like_a_place(counted_s3: Bucket, tmp_path: Pa
     printed = {name: run("positions", f"{counted_s3.url}/{name}", *options_of(counted_s3)).out for name in PLACES}
     assert printed == PLACES
     refused = run("positions", f"{counted_s3.url}/*@4", *options_of(counted_s3))
-    assert refused.complaint == f"{counted_s3.url}/*@4: an offset is in one file: name it instead of a pattern"
+    assert refused.complaint == f"{counted_s3.url}/*@4: an offset needs one file, not a pattern"
 
 
 PLACES = {"x": "1\n", "x@4": "2\n", "x@4:42": "1\n", "y@4:44": "3\n"}

@@ -146,16 +146,16 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
         {"aws_access_key_id": "x"},
         {},
         "",
-        "storage_options has aws_access_key_id, and no aws_secret_access_key",
+        "storage_options has aws_access_key_id but no matching aws_secret_access_key",
     ),
     (
         "s3://lake/k",
         {"secret_access_key": SECRET},
         OTHER,
         "",
-        "storage_options has aws_secret_access_key, and no aws_acc",
+        "storage_options has aws_secret_access_key but no matching aws_acc",
     ),
-    ("s3://lake/k", {}, {"AWS_ACCESS_KEY_ID": "x"}, "", "AWS_ACCESS_KEY_ID is set in the environment, and AWS_SECRET"),
+    ("s3://lake/k", {}, {"AWS_ACCESS_KEY_ID": "x"}, "", "AWS_ACCESS_KEY_ID is set in the environment, but AWS_SECRET"),
     (
         "s3://lake/k",
         PAIR,
@@ -163,13 +163,13 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
         "",
         'AWS_ALLOW_HTTP: Generic Config error: failed to parse "perh',
     ),
-    ("s3://lake/k", {"conditional_put": "etag", "aws_conditional_put": "etag"}, OTHER, "", "twice, in two spellings"),
+    ("s3://lake/k", {"conditional_put": "etag", "aws_conditional_put": "etag"}, OTHER, "", "in two spellings"),
     (
         "s3://lake/k",
         {"endpoint": f"joe:{SECRET}@host"},
         OTHER,
         "",
-        "must be an address such as http://localhost:9000, not",
+        "must be a URL such as http://localhost:9000, not",
     ),
     ("s3://lake/k", {}, {}, f"key = {SECRET}\n[default]\n", "credentials, line 1 cannot be parsed"),
     ("s3://lake/k", {}, {}, f"[default]\nkey = x\n{SECRET}\n", "credentials, line 3 cannot be parsed"),
@@ -180,10 +180,10 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
         "",
         "root_certificate: No such file or directory: /no/such",
     ),
-    ("s3:///k", {}, {}, "", "s3:///k: there is no bucket in this URL"),
-    ("s3://*/k", {}, {}, "", "s3://*/k: there is no bucket in this URL"),
-    ("https:///k", {}, {}, "", "https:///k: there is no host in this URL"),
-    ("s3://lake/k", {1: 2}, {}, "", "storage_options: keys are text, not 1"),  # type: ignore[dict-item]
+    ("s3:///k", {}, {}, "", "s3:///k: the URL has no bucket"),
+    ("s3://*/k", {}, {}, "", "s3://*/k: the URL has no bucket"),
+    ("https:///k", {}, {}, "", "https:///k: the URL has no host"),
+    ("s3://lake/k", {1: 2}, {}, "", "storage_options: keys must be str, not 1"),  # type: ignore[dict-item]
     ("zip://a::nothing://joe:geheim@h/x?sig=geheim", {}, {}, "", "zip://a::nothing://..@h/x?..: "),
 ]
 

@@ -222,11 +222,11 @@ class TestOptions:
             ({"colour": "x"}, "'colour' is not an option of s3"),
             ({"timeout": "abc"}, "timeout must be a duration such as 30s, not 'abc'"),
             ({"max_retries": "-1"}, "max_retries must be a whole number, not '-1'"),
-            ({"max_concurrency": "0"}, "max_concurrency must be 1 or more"),
+            ({"max_concurrency": "0"}, "max_concurrency must be at least 1, not 0"),
             ({"anonymous": "perhaps"}, "skip_signature must be true or false, not 'perhaps'"),
-            ({"allow_http": "false"}, "allow_http is given twice, in two spellings"),
-            ({"endpoint": "http://[bad", "aws_endpoint_url": "http://[bad"}, "endpoint must be an address such as"),
-            ({"aws_endpoint_url": "127.0.0.1:9000"}, "endpoint must be an address such as http://localhost:9000, not"),
+            ({"allow_http": "false"}, "allow_http is given in two spellings"),
+            ({"endpoint": "http://[bad", "aws_endpoint_url": "http://[bad"}, "endpoint must be a URL such as"),
+            ({"aws_endpoint_url": "127.0.0.1:9000"}, "endpoint must be a URL such as http://localhost:9000, not"),
         ],
     )
     def test_wrong_options(self, counted_s3: Bucket, given: dict[str, str], said: str) -> None:
@@ -240,7 +240,7 @@ class TestOptions:
 
     def test_a_wrong_endpoint_of_the_environment(self, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost")
-        with pytest.raises(UsageError, match="AWS_ENDPOINT_URL must be an address"):
+        with pytest.raises(UsageError, match="AWS_ENDPOINT_URL must be a URL"):
             dvcodec.verify(f"{s3.url}/a.puffin", storage_options={"aws_region": "x"})
 
     def test_an_option_without_a_value(self) -> None:
@@ -284,7 +284,7 @@ class TestBrokenAnswers:
         assert [record.levelno for record in said] == [logging.INFO] * times
         for number, record in enumerate(said, 1):
             assert record.getMessage().startswith(f"GET {held.url}/vectors.puffin: ")
-            assert f": repeated in 0.0 s, {number} of 2" in record.getMessage()
+            assert f": retry in 0.0 s, {number} of 2" in record.getMessage()
 
     @pytest.mark.parametrize("kind", ["truncate", "reset", "garbage"])
     def test_for_ever(self, held: Bucket, kind: str) -> None:
@@ -305,9 +305,9 @@ class TestBrokenAnswers:
         assert result.code == 0
         repeated, summary = result.err.splitlines()
         assert repeated.startswith(f"dvcodec: GET {held.url}/vectors.puffin: throttled (503 ")
-        assert repeated.endswith("): repeated in 0.0 s, 1 of 2")
+        assert repeated.endswith("): retry in 0.0 s, 1 of 2")
         assert summary.startswith("dvcodec: object stores: ")
-        assert summary.endswith(" 0 written, 1 repeated")
+        assert summary.endswith(" 0 written, 1 retried")
         assert SECRET not in command(held, "verify", f"{held.url}/vectors.puffin", "-vv").err
 
     def test_a_table_recovers(self, held: Bucket) -> None:

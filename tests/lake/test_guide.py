@@ -227,7 +227,7 @@ class TestSecrets:
             line = said(lambda url=url, few=few: dvcodec.sniff(url, storage_options=few), Exception)  # type: ignore[misc]
             assert key not in line
             assert key not in repr(Storage(options)) + repr(Storage(options).options)
-        assert "repeated" in caplog.text
+        assert "retry" in caplog.text
         assert key not in caplog.text
 
 

@@ -11,8 +11,8 @@ import dvcodec
 from cli_runner import run
 from dvcodec import puffin
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
-from dvcodec.tables.history import history
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.changes import history
 from lake import tables
 from lake.buckets import Bucket
 from lake.proxy import Traffic

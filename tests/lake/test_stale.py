@@ -14,7 +14,7 @@ from dvcodec import iceberg
 from dvcodec.io import Storage, open_source
 from dvcodec.io.store import ObjectChanged
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from lake import tables
 from lake.buckets import Bucket
 

@@ -60,8 +60,6 @@ class TestReading:
         assert bytes(store.get("k/a.bin").data) == DATA
         assert bytes(store.get("k/a.bin", 2000, 10_000).data) == DATA[2000:], "cut at the end"
         assert bytes(store.get("k/a.bin", 2000).data) == DATA[2000:]
-        ranges = [(start, start + 7) for start in range(0, 2000, 40)]
-        assert store.get_many("k/a.bin", ranges) == [DATA[start:stop] for start, stop in ranges]
 
     def test_what_is_not_there(self, bucket: Bucket) -> None:
         store = store_of(bucket)

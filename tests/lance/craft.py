@@ -162,12 +162,12 @@ class Seg(NamedTuple):
 
     def ours(self) -> lance.Segment:
         if self.kind == "range":
-            return lance.Range(self.start, self.end)
+            return lance.RangeSegment(self.start, self.end)
         if self.kind == "holes":
             return lance.RangeWithHoles(self.start, self.end, self.array.ours())
         if self.kind == "bitmap":
             return lance.RangeWithBitmap(self.start, self.end, self.bitmap())
-        return (lance.SortedArray if self.kind == "sorted" else lance.Array)(self.array.ours())
+        return (lance.SortedArray if self.kind == "sorted" else lance.ArraySegment)(self.array.ours())
 
 
 def expand(segments: list[Seg]) -> list[int]:

@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 
 from dvcodec import RowSet, UsageError, lance
 from dvcodec.core.report import Status
-from dvcodec.lance import Array, EncodedArray, FragmentIds, Range, RangeWithHoles, RowIdSequence, SortedArray
+from dvcodec.lance import (
+    ArraySegment,
+    EncodedArray,
+    FragmentIds,
+    RangeSegment,
+    RangeWithHoles,
+    RowIdSequence,
+    SortedArray,
+)
 
 from .craft import TOP, as_array, expand, sequences
 
 
 def ids(*values: int) -> RowIdSequence:
-    return RowIdSequence((Array(EncodedArray.from_values(as_array(list(values)))),))
+    return RowIdSequence((ArraySegment(EncodedArray.from_values(as_array(list(values)))),))
 
 
 def states(*fragments: FragmentIds, next_row_id: int | None = None) -> dict[tuple[str, str], Status]:
@@ -49,7 +57,7 @@ def test_every_check_of_every_fragment() -> None:
 def test_duplicates_within_a_fragment() -> None:
     found = failures(FragmentIds(7, ids(5, 3, 5, 9, 3, 3)))
     assert found == {"duplicates fragment 7": "6 distinct ids: 2 ids (3, 5) more than once"}
-    across = RowIdSequence((Range(0, 9), SortedArray(EncodedArray.from_values(as_array([8, 20])))))
+    across = RowIdSequence((RangeSegment(0, 9), SortedArray(EncodedArray.from_values(as_array([8, 20])))))
     assert failures(FragmentIds(7, across)) == {"duplicates fragment 7": "11 distinct ids: 1 ids (8) more than once"}
     many = ids(*list(range(5)) * 2)
     assert failures(FragmentIds(7, many))["duplicates fragment 7"].endswith("5 ids (0, 1, 2, ...) more than once")
@@ -66,7 +74,7 @@ def test_overlap_across_fragments() -> None:
 
 def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
     old, new = (
-        FragmentIds(0, RowIdSequence((Range(0, 10),)), RowSet([3, 4]), 10),
+        FragmentIds(0, RowIdSequence((RangeSegment(0, 10),)), RowSet([3, 4]), 10),
         FragmentIds(1, ids(4, 3), RowSet(), 2),
     )
     assert failures(old, new, next_row_id=10) == {}
@@ -92,8 +100,8 @@ def test_row_count() -> None:
 
 def test_hazard_huge_ranges_are_not_expanded() -> None:
     holes = RangeWithHoles(2**34, 2**35, EncodedArray.from_values(as_array([2**34 + 7])))
-    first = FragmentIds(0, RowIdSequence((Range(0, 2**33),)), RowSet([5]), 2**33)
-    second = FragmentIds(1, RowIdSequence((Range(2**33, 2**33 + 2**30), holes)), RowSet([2**30]))
+    first = FragmentIds(0, RowIdSequence((RangeSegment(0, 2**33),)), RowSet([5]), 2**33)
+    second = FragmentIds(1, RowIdSequence((RangeSegment(2**33, 2**33 + 2**30), holes)), RowSet([2**30]))
     third = FragmentIds(2, ids(5, 2**34, 2**34 + 7))
     tracemalloc.start()
     assert failures(first, second, third, next_row_id=2**35) == {}
@@ -134,7 +142,7 @@ def test_deleted_row_beyond_the_end() -> None:
         lance.live_row_ids(ids(1, 2), RowSet([2]))
 
 
-def test_real_datasets_are_sound(vectors: Path) -> None:
+def test_real_datasets_are_valid(vectors: Path) -> None:
     count = 0
     for path in sorted((vectors / "lance").glob("*/_versions/*.manifest")):
         manifest = lance.read_manifest(path)
@@ -156,8 +164,8 @@ def test_real_datasets_are_sound(vectors: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "name"),
     [
-        ([RowIdSequence((Range(0, 2**35), Range(0, 5)))], "duplicates"),
-        ([RowIdSequence((Range(0, 2**34),)), RowIdSequence((Range(5, 2**34),))], "overlap"),
+        ([RowIdSequence((RangeSegment(0, 2**35), RangeSegment(0, 5)))], "duplicates"),
+        ([RowIdSequence((RangeSegment(0, 2**34),)), RowIdSequence((RangeSegment(5, 2**34),))], "overlap"),
     ],
 )
 def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> None:
@@ -166,4 +174,4 @@ def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> N
 
 
 def test_empty_ranges_have_no_ids() -> None:
-    assert not lance.live_row_ids(RowIdSequence((Range(2**63, 2**63),)))
+    assert not lance.live_row_ids(RowIdSequence((RangeSegment(2**63, 2**63),)))

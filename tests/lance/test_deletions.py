@@ -82,7 +82,7 @@ def test_no_rows_and_repeated_rows() -> None:
         (arrow(VALUES, schema=pa.schema([pa.field("id", pa.uint32(), nullable=False)])), "schema"),
         (arrow(VALUES, schema=SCHEMA.with_metadata({"a": "b"})), "schema"),
         (arrow(VALUES.cast(pa.int64()), schema=pa.schema([pa.field("row_id", pa.int64(), nullable=False)])), "schema"),
-        (arrow(pa.array([1, None], pa.uint32())), "no nulls|sound file"),
+        (arrow(pa.array([1, None], pa.uint32())), "no nulls|valid file"),
     ],
 )
 def test_other_arrow_files_are_refused(data: bytes, said: str) -> None:

@@ -28,9 +28,9 @@ def test_data_files() -> None:
         ],
     )
     assert found.files == (
-        lance.DataFile("a.lance", 700),
-        lance.DataFile("b.lance", 0, 0),
-        lance.DataFile(""),
+        lance.FragmentFile("a.lance", 700),
+        lance.FragmentFile("b.lance", 0, 0),
+        lance.FragmentFile(""),
     )
     assert found.overlays == ()
 
@@ -41,7 +41,10 @@ def test_overlays() -> None:
         message("Overlay", committed_version=4),
         message("Overlay", data_file=message("DataFile", path="p.lance", base_id=2)),
     ]
-    assert fragment(overlays=overlays).overlays == (lance.DataFile("o.lance", 3), lance.DataFile("p.lance", 0, 2))
+    assert fragment(overlays=overlays).overlays == (
+        lance.FragmentFile("o.lance", 3),
+        lance.FragmentFile("p.lance", 0, 2),
+    )
 
 
 def test_any_buffer() -> None:

@@ -120,11 +120,11 @@ def test_any_bytes_end_in_lengths_or_a_decode_error(data: bytes, size: int) -> N
 
 @given(st.data())
 def test_several_damaged_bytes(data: st.DataObject) -> None:
-    sound = bytearray(arrow(rows(5), compression=data.draw(st.sampled_from([None, "lz4", "zstd"]))))
+    valid = bytearray(arrow(rows(5), compression=data.draw(st.sampled_from([None, "lz4", "zstd"]))))
     for _ in range(data.draw(st.integers(1, 6))):
-        at = data.draw(st.integers(0, len(sound) - 1))
-        sound[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
-    outcome(read_deletion_file, bytes(sound))
+        at = data.draw(st.integers(0, len(valid) - 1))
+        valid[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
+    outcome(read_deletion_file, bytes(valid))
 
 
 def test_rows_that_the_metadata_claims() -> None:

@@ -36,8 +36,8 @@ def test_sequences(folder: Path, entry: dict[str, Any]) -> None:
     found = lance.decode_row_ids(data)
     assert found.to_numpy().tolist() == ids
     assert lance.RowIdSequence.from_values(ids) == found
-    assert lance.RowIdSequence.from_values(ids).encode() == data
-    assert lance.RowIdSequence(found.segments).encode() == data
+    assert lance.encode_row_ids(lance.RowIdSequence.from_values(ids)) == data
+    assert lance.encode_row_ids(lance.RowIdSequence(found.segments)) == data
 
 
 def test_every_kind_is_here() -> None:
@@ -46,7 +46,13 @@ def test_every_kind_is_here() -> None:
         for case in entries("sequences", "name")
         for part in lance.decode_row_ids(bytes.fromhex(case.values[1]["hex"])).segments
     }
-    assert kinds == {lance.Range, lance.RangeWithHoles, lance.RangeWithBitmap, lance.SortedArray, lance.Array}
+    assert kinds == {
+        lance.RangeSegment,
+        lance.RangeWithHoles,
+        lance.RangeWithBitmap,
+        lance.SortedArray,
+        lance.ArraySegment,
+    }
 
 
 def versions() -> list[Any]:
@@ -77,13 +83,13 @@ def test_versions_of_datasets(folder: Path, entry: dict[str, Any]) -> None:
             sequence = fragment.row_id_sequence()
             parts.append(lance.FragmentIds(fragment.id, sequence, deleted, fragment.physical_rows))
             assert fragment.row_ids is not None
-            assert lance.RowIdSequence(sequence.segments).encode() == fragment.row_ids.inline
+            assert lance.encode_row_ids(lance.RowIdSequence(sequence.segments)) == fragment.row_ids.inline
             for stored, runs in (
                 (fragment.created_at, fragment.created_at_versions().runs),
                 (fragment.last_updated_at, fragment.last_updated_at_versions().runs),
             ):
                 assert stored is not None
-                assert lance.RowDatasetVersionSequence(runs).encode() == stored.inline
+                assert lance.encode_versions(lance.RowDatasetVersionSequence(runs)) == stored.inline
             columns["row_ids"] += sequence.to_numpy()[live].tolist()
             columns["created"] += fragment.created_at_versions().to_numpy()[live].tolist()
             columns["updated"] += fragment.last_updated_at_versions().to_numpy()[live].tolist()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvcodec.lance import (
-    Array,
+    ArraySegment,
     EncodedArray,
-    Range,
+    RangeSegment,
     RangeWithBitmap,
     RangeWithHoles,
     RowIdSequence,
@@ -73,7 +73,7 @@ def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.Da
         assert masked.values().tolist() == rest
         wanted = write(rest)
         if kind == "array" and rest:
-            assert isinstance(masked, Array)
+            assert isinstance(masked, ArraySegment)
             assert masked.array == EncodedArray.from_values(as_array(rest))
         else:
             assert masked.encode() == by_protobuf(wanted)
@@ -93,9 +93,9 @@ def without(slots: int, holes: list[int]) -> list[int]:
 @pytest.mark.parametrize(
     ("ids", "kind"),
     [
-        ([], Range),
-        ([0], Range),
-        ([TOP - 1], Range),
+        ([], RangeSegment),
+        ([0], RangeSegment),
+        ([TOP - 1], RangeSegment),
         ([0, 2], RangeWithBitmap),
         ([0, 1, 2, 3, 9], RangeWithBitmap),
         (without(128, [5, 9, 60, 99]), RangeWithHoles),  # 4 * 4 = 128 / 8
@@ -108,10 +108,10 @@ def without(slots: int, holes: list[int]) -> list[int]:
         ([0, 2**63], SortedArray),
         ([TOP], SortedArray),
         ([TOP - 1, TOP], SortedArray),
-        ([TOP - 2, TOP - 1], Range),
-        ([1, 0, 2], Array),
-        ([TOP, 0], Array),
-        ([7, 7], Array),
+        ([TOP - 2, TOP - 1], RangeSegment),
+        ([1, 0, 2], ArraySegment),
+        ([TOP, 0], ArraySegment),
+        ([7, 7], ArraySegment),
     ],
     ids=str,
 )
@@ -172,7 +172,7 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     assert segment.position(end - 1) == MANY - 6
     assert segment.position(end - 2) is None
     assert segment.position(start + 2**59) == 2**59 - 3
-    assert segment.slice(3, 100) == Range(start + 5, start + 105)
+    assert segment.slice(3, 100) == RangeSegment(start + 5, start + 105)
     assert segment.slice(10, MANY - 40) == RangeWithHoles(
         start + 12, end - 27, EncodedArray.from_values(as_array([start + 1000]))
     )
@@ -189,10 +189,10 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
 
 @pytest.mark.parametrize("start", [0, 5, 2**63, TOP - MANY])
 def test_huge_range_is_never_expanded(start: int) -> None:
-    segment = Range(start, start + MANY)
+    segment = RangeSegment(start, start + MANY)
     tracemalloc.start()
-    assert segment.slice(7, MANY - 10) == Range(start + 7, start + MANY - 3)
-    assert segment.mask(np.array([0, 1, MANY - 1], np.int64)) == Range(start + 2, start + MANY - 1)
+    assert segment.slice(7, MANY - 10) == RangeSegment(start + 7, start + MANY - 3)
+    assert segment.mask(np.array([0, 1, MANY - 1], np.int64)) == RangeSegment(start + 2, start + MANY - 1)
     assert segment.mask(np.array([9], np.int64)) == RangeWithHoles(
         start, start + MANY, EncodedArray(2, start + 9, b"\0\0")
     )
@@ -202,13 +202,13 @@ def test_huge_range_is_never_expanded(start: int) -> None:
 
 
 def test_whole_range_of_all_ids() -> None:
-    segment = Range(0, TOP)
+    segment = RangeSegment(0, TOP)
     assert segment.count == TOP
     assert segment.get(TOP - 1) == TOP - 1
     assert segment.get(TOP) is None
     assert segment.position(TOP) is None
     assert segment.position(TOP - 1) == TOP - 1
-    assert segment.slice(2**63, 2**62) == Range(2**63, 2**63 + 2**62)
+    assert segment.slice(2**63, 2**62) == RangeSegment(2**63, 2**63 + 2**62)
 
 
 @given(st.integers(1, 400), st.data())
@@ -218,7 +218,7 @@ def test_masks_of_ranges_shrink_to_what_is_left(size: int, data: st.DataObject) 
     gone = np.array([i for i in range(size) if i not in keep], np.uint64)
     if len(gone):
         model = [start + i for i in sorted(keep)]
-        assert Range(start, start + size).mask(gone).encode() == by_protobuf(write(model))
+        assert RangeSegment(start, start + size).mask(gone).encode() == by_protobuf(write(model))
 
 
 def test_offsets_beyond_signed_64_bits() -> None:
@@ -226,13 +226,13 @@ def test_offsets_beyond_signed_64_bits() -> None:
     assert wide.get(wide.count - 1) == 2**64 - 2
     assert wide.get(2**63) == 2**63 + 1
     assert wide.get(wide.count) is None
-    assert wide.slice(2**63, 2) == Range(2**63 + 1, 2**63 + 3)
+    assert wide.slice(2**63, 2) == RangeSegment(2**63 + 1, 2**63 + 3)
     assert RowIdSequence((wide,)).get(2**63 + 7) == 2**63 + 8
 
 
 def test_masks_beyond_signed_64_bits() -> None:
-    apart = RowIdSequence((Range(0, 2**62 + 1), Range(2**63, 2**64 - 2)))
-    assert apart.mask([2**62]).segments == (Range(0, 2**62), Range(2**63, 2**64 - 2))
-    wide = RowIdSequence((Range(0, 2**63), Range(2**63, 2**63 + 2**62)))
+    apart = RowIdSequence((RangeSegment(0, 2**62 + 1), RangeSegment(2**63, 2**64 - 2)))
+    assert apart.mask([2**62]).segments == (RangeSegment(0, 2**62), RangeSegment(2**63, 2**64 - 2))
+    wide = RowIdSequence((RangeSegment(0, 2**63), RangeSegment(2**63, 2**63 + 2**62)))
     assert wide.mask([5, 2**63 - 1, 2**63]).count == wide.count - 3
     assert wide.mask([2**63]).position(2**63) is None

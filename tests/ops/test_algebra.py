@@ -107,7 +107,7 @@ def test_rows_of_any_container_are_read(name: str, tmp_path: Path) -> None:
         expected = dict(zip(sample.data_files, sample.rows, strict=True))
     else:
         if len(sample.rows) > 1:
-            with pytest.raises(UsageError, match="does not say of which data files"):
+            with pytest.raises(UsageError, match="without data file names"):
                 read_rows(sample.data)
             return
         expected = {None: sample.rows[0]} if sample.vectors else {}
@@ -168,5 +168,5 @@ def test_limits_are_kept() -> None:
 def test_any_damage_ends_in_rows_or_a_decode_error(name: str, at: int, byte: int) -> None:
     data = bytearray(SAMPLES[name].data)
     data[at % len(data)] = byte
-    with suppress(UsageError):  # of a sound file that does not name its data files
+    with suppress(UsageError):  # of a valid file that does not name its data files
         outcome(read_rows, bytes(data))

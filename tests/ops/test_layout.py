@@ -13,8 +13,6 @@ from battery import outcome
 from dvcodec import DecodeError
 from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Document, FieldOptions, Segment, Synonyms, merge_segments, text_field, write_segment
-from dvcodec.zap.dictionary import term_blocks
-from dvcodec.zap.postings_records import decode_records
 
 VERSIONS = range(11, 18)
 OPTIONS = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
@@ -37,8 +35,8 @@ def written(version: int, count: int = 5) -> bytes:
 def postings_of(segment: Segment, field: str) -> tuple[int, int] | None:
     """Where postings really are: read from every record."""
     starts, stops = [], []
-    for block in term_blocks(segment.data, segment.field(field).dictionary, segment.limits):
-        records = decode_records(segment.data, segment.footer, block.values)
+    for block in segment.contents.term_blocks(segment.field(field).dictionary):
+        records = segment.contents.records(block.values)
         general = records[~records.one_hit]
         starts += general.freq_at.tolist()
         stops += (general.bitmap_at + general.bitmap_size).tolist()
@@ -48,7 +46,7 @@ def postings_of(segment: Segment, field: str) -> tuple[int, int] | None:
 def check(segment: Segment) -> dict[Part, int]:
     spans = layout(segment)
     assert spans[0].start == 0
-    assert spans[-1].stop == segment.data.source.size
+    assert spans[-1].stop == segment.contents.data.source.size
     assert all(one.stop == other.start for one, other in pairwise(spans))
     assert all(span.size > 0 for span in spans)
     for info in segment.fields:
@@ -89,7 +87,7 @@ def test_written_segments(version: int) -> None:
 def test_merged_segments(version: int) -> None:
     out = io.BytesIO()
     with Segment.open(written(version)) as one, Segment.open(written(version, 1)) as other:
-        merge_segments([one, other], None, out)
+        merge_segments(out, [one, other])
     with Segment.open(out.getvalue()) as segment:
         check(segment)
 

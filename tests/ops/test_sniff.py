@@ -125,11 +125,11 @@ def test_other_bytes_are_unsupported(data: bytes) -> None:
 @pytest.mark.parametrize("bits", [32, 64])
 def test_written_file_of_paimon_is_told_by_its_vectors(bits: Literal[32, 64]) -> None:
     out = io.BytesIO()
-    assert paimon.write_deletion_vectors(out, {}, bits=bits) == []
+    assert paimon.write_deletion_vectors(out, {}, layout=f"bitmap{bits}") == []
     empty = sniff(out)
     assert (empty.kind, empty.size, empty.vectors) == (ContainerKind.DELTA, 1, ())
     out = io.BytesIO()
-    written = paimon.write_deletion_vectors(out, {"a": A, "b": RowSet()}, bits=bits)
+    written = paimon.write_deletion_vectors(out, {"a": A, "b": RowSet()}, layout=f"bitmap{bits}")
     found = sniff(out)
     assert found.kind is (ContainerKind.PAIMON if bits == 32 else ContainerKind.DELTA)
     assert [(ref.offset, ref.size, ref.data_file) for ref in found.vectors] == [
@@ -214,7 +214,7 @@ def test_bitmap_that_ends_like_a_segment_is_a_bitmap() -> None:
     # A bitset that is empty but for its last bytes, which spell version 11
     last = 65536 - 8 * 5
     rows = RowSet([*range(0, 10_000, 2), last, last + 1, last + 3])
-    data = roaring.serialize(rows._bitmaps[0])
+    data = roaring.serialize(rows.bitmaps[0])
     assert int.from_bytes(data[-8:-4], "big") == 11
     assert decode_zap_footer_of(data).version == 11
     assert sniff(data).kind is ContainerKind.ROARING32
@@ -225,7 +225,7 @@ def decode_zap_footer_of(data: bytes) -> zap.Footer:
         return decode_zap_footer(source)
 
 
-def test_segment_of_which_only_the_footer_is_sound() -> None:
+def test_segment_of_which_only_the_footer_is_valid() -> None:
     data = bytearray(segment(zap.Document(b"a" * 60)))
     footer = decode_zap_footer_of(bytes(data))
     data[footer.fields_index : footer.fields_index + 8] = b"\xff" * 8
@@ -245,9 +245,7 @@ def test_segment_of_another_writer(tmp_path: Path) -> None:
     "read", [read_rows, lambda data: convert(data, "delta", io.BytesIO())], ids=["rows", "convert"]
 )
 def test_segment_holds_no_vectors(read: Callable[[bytes], object]) -> None:
-    with pytest.raises(
-        Unsupported, match="<bytes>: a search segment holds no deletion vectors: look at it with dvcodec"
-    ):
+    with pytest.raises(Unsupported, match="<bytes>: a search segment has no deletion vectors: see dvcodec"):
         read(segment(zap.Document(b"a")))
 
 

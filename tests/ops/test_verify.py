@@ -43,11 +43,11 @@ def statuses(report: Report) -> dict[str, Status]:
     return {check.name: check.status for check in report.checks}
 
 
-# ---------------------------------------------------------------------- sound files
+# ---------------------------------------------------------------------- valid files
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_sound_file_passes(name: str) -> None:
+def test_valid_file_passes(name: str) -> None:
     sample = SAMPLES[name]
     report = verify(sample.data)
     assert report.ok
@@ -306,7 +306,7 @@ def test_cardinality_of_the_caller_is_checked(name: str) -> None:
     assert statuses(verify(sample.data, cardinality=count))["cardinality"] is PASS
     found = finding(verify(sample.data, cardinality=count + 1), "cardinality")
     assert (found.message, found.expected, found.actual) == (
-        "cardinality promised by the caller",
+        "cardinality stated by the caller",
         str(count + 1),
         str(count),
     )
@@ -315,7 +315,7 @@ def test_cardinality_of_the_caller_is_checked(name: str) -> None:
 def test_cardinality_of_the_container_is_checked() -> None:
     data = PUFFIN.replace(b'"cardinality":"3"', b'"cardinality":"2"')
     found = finding(verify(data), "cardinality")
-    assert (found.message, found.expected, found.actual) == ("cardinality promised by the container", "2", "3")
+    assert (found.message, found.expected, found.actual) == ("cardinality stated by the container", "2", "3")
     assert failed(verify(data, cardinality=3)) == ["cardinality"]
     assert failed(verify(data, cardinality=2)) == ["cardinality"]
 
@@ -391,7 +391,7 @@ def test_any_damage_gives_a_report(name: str, bits: list[int], cut: int) -> None
         assert all(check.message for check in found.findings)
 
 
-def test_rows_of_a_sound_report_are_readable() -> None:
+def test_rows_of_a_valid_report_are_readable() -> None:
     for bit in range(8 * len(PUFFIN)):
         damaged = flipped(PUFFIN, bit)
         if verify(damaged).ok:

@@ -92,7 +92,7 @@ def test_no_hashes_are_no_bytes(nothing: Any) -> None:
 
 @pytest.mark.parametrize("hashes", [[2**31], [0, -(2**31) - 1], np.array([2**32 - 1], np.uint32), [2**63 - 1]])
 def test_hash_beyond_32_bits_is_a_usage_error(hashes: Any) -> None:
-    with pytest.raises(UsageError, match="no signed 32-bit integer"):
+    with pytest.raises(UsageError, match="not a signed 32-bit integer"):
         encode_hash_index(hashes)
 
 

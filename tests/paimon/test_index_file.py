@@ -44,7 +44,7 @@ from paimon.craft import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES,
 
 Bits = Literal[32, 64]
 A, B, C = RowSet([1, 3, 5]), RowSet(range(500)), RowSet([7, 70000])
-FRAMES: dict[Bits, bytes] = {32: paimon.encode(A), 64: paimon.encode(A, bits=64)}
+FRAMES: dict[Bits, bytes] = {32: paimon.encode(A), 64: paimon.encode(A, layout="bitmap64")}
 LENGTHS: dict[Bits, int] = {32: len(FRAMES[32]) - 8, 64: len(FRAMES[64])}
 BOTH: tuple[Bits, Bits] = (32, 64)
 both = pytest.mark.parametrize("bits", BOTH)
@@ -88,10 +88,10 @@ def test_file_of_java_is_read_in_order_and_by_metadata(vectors: Path, name: str)
     metas = metas_beside(path)
     expected = {meta.data_file: BITMAP_ROWS[meta.data_file] for meta in metas}
     assert paimon.read_deletion_vectors(path, metas) == expected
-    assert paimon.read_deletion_vectors(path) == {meta.offset: BITMAP_ROWS[meta.data_file] for meta in metas}
+    assert paimon.load_frames(path) == {meta.offset: BITMAP_ROWS[meta.data_file] for meta in metas}
     assert list(paimon.read_deletion_vectors(path, metas[::-1])) == [meta.data_file for meta in metas[::-1]]
     for meta in metas:
-        assert paimon.load(path, meta) == BITMAP_ROWS[meta.data_file]
+        assert paimon.load(meta, path) == BITMAP_ROWS[meta.data_file]
 
 
 @pytest.mark.parametrize("name", INDEX_FILES)
@@ -113,7 +113,7 @@ def test_one_file_of_java_is_written_byte_for_byte(vectors: Path, name: str) -> 
     metas = metas_beside(path)
     out = io.BytesIO()
     written = paimon.write_deletion_vectors(
-        out, {meta.data_file: BITMAP_ROWS[meta.data_file] for meta in metas}, bits=bits_of(name)
+        out, {meta.data_file: BITMAP_ROWS[meta.data_file] for meta in metas}, layout=f"bitmap{bits_of(name)}"
     )
     assert out.getvalue() == path.read_bytes()
     for location, meta in zip(written, metas, strict=True):
@@ -139,7 +139,7 @@ def test_files_of_java_are_rolled_as_java_does(vectors: Path, tmp_path: Path, pr
     paths = [vectors / "paimon" / name for name in names]
     metas = [metas_beside(path) for path in paths]
     sets = {meta.data_file: BITMAP_ROWS[meta.data_file] for part in metas for meta in part}
-    files = paimon.write_index_files(str(tmp_path), sets, bits=bits_of(names[0]), target_size=target)
+    files = paimon.write_index_files(str(tmp_path), sets, layout=f"bitmap{bits_of(names[0])}", target_size=target)
     assert [Path(file.path).read_bytes() for file in files] == [path.read_bytes() for path in paths]
     assert [file.file_size for file in files] == [path.stat().st_size for path in paths]
     for file, part in zip(files, metas, strict=True):
@@ -155,7 +155,7 @@ def test_files_of_java_are_rolled_as_java_does(vectors: Path, tmp_path: Path, pr
 def test_file_of_pypaimon_is_written_byte_for_byte_without_runs(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     assert sniff(path).kind is ContainerKind.PAIMON
-    sets = {str(at): rows for at, rows in paimon.read_deletion_vectors(path).items()}
+    sets = {str(at): rows for at, rows in paimon.load_frames(path).items()}
     out = io.BytesIO()
     written = paimon.write_deletion_vectors(out, sets, run_optimize=False)
     assert out.getvalue() == path.read_bytes()
@@ -168,7 +168,7 @@ def test_table_of_java_holds_the_rows_that_were_deleted(vectors: Path) -> None:
     path = folder / "db.db/dv/index" / truth["index_file"]
     (entry,) = truth["ranges"]
     rows = RowSet(truth["deleted_positions"])
-    assert paimon.load(path, DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"], len(rows))) == rows
+    assert paimon.load(DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"], len(rows)), path) == rows
     assert read_rows(path) == {None: rows}
     assert path.stat().st_size == truth["file_size"]
 
@@ -180,7 +180,7 @@ def test_rows_that_were_deleted_in_java_are_those_that_were_updated(vectors: Pat
     (entry,) = truth["ranges"]
     ids = pq.read_table(folder / "db.db/dv/bucket-0" / entry["f0"]).column("_KEY_id").to_pylist()
     rows = paimon.load(
-        folder / "db.db/dv/index" / truth["index_file"], DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"])
+        DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"]), folder / "db.db/dv/index" / truth["index_file"]
     )
     assert len(ids) == 20000
     assert {ids[row] for row in rows} == {*range(10, 60, 7), *range(150, 190, 3)}
@@ -190,7 +190,7 @@ def test_table_of_pypaimon_holds_the_rows_that_were_deleted(vectors: Path) -> No
     truth = json.loads((vectors / "paimon/pypaimon-2.1.0/t1_truth.json").read_text())
     # Vectors stand in the order of the data files' names; a file has [rows, first row id].
     firsts = [first for _, (_, first) in sorted(truth["files"].items())]
-    sets = paimon.read_deletion_vectors(vectors / "paimon" / PYPAIMON_FILES[0])
+    sets = paimon.load_frames(vectors / "paimon" / PYPAIMON_FILES[0])
     ids = {first + row for rows, first in zip(sets.values(), firsts, strict=True) for row in rows}
     assert ids == set(truth["deleted_row_ids"])
 
@@ -237,7 +237,7 @@ def test_vector_is_loaded_by_the_length_of_its_kind(bits: Bits) -> None:
     data = b"\1" + FRAMES[bits]
     assert LENGTHS == {32: 26, 64: 46}
     for cardinality in (3, None):
-        assert paimon.load(data, DeletionVectorMeta("a", 1, LENGTHS[bits], cardinality)) == A
+        assert paimon.load(DeletionVectorMeta("a", 1, LENGTHS[bits], cardinality), data) == A
 
 
 @both
@@ -245,10 +245,10 @@ def test_vector_is_loaded_by_the_length_of_its_kind(bits: Bits) -> None:
 def test_length_of_the_other_convention_is_refused(bits: Bits, difference: int) -> None:
     data = b"\1" + FRAMES[bits] + FRAMES[bits]
     with pytest.raises(NotCanonical) as caught:
-        paimon.load(data, DeletionVectorMeta("a", 1, LENGTHS[bits] + difference, 3))
+        paimon.load(DeletionVectorMeta("a", 1, LENGTHS[bits] + difference, 3), data)
     assert caught.value.what == "length in the metadata"
     counted = {32: "magic and bitmap of a 32-bit vector", 64: "the whole frame of a 64-bit vector"}[bits]
-    assert caught.value.expected == f"{LENGTHS[bits]} ({counted}, as its length field says)"
+    assert caught.value.expected == f"{LENGTHS[bits]} ({counted}, from its length field)"
     assert caught.value.actual == LENGTHS[bits] + difference
     assert caught.value.offset == 1
 
@@ -257,14 +257,14 @@ def test_length_of_the_other_convention_is_refused(bits: Bits, difference: int) 
 @pytest.mark.parametrize("length", [0, 2**31 - 1])
 def test_extreme_length_is_refused(bits: Bits, length: int) -> None:
     with pytest.raises(NotCanonical, match="length in the metadata"):
-        paimon.load(b"\1" + FRAMES[bits], DeletionVectorMeta("a", 1, length, 3))
+        paimon.load(DeletionVectorMeta("a", 1, length, 3), b"\1" + FRAMES[bits])
 
 
 @both
 @pytest.mark.parametrize("cardinality", [0, 2, 4, 2**63 - 1])
 def test_wrong_cardinality_is_refused(bits: Bits, cardinality: int) -> None:
     with pytest.raises(CardinalityMismatch) as caught:
-        paimon.load(b"\1" + FRAMES[bits], DeletionVectorMeta("a", 1, LENGTHS[bits], cardinality))
+        paimon.load(DeletionVectorMeta("a", 1, LENGTHS[bits], cardinality), b"\1" + FRAMES[bits])
     assert (caught.value.expected, caught.value.actual) == (f"{cardinality} (metadata)", 3)
 
 
@@ -273,9 +273,9 @@ def test_wrong_crc_is_read_on_demand(bits: Bits) -> None:
     data = b"\1" + flipped(FRAMES[bits], len(FRAMES[bits]) - 1)
     meta = DeletionVectorMeta("a", 1, LENGTHS[bits], 3)
     for read in (
-        lambda **options: paimon.load(data, meta, **options),
+        lambda **options: paimon.load(meta, data, **options),
         lambda **options: paimon.read_deletion_vectors(data, [meta], **options),
-        lambda **options: paimon.read_deletion_vectors(data, **options),
+        lambda **options: paimon.load_frames(data, **options),
     ):
         with pytest.raises(ChecksumMismatch) as caught:
             read()
@@ -288,7 +288,7 @@ def test_wrong_crc_is_read_on_demand(bits: Bits) -> None:
 def test_offset_at_or_beyond_the_end_is_truncated(bits: Bits, past: int) -> None:
     data = b"\1" + FRAMES[bits]
     with pytest.raises(DecodeError) as caught:
-        paimon.load(data, DeletionVectorMeta("a", len(data) + past, LENGTHS[bits], 3))
+        paimon.load(DeletionVectorMeta("a", len(data) + past, LENGTHS[bits], 3), data)
     assert isinstance(caught.value, BadMagic if past == -4 else Truncated)
 
 
@@ -299,21 +299,21 @@ def test_offset_of_no_frame_is_refused(bits: Bits) -> None:
     for offset in range(len(data)):
         meta = DeletionVectorMeta("a", offset, LENGTHS[bits], 3)
         if offset in (1, second):
-            assert paimon.load(data, meta) == A
+            assert paimon.load(meta, data) == A
         else:
             with pytest.raises(DecodeError):
-                paimon.load(data, meta)
+                paimon.load(meta, data)
 
 
 def test_magic_of_another_format_is_refused() -> None:
     native = delta.encode(A, layout="native")
     for frame in (native, framed(bytes(20)), framed(MAGIC32[::-1] + bytes(20))):
         with pytest.raises(BadMagic) as caught:
-            paimon.load(b"\1" + frame, DeletionVectorMeta("a", 1, len(frame), 3))
+            paimon.load(DeletionVectorMeta("a", 1, len(frame), 3), b"\1" + frame)
         assert caught.value.offset == 5
         assert caught.value.expected == "5e 43 f2 d0 or d1 d3 39 64"
         with pytest.raises(BadMagic):
-            paimon.read_deletion_vectors(b"\1" + frame)
+            paimon.load_frames(b"\1" + frame)
 
 
 @both
@@ -321,38 +321,38 @@ def test_cut_frame_says_what_is_missing(bits: Bits) -> None:
     data = b"\1" + FRAMES[bits]
     meta = DeletionVectorMeta("a", 1, LENGTHS[bits], 3)
     with pytest.raises(Truncated) as caught:
-        paimon.load(data[:-1], meta)
+        paimon.load(meta, data[:-1])
     assert (caught.value.what, caught.value.offset) == ("length field", 1)
     assert caught.value.actual == len(FRAMES[bits]) - 8
     assert caught.value.expected == f"at most {len(FRAMES[bits]) - 9} (bytes left for magic and bitmap)"
-    check_truncations(lambda cut: paimon.load(cut, meta), data)
+    check_truncations(lambda cut: paimon.load(meta, cut), data)
 
 
 @both
 def test_every_damaged_bit_of_a_frame_is_noticed(bits: Bits) -> None:
     meta = DeletionVectorMeta("a", 0, LENGTHS[bits], 3)
-    assert check_bit_flips(lambda data: paimon.load(data, meta), FRAMES[bits]) == 8 * len(FRAMES[bits])
+    assert check_bit_flips(lambda data: paimon.load(meta, data), FRAMES[bits]) == 8 * len(FRAMES[bits])
 
 
 def test_one_vector_costs_one_read() -> None:
     source = Recorder(b"\1" + bytes(1_000_000) + FRAMES[32] + bytes(1_000_000))
-    assert paimon.load(source, DeletionVectorMeta("a", 1_000_001, LENGTHS[32], 3)) == A
+    assert paimon.load(DeletionVectorMeta("a", 1_000_001, LENGTHS[32], 3), source) == A
     assert source.reads == [(1_000_001, len(FRAMES[32]))]
 
 
 def test_version_byte_is_not_looked_at_when_one_vector_is_loaded() -> None:
-    assert paimon.load(b"\7" + FRAMES[32], DeletionVectorMeta("a", 1, LENGTHS[32])) == A
+    assert paimon.load(DeletionVectorMeta("a", 1, LENGTHS[32]), b"\7" + FRAMES[32]) == A
 
 
 def test_claimed_length_is_limited_before_it_is_read() -> None:
     claim = (2**30).to_bytes(4, "big") + MAGIC32
     source = Recorder(b"\1" + claim + bytes(1000))
     with pytest.raises(LimitExceeded) as caught:
-        paimon.load(source, DeletionVectorMeta("a", 1, 2**30), limits=Limits(max_vector_bytes=2**20))
+        paimon.load(DeletionVectorMeta("a", 1, 2**30), source, limits=Limits(max_vector_bytes=2**20))
     assert caught.value.what == "Limits.max_vector_bytes"
     assert source.reads == [(1, 8)]
     with pytest.raises(Truncated):
-        paimon.load(source, DeletionVectorMeta("a", 1, 2**30))
+        paimon.load(DeletionVectorMeta("a", 1, 2**30), source)
     assert source.reads == [(1, 8), (1, 1008)]
 
 
@@ -362,9 +362,9 @@ def test_limits_are_kept(bits: Bits, limits: Limits) -> None:
     data = b"\1" + FRAMES[bits]
     meta = DeletionVectorMeta("a", 1, LENGTHS[bits], 3)
     for read in (
-        lambda: paimon.load(data, meta, limits=limits),
+        lambda: paimon.load(meta, data, limits=limits),
         lambda: paimon.read_deletion_vectors(data, [meta], limits=limits),
-        lambda: paimon.read_deletion_vectors(data, limits=limits),
+        lambda: paimon.load_frames(data, limits=limits),
     ):
         with pytest.raises(LimitExceeded):
             read()
@@ -373,9 +373,9 @@ def test_limits_are_kept(bits: Bits, limits: Limits) -> None:
 def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
     meta = DeletionVectorMeta("a", 1, 26)
     for read in (
-        lambda: paimon.load(tmp_path / "x", meta),
+        lambda: paimon.load(meta, tmp_path / "x"),
         lambda: paimon.read_deletion_vectors(tmp_path / "x", [meta]),
-        lambda: paimon.read_deletion_vectors(tmp_path / "x"),
+        lambda: paimon.load_frames(tmp_path / "x"),
     ):
         with pytest.raises(FileNotFoundError):
             read()
@@ -397,7 +397,7 @@ def test_both_kinds_stand_in_one_file() -> None:
     metas = [DeletionVectorMeta.from_location(location) for location in locations]
     assert [(meta.offset, meta.length) for meta in metas] == [(1, 26), (35, 46), (81, 26), (115, 46)]
     assert paimon.read_deletion_vectors(data, metas) == dict.fromkeys("abcd", A)
-    assert paimon.read_deletion_vectors(data) == dict.fromkeys((1, 35, 81, 115), A)
+    assert paimon.load_frames(data) == dict.fromkeys((1, 35, 81, 115), A)
 
 
 @pytest.mark.parametrize(("wrong", "right"), [((1, 34), (1, 26)), ((35, 38), (35, 46))])
@@ -411,7 +411,7 @@ def test_each_vector_of_a_mixed_file_has_the_length_of_its_own_kind(
 
 
 def test_file_of_the_version_byte_alone_has_no_vectors() -> None:
-    assert paimon.read_deletion_vectors(b"\1") == {}
+    assert paimon.load_frames(b"\1") == {}
     assert paimon.read_deletion_vectors(b"\1", []) == {}
     with pytest.raises(Truncated):
         paimon.read_deletion_vectors(b"\1", [DeletionVectorMeta("a", 1, 26)])
@@ -422,7 +422,7 @@ def test_empty_file_is_truncated(metas: list[DeletionVectorMeta]) -> None:
     with pytest.raises(Truncated, match="version byte"):
         paimon.read_deletion_vectors(b"", metas)
     with pytest.raises(Truncated, match="version byte"):
-        paimon.read_deletion_vectors(b"")
+        paimon.load_frames(b"")
 
 
 @pytest.mark.parametrize("version", [0, 2, 0x5E, 255])
@@ -433,7 +433,7 @@ def test_other_version_is_refused(version: int) -> None:
             paimon.read_deletion_vectors(data, metas)
         assert (caught.value.what, caught.value.offset, caught.value.actual) == ("version byte", 0, version)
     with pytest.raises(BadMagic, match="version byte"):
-        paimon.read_deletion_vectors(data)
+        paimon.load_frames(data)
 
 
 def test_two_vectors_for_a_data_file_are_a_usage_error() -> None:
@@ -454,7 +454,7 @@ def test_file_cut_inside_a_frame_is_refused() -> None:
     data, locations = written_file({"a": FRAMES[32], "b": FRAMES[64], "c": FRAMES[32]})
     borders = {location.offset: i for i, location in enumerate(locations)}
     check_truncations(
-        paimon.read_deletion_vectors, data, allowed=lambda found, size: size in borders and len(found) == borders[size]
+        paimon.load_frames, data, allowed=lambda found, size: size in borders and len(found) == borders[size]
     )
     metas = list(map(DeletionVectorMeta.from_location, locations))
     check_truncations(lambda cut: paimon.read_deletion_vectors(cut, metas), data)
@@ -463,21 +463,21 @@ def test_file_cut_inside_a_frame_is_refused() -> None:
 def test_every_damaged_bit_of_a_file_is_noticed() -> None:
     data, locations = written_file({"a": FRAMES[32], "b": FRAMES[64]})
     metas = list(map(DeletionVectorMeta.from_location, locations))
-    assert check_bit_flips(paimon.read_deletion_vectors, data) == 8 * len(data)
+    assert check_bit_flips(paimon.load_frames, data) == 8 * len(data)
     assert check_bit_flips(lambda damaged: paimon.read_deletion_vectors(damaged, metas), data) == 8 * len(data)
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, FRAMES[32][:-1]])
 def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError):
-        paimon.read_deletion_vectors(b"\1" + FRAMES[32] + tail)
+        paimon.load_frames(b"\1" + FRAMES[32] + tail)
 
 
 def test_number_of_vectors_is_limited() -> None:
     data = b"\1" + FRAMES[32] * 3
-    assert len(paimon.read_deletion_vectors(data, limits=Limits(max_blobs=3))) == 3
+    assert len(paimon.load_frames(data, limits=Limits(max_blobs=3))) == 3
     with pytest.raises(LimitExceeded) as caught:
-        paimon.read_deletion_vectors(data, limits=Limits(max_blobs=2))
+        paimon.load_frames(data, limits=Limits(max_blobs=2))
     assert caught.value.what == "Limits.max_blobs"
 
 
@@ -485,8 +485,8 @@ def test_number_of_vectors_is_limited() -> None:
 def test_any_file_ends_in_a_value_or_a_decode_error(data: bytes, offset: int, length: int) -> None:
     meta = DeletionVectorMeta("a", offset, length)
     for file in (data, b"\1" + data, b"\1" + FRAMES[32] + data, b"\1" + data + FRAMES[64]):
-        outcome(paimon.read_deletion_vectors, file)
-        outcome(lambda found: paimon.load(found, meta), file)
+        outcome(paimon.load_frames, file)
+        outcome(lambda found: paimon.load(meta, found), file)
         outcome(lambda found: paimon.read_deletion_vectors(found, [meta]), file)
 
 
@@ -497,11 +497,11 @@ def test_any_file_ends_in_a_value_or_a_decode_error(data: bytes, offset: int, le
 def test_written_vectors_are_read_by_their_metadata(tmp_path: Path, bits: Bits) -> None:
     path = tmp_path / "index-0"
     sets = {"b.parquet": A, "a.parquet": B, "empty.parquet": RowSet(), "c.parquet": C}
-    written = paimon.write_deletion_vectors(path, sets, bits=bits)
+    written = paimon.write_deletion_vectors(path, sets, layout=f"bitmap{bits}")
     assert [location.data_file for location in written] == list(sets)
     size = path.stat().st_size
     for location, rows in zip(written, sets.values(), strict=True):
-        frame = paimon.encode(rows, bits=bits)
+        frame = paimon.encode(rows, layout=f"bitmap{bits}")
         assert location == DvLocation(
             f"paimon{bits}", str(path), location.offset, len(frame), len(rows), location.data_file, size
         )
@@ -510,7 +510,7 @@ def test_written_vectors_are_read_by_their_metadata(tmp_path: Path, bits: Bits) 
 
 @both
 def test_no_vectors_make_a_file_of_one_byte(tmp_path: Path, bits: Bits) -> None:
-    assert paimon.write_deletion_vectors(tmp_path / "a", {}, bits=bits) == []
+    assert paimon.write_deletion_vectors(tmp_path / "a", {}, layout=f"bitmap{bits}") == []
     assert paimon.write_stored_vectors(tmp_path / "b", []) == []
     for name in "ab":
         assert (tmp_path / name).read_bytes() == b"\1"
@@ -520,8 +520,8 @@ def test_no_vectors_make_a_file_of_one_byte(tmp_path: Path, bits: Bits) -> None:
 @pytest.mark.parametrize("run_optimize", [True, False])
 def test_options_reach_the_frames(bits: Bits, run_optimize: bool) -> None:
     out = io.BytesIO()
-    paimon.write_deletion_vectors(out, {"a": B}, bits=bits, run_optimize=run_optimize)
-    assert out.getvalue() == b"\1" + paimon.encode(B, bits=bits, run_optimize=run_optimize)
+    paimon.write_deletion_vectors(out, {"a": B}, layout=f"bitmap{bits}", run_optimize=run_optimize)
+    assert out.getvalue() == b"\1" + paimon.encode(B, layout=f"bitmap{bits}", run_optimize=run_optimize)
 
 
 @both
@@ -530,17 +530,17 @@ def test_rows_that_do_not_fit_leave_the_old_file(tmp_path: Path, bits: Bits) -> 
     path.write_bytes(b"old")
     too_high = RowSet([2**31 if bits == 32 else 2**63])
     with pytest.raises(UsageError, match=r"^b\.parquet: position"):
-        paimon.write_deletion_vectors(path, {"a": A, "b.parquet": too_high}, bits=bits)
+        paimon.write_deletion_vectors(path, {"a": A, "b.parquet": too_high}, layout=f"bitmap{bits}")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
 @pytest.mark.parametrize("bits", [16, 0, 128])
 @pytest.mark.parametrize("sets", [{}, {"a": A}])
 def test_other_bits_are_a_usage_error(tmp_path: Path, bits: Any, sets: dict[str, RowSet]) -> None:
-    with pytest.raises(UsageError, match="32 or 64 bits"):
-        paimon.write_deletion_vectors(tmp_path / "x", sets, bits=bits)
-    with pytest.raises(UsageError, match="32 or 64 bits"):
-        paimon.write_index_files(str(tmp_path), sets, bits=bits)
+    with pytest.raises(UsageError, match="layout must be"):
+        paimon.write_deletion_vectors(tmp_path / "x", sets, layout=f"bitmap{bits}")
+    with pytest.raises(UsageError, match="layout must be"):
+        paimon.write_index_files(str(tmp_path), sets, layout=f"bitmap{bits}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -548,7 +548,7 @@ def test_other_bits_are_a_usage_error(tmp_path: Path, bits: Any, sets: dict[str,
 def test_frame_of_another_format_is_a_usage_error(tmp_path: Path, frame: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
-    with pytest.raises(UsageError, match="32- and 64-bit vectors alone"):
+    with pytest.raises(UsageError, match="32- and 64-bit vectors only"):
         paimon.write_stored_vectors(path, [StoredFrame("a", 3, FRAMES[32]), StoredFrame("b", 3, frame)])
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
@@ -609,7 +609,9 @@ def test_no_vectors_make_no_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("more", "expected"), [(-1, [2, 2]), (0, [3, 1]), (1, [3, 1])])
 def test_file_that_has_just_its_target_size_goes_on(tmp_path: Path, bits: Bits, more: int, expected: list[int]) -> None:
     target = 1 + 2 * len(FRAMES[bits]) + more
-    files = paimon.write_index_files(str(tmp_path), dict.fromkeys("abcd", A), bits=bits, target_size=target)
+    files = paimon.write_index_files(
+        str(tmp_path), dict.fromkeys("abcd", A), layout=f"bitmap{bits}", target_size=target
+    )
     assert [len(file.vectors) for file in files] == expected
     names = [meta.data_file for file in files for meta in file.vectors]
     assert names == list("abcd")
@@ -636,7 +638,7 @@ def test_later_vector_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, po
         with pytest.raises(UsageError, match=f"^c: position {position} does not fit a 32-bit vector"):
             paimon.write_index_files(str(tmp_path), sets, target_size=target)
         assert list(tmp_path.iterdir()) == [other]
-    assert len(paimon.write_index_files(str(tmp_path), sets, bits=64, target_size=1)) == 4
+    assert len(paimon.write_index_files(str(tmp_path), sets, layout="bitmap64", target_size=1)) == 4
 
 
 STEPS: dict[str, Callable[[Any], bool]] = {
@@ -728,29 +730,29 @@ def test_rolled_files_hold_all_vectors_in_order(
     tmp_path_factory: pytest.TempPathFactory, sets: dict[str, RowSet], bits: Bits, run_optimize: bool, target: int
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
-    files = paimon.write_index_files(str(folder), sets, bits=bits, run_optimize=run_optimize, target_size=target)
+    files = paimon.write_index_files(
+        str(folder), sets, layout=f"bitmap{bits}", run_optimize=run_optimize, target_size=target
+    )
     assert {file.path for file in files} == {str(path) for path in folder.iterdir()}
     found: dict[str, RowSet] = {}
     for file in files:
         found |= paimon.read_deletion_vectors(file.path, file.vectors)
         assert file.vectors[-1].offset <= max(target, 1), "the vector before would have closed it"
         assert file is files[-1] or file.file_size > target
-        assert list(paimon.read_deletion_vectors(file.path)) == [meta.offset for meta in file.vectors]
+        assert list(paimon.load_frames(file.path)) == [meta.offset for meta in file.vectors]
     assert found == sets
     assert list(found) == list(sets)
-    whole = b"".join(paimon.encode(rows, bits=bits, run_optimize=run_optimize) for rows in sets.values())
+    whole = b"".join(paimon.encode(rows, layout=f"bitmap{bits}", run_optimize=run_optimize) for rows in sets.values())
     assert b"".join(Path(file.path).read_bytes()[1:] for file in files) == whole
 
 
 @given(sets=SETS, bits=st.sampled_from(BOTH), run_optimize=st.booleans())
 def test_round_trip_of_one_file(sets: dict[str, RowSet], bits: Bits, run_optimize: bool) -> None:
     out = io.BytesIO()
-    locations = paimon.write_deletion_vectors(out, sets, bits=bits, run_optimize=run_optimize)
+    locations = paimon.write_deletion_vectors(out, sets, layout=f"bitmap{bits}", run_optimize=run_optimize)
     metas = list(map(DeletionVectorMeta.from_location, locations))
     assert paimon.read_deletion_vectors(out.getvalue(), metas) == sets
-    assert paimon.read_deletion_vectors(out.getvalue()) == dict(
-        zip((meta.offset for meta in metas), sets.values(), strict=True)
-    )
+    assert paimon.load_frames(out.getvalue()) == dict(zip((meta.offset for meta in metas), sets.values(), strict=True))
 
 
 def test_key_of_two_words_is_written_with_64_bits_alone() -> None:
@@ -759,5 +761,5 @@ def test_key_of_two_words_is_written_with_64_bits_alone() -> None:
     with pytest.raises(UsageError):
         paimon.write_deletion_vectors(out, rows)
     assert out.getvalue() == b""
-    (location,) = paimon.write_deletion_vectors(out, rows, bits=64)
-    assert paimon.load(out.getvalue(), DeletionVectorMeta.from_location(location)) == rows["a"]
+    (location,) = paimon.write_deletion_vectors(out, rows, layout="bitmap64")
+    assert paimon.load(DeletionVectorMeta.from_location(location), out.getvalue()) == rows["a"]

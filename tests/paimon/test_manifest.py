@@ -137,7 +137,7 @@ def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
             continue
         sets = paimon.read_deletion_vectors(index, entry.vectors)
         assert len(sets) == len(entry.vectors) == entry.row_count
-        assert list(paimon.read_deletion_vectors(index).values()) == list(sets.values())
+        assert list(paimon.load_frames(index).values()) == list(sets.values())
 
 
 def test_snapshot_names_its_manifest(vectors: Path) -> None:
@@ -212,7 +212,7 @@ def test_none_and_no_vectors_are_two_things() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_no_entries_are_a_sound_manifest(codec: str) -> None:
+def test_no_entries_are_a_valid_manifest(codec: str) -> None:
     assert read_index_manifest(written(codec=codec)) == []
 
 
@@ -525,7 +525,7 @@ def vector_of(**values: Any) -> dict[str, Any]:
     return {"f0": "a", "f1": 1, "f2": 24, "_CARDINALITY": 2, **values}
 
 
-def test_crafted_manifest_is_sound() -> None:
+def test_crafted_manifest_is_valid() -> None:
     (entry,) = read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
     assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, vectors=(DeletionVectorMeta("a", 1, 24, 2),))
 
@@ -755,7 +755,7 @@ def test_two_vectors_for_a_data_file_are_refused() -> None:
     twice = [vector_of(), vector_of(f0="b"), vector_of(f1=100)]
     with pytest.raises(NotCanonical) as caught:
         read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=twice)))
-    assert (caught.value.expected, caught.value.actual) == ("one vector for a data file", "two for 'a'")
+    assert (caught.value.expected, caught.value.actual) == ("one vector per data file", "two for 'a'")
     once = [record_of(_DELETIONS_VECTORS_RANGES=[vector_of()]), record_of("x", _DELETIONS_VECTORS_RANGES=[vector_of()])]
     assert len(read_index_manifest(manifest(SCHEMA, *once))) == 2
 

@@ -68,7 +68,7 @@ def test_vector_of_java_is_decoded_and_encoded_byte_for_byte(vectors: Path, name
         assert cardinality in (None, len(rows))
         frame = data[offset : offset + length + (8 if bits == 32 else 0)]
         assert paimon.decode(frame, cardinality=cardinality) == rows
-        assert paimon.encode(rows, bits=bits) == frame
+        assert paimon.encode(rows, layout=f"bitmap{bits}") == frame
         assert decode_at(path, offset, length, cardinality=len(rows)) == rows
 
 
@@ -95,14 +95,14 @@ SETS = {
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", SETS)
 def test_vector_passes_the_battery(name: str, bits: Literal[32, 64]) -> None:
-    check_all(paimon.decode, paimon.encode(SETS[name], bits=bits))
+    check_all(paimon.decode, paimon.encode(SETS[name], layout=f"bitmap{bits}"))
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_64_bits_are_an_iceberg_blob_byte_for_byte(name: str) -> None:
     for run_optimize in (True, False):
         blob = iceberg.encode(SETS[name], run_optimize=run_optimize)
-        assert paimon.encode(SETS[name], bits=64, run_optimize=run_optimize) == blob
+        assert paimon.encode(SETS[name], layout="bitmap64", run_optimize=run_optimize) == blob
 
 
 def test_known_bytes() -> None:
@@ -122,7 +122,7 @@ def test_gap_keys_of_64_bits_are_written_and_not_needed() -> None:
     bitmap = struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, 1)
     dense = b"".join(struct.pack("<I", key) + EMPTY for key in (0, 1)) + struct.pack("<I", 2) + bitmap
     rows = BITMAP_ROWS["data-hi-6.parquet"]
-    assert paimon.encode(rows, bits=64) == framed(MAGIC64 + struct.pack("<Q", 3) + dense)
+    assert paimon.encode(rows, layout="bitmap64") == framed(MAGIC64 + struct.pack("<Q", 3) + dense)
     assert paimon.decode(framed(MAGIC64 + struct.pack("<QI", 1, 2) + bitmap)) == rows
 
 
@@ -131,20 +131,20 @@ def test_position_above_31_bits_needs_64(position: int) -> None:
     rows = RowSet([position])
     with pytest.raises(UsageError, match="use 64 bits"):
         paimon.encode(rows)
-    assert paimon.decode(paimon.encode(rows, bits=64)) == rows
+    assert paimon.decode(paimon.encode(rows, layout="bitmap64")) == rows
 
 
-@pytest.mark.parametrize("bits", [0, 16, 33, -64, None, "32"])
-def test_other_bits_are_a_usage_error(bits: Any) -> None:
-    with pytest.raises(UsageError, match="32 or 64 bits"):
-        paimon.encode(RowSet([1]), bits=bits)
+@pytest.mark.parametrize("layout", ["", "bitmap", "bitmap33", "portable", None, 32])
+def test_other_layouts_are_a_usage_error(layout: Any) -> None:
+    with pytest.raises(UsageError, match="layout must be"):
+        paimon.encode(RowSet([1]), layout=layout)
 
 
 def test_bits_have_a_magic() -> None:
-    assert [magic_of(32), magic_of(64)] == [Magic.PAIMON32, Magic.PORTABLE64]
+    assert [magic_of("bitmap32"), magic_of("bitmap64")] == [Magic.PAIMON32, Magic.PORTABLE64]
 
 
-SOUND = paimon.encode(RowSet([1, 3]))
+VALID = paimon.encode(RowSet([1, 3]))
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ SOUND = paimon.encode(RowSet([1, 3]))
         (framed(MAGIC32), Truncated, "roaring cookie"),
         (framed(MAGIC32 + bytes(8)), BadMagic, "roaring cookie"),
         (framed(MAGIC64 + EMPTY), DecodeError, "bitmap count"),
-        (SOUND[:-4] + bytes(4), ChecksumMismatch, "CRC-32"),
-        (SOUND[:-1], Truncated, "length field"),
-        (SOUND + b"\0", NotCanonical, "length field"),
+        (VALID[:-4] + bytes(4), ChecksumMismatch, "CRC-32"),
+        (VALID[:-1], Truncated, "length field"),
+        (VALID + b"\0", NotCanonical, "length field"),
     ],
 )
 def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
@@ -172,19 +172,19 @@ def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: 
 def test_offsets_in_errors_count_from_the_base() -> None:
     for base in (0, 7):
         with pytest.raises(ChecksumMismatch) as caught:
-            paimon.decode(SOUND[:-4] + bytes(4), base=base)
-        assert caught.value.offset == base + len(SOUND) - 4
+            paimon.decode(VALID[:-4] + bytes(4), base=base)
+        assert caught.value.offset == base + len(VALID) - 4
 
 
 def test_cardinality_crc_and_limits_are_choices() -> None:
-    assert paimon.decode(SOUND, cardinality=2) == RowSet([1, 3])
-    assert paimon.decode(SOUND[:-4] + bytes(4), verify_checksum=False) == RowSet([1, 3])
+    assert paimon.decode(VALID, cardinality=2) == RowSet([1, 3])
+    assert paimon.decode(VALID[:-4] + bytes(4), verify_checksum=False) == RowSet([1, 3])
     for cardinality in (0, 1, 3):
         with pytest.raises(CardinalityMismatch):
-            paimon.decode(SOUND, cardinality=cardinality)
+            paimon.decode(VALID, cardinality=cardinality)
     for limits in (Limits(max_vector_bytes=10), Limits(max_cardinality=1)):
         with pytest.raises(LimitExceeded):
-            paimon.decode(SOUND, limits=limits)
+            paimon.decode(VALID, limits=limits)
 
 
 @given(st.binary(max_size=80))
@@ -199,4 +199,7 @@ POSITIONS = st.integers(0, 300) | st.integers(0, 1 << 18) | st.integers(0, 2**31
 @given(st.lists(POSITIONS, max_size=80), st.sampled_from([32, 64]), st.booleans())
 def test_round_trip(positions: list[int], bits: Literal[32, 64], run_optimize: bool) -> None:
     rows = RowSet(positions)
-    assert paimon.decode(paimon.encode(rows, bits=bits, run_optimize=run_optimize), cardinality=len(rows)) == rows
+    assert (
+        paimon.decode(paimon.encode(rows, layout=f"bitmap{bits}", run_optimize=run_optimize), cardinality=len(rows))
+        == rows
+    )

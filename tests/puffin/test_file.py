@@ -147,7 +147,7 @@ def test_unsound_compression_is_refused(codec: str, stored: bytes, kind: type[De
     assert type(caught.value) is kind
 
 
-def test_zstd_run_frame_is_sound() -> None:
+def test_zstd_run_frame_is_valid() -> None:
     assert read_first(container(zstd_frame([(3, 65), (2, 66)], 5), "zstd")) == b"AAABB"
 
 

@@ -15,7 +15,7 @@ import pytest
 from browser import CHROMIUM, Page, browser
 from dvcodec.core.text import bytes_text, plain, share_text
 from dvcodec.report import write
-from dvcodec.tables.findings import Audit
+from dvcodec.tables.auditing import Audit
 from report_samples import HOSTILE, audit_of, hostile, large, small, some_findings
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
@@ -205,7 +205,7 @@ def test_without_scripts_the_rest_is_there(page: Page, tmp_path: Path) -> None:
         text = page.js("document.body.innerText")
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
-    for part in ("Not sound.", "Deleted share of data files", "Worth rewriting", "scripts are off"):
+    for part in ("Not valid.", "Deleted share of data files", "Worth rewriting", "scripts are off"):
         assert part in text
 
 

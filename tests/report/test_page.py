@@ -16,7 +16,7 @@ import pytest
 
 from dvcodec import UsageError
 from dvcodec.report import render, write
-from dvcodec.tables.findings import Audit
+from dvcodec.tables.auditing import Audit
 from dvcodec.tables.stats import totals
 from report_samples import HOSTILE, audit_of, hostile, large, small, some_findings
 

@@ -59,22 +59,22 @@ def test_summary() -> None:
         "120 B",
     ):
         assert text in told
-    assert "Sound." in told
+    assert "Valid." in told
     assert "2 vectors read and checked" in told
 
 
 def test_summary_of_files_whose_rows_are_unknown() -> None:
     audit = audit_of(file_of("a", RowSet([1]), None))
-    assert "not told of 1 file" in summary(audit, totals(audit.scan))
+    assert "not known of 1 file" in summary(audit, totals(audit.scan))
 
 
 @pytest.mark.parametrize(
     ("severities", "look", "word", "told"),
     [
-        ([], "fine", "Sound.", "No findings."),
-        ([Severity.INFO], "fine", "Sound.", "1 note"),
-        ([Severity.INFO, Severity.WARNING], "warning", "Sound.", "1 warning, 1 note"),
-        ([Severity.WARNING, Severity.ERROR, Severity.ERROR], "error", "Not sound.", "2 errors, 1 warning"),
+        ([], "fine", "Valid.", "No findings."),
+        ([Severity.INFO], "fine", "Valid.", "1 note"),
+        ([Severity.INFO, Severity.WARNING], "warning", "Valid.", "1 warning, 1 note"),
+        ([Severity.WARNING, Severity.ERROR, Severity.ERROR], "error", "Not valid.", "2 errors, 1 warning"),
     ],
 )
 def test_verdict(severities: list[Severity], look: str, word: str, told: str) -> None:
@@ -116,7 +116,7 @@ def test_files_worth_rewriting() -> None:
     told = rewrite(rewrite_candidates(small().scan, min_ratio=0.3), f"{ROOT}/data/")
     assert "2 data files, highest gain first; about 3.05 MiB of data to be freed." in told
     assert ">00000-a.parquet</th>" in told
-    assert "to be dropped, not rewritten<" in told
+    assert "drop it instead of rewriting<" in told
     assert "many rows are deleted<" in told
 
 

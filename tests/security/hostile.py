@@ -280,7 +280,7 @@ def use(table: Any) -> None:
     for info in table.snapshots():
         snapshot = table.snapshot(info.id)
         for vector in snapshot.vectors:
-            table.read(vector, snapshot)
+            snapshot.read(vector)
         for file in snapshot.data_files:
-            list(table.physical_rows(file, snapshot))
+            list(snapshot.rows(file))
     table.referenced()

@@ -13,7 +13,7 @@ import pytest
 from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from security.hostile import delta_data_file
 from tables.delta.crafted import Crafted, rows_from
 
@@ -22,7 +22,7 @@ NAMES = {
     "title": "a\x1b]0;owned\x07",
     "8-bit control": "a\x9b31mred",
     "overwritten line": "a\rok    b",
-    "more lines": "a\nok  b: all sound",
+    "more lines": "a\nok  b: all valid",
     "right to left": "a\u202egnp.b",
     "markup": "[bold red]a[/x][link=http://evil.example]b[/link]",
     "script": "<script>alert(1)</script>",
@@ -105,7 +105,7 @@ def test_the_report_asks_for_nothing_and_runs_its_own_script_alone(table: str, t
 
 
 def test_an_error_names_its_place_on_one_line_of_the_terminal(tmp_path: Path) -> None:
-    delta_data_file(tmp_path / "t", "http://evil.example/\x1b[31m\nok    all sound")
+    delta_data_file(tmp_path / "t", "http://evil.example/\x1b[31m\nok    all valid")
     result = run("table", tmp_path / "t")
     assert result.code == 2
     assert not CONTROL.search(result.err)

@@ -23,12 +23,20 @@ if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
+GROUPS = {
+    "spark-processes": ("demo", "docs", "source_faults", "standalone"),
+    "spark-sources": ("functions", "paths", "source_read", "source_write", "zap_source"),
+}
+"""Tests that start processes of their own, and tests of functions and sources; the others test jobs."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests with a session run in one process, for a JVM is large; pyspark's own warnings are not ours."""
+    """A JVM is large, so that few processes have a session: one for each group. pyspark's warnings are not ours."""
+    group_of = {f"test_{room}.py": group for group, rooms in GROUPS.items() for room in rooms}
     for item in items:
         if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.name, "spark-jobs")))
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
 from dvcodec.spark.jobs import apply, build_vectors, deleted, positions, unmatched
-from dvcodec.spark.jobs.words import CHUNK_BITS, estimated_bytes, words_of
+from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
 from dvcodec.spark.vectors import NamedVectors
 
@@ -174,7 +174,7 @@ def test_names_of_data_files(spark: SparkSession, table: str, files: list[str], 
     with pytest.raises(UsageError, match="no vector matches a file that is read"):
         apply(df, vectors(spark, uris), match="plain")
     assert ids(apply(df, vectors(spark, rows), match="plain", unmatched="fail")) == want
-    with pytest.raises(UsageError, match="their names are the same"):
+    with pytest.raises(UsageError, match="needs distinct file names"):
         apply(df, vectors(spark, rows), match="name")
     folder = tmp_path / "flat"
     folder.mkdir()
@@ -250,14 +250,14 @@ def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(100) + 300}), folder / "x%20y.parquet")
     both = spark.read.parquet(str(folder))
     dvs = vectors(spark, {f"{folder}/x%20y.parquet": RowSet([5])})
-    with pytest.raises(Exception, match="say which by match='plain' or match='uri'"):
+    with pytest.raises(Exception, match="choose one by match='plain' or match='uri'"):
         apply(both, dvs).count()
     assert ids(deleted(both, dvs, match="plain")) == {305}
     assert ids(deleted(both, dvs, match="uri")) == {205}
     assert ids(deleted(both, vectors(spark, {f"{folder}/x y.parquet": RowSet([5])}))) == {205}
 
 
-def test_vectors_that_are_not_sound_fail(spark: SparkSession, files: list[str]) -> None:
+def test_vectors_that_are_not_valid_fail(spark: SparkSession, files: list[str]) -> None:
     df = spark.read.parquet(files[0])
     nothing = spark.createDataFrame([(files[0], None, "CRC-32")], "data_file string, dv binary, error string")
     with pytest.raises(Exception, match=r"has no vector \(CRC-32\)"):

@@ -56,7 +56,7 @@ def collected(df: DataFrame) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("how", ["is killed", "fails"])
-@pytest.mark.parametrize("phase", ["_partial", "_unite", "_build"])
+@pytest.mark.parametrize("phase", ["_partial", "_union", "_build"])
 def test_a_task_that_dies_once_is_repeated(
     how: str, phase: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +84,7 @@ def test_what_is_built_while_workers_die_is_written_once(
     register(spark)
     table = rows("random", 6_000)
     df = spark.read.parquet(write(tmp_path / "deletes", table))
-    monkeypatch.setattr(build, "_unite", faulty(build._unite, tmp_path / "died", "is killed"))
+    monkeypatch.setattr(build, "_union", faulty(build._union, tmp_path / "died", "is killed"))
     lake = tmp_path / "lake"
     build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
     assert (tmp_path / "died").exists()
@@ -98,7 +98,7 @@ def test_a_job_that_fails_for_good_leaves_nothing(
 ) -> None:
     register(spark)
     df = spark.read.parquet(write(tmp_path / "deletes", rows("random", 6_000)))
-    monkeypatch.setattr(build, "_unite", faulty(build._unite, tmp_path / "died", "always fails"))
+    monkeypatch.setattr(build, "_union", faulty(build._union, tmp_path / "died", "always fails"))
     lake = tmp_path / "lake"
     with pytest.raises(Exception, match="no more"):
         build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
@@ -119,7 +119,7 @@ for name in ("host", "bindAddress"):
     builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 register(spark)
-unite = build._unite
+union = build._union
 
 def lossy(batches):
     for batch in batches:
@@ -132,7 +132,7 @@ def lossy(batches):
         Path(marker).write_text(" ".join(lost))
         time.sleep(0.5)
 
-build._unite = lambda batches: unite(lossy(batches))
+build._union = lambda batches: union(lossy(batches))
 dvs = build.build_vectors(spark.read.parquet(deletes), strategy="partial", partitions=12)
 dvs.write.format("dvcodec").mode("append").save(lake)
 """

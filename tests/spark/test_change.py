@@ -101,7 +101,7 @@ def test_diff_tells_what_it_cannot_compare(spark: SparkSession) -> None:
     for old, new, message in (
         (good, broken, r"vector of a.*CRC-32"),
         (nothing, good, r"'a' has no vector \(why\)"),
-        (good, good.union(good), r"'.' has 2 new vectors: unite them with merge first"),
+        (good, good.union(good), r"'.' has 2 new vectors: merge them first"),
         (nameless, good, r"name no data file"),
     ):
         with pytest.raises(Exception, match=message):

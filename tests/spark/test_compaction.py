@@ -81,5 +81,5 @@ def test_arguments(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="already have a column gain"):
         compaction_candidates(df.withColumn("gain", sf.lit(1)))
     for arguments in ({"min_ratio": 1.5}, {"min_deleted": -1}):
-        with pytest.raises(UsageError, match="min_ratio lies between 0 and 1"):
+        with pytest.raises(UsageError, match="min_ratio must be between 0 and 1"):
             compaction_candidates(df, **arguments)

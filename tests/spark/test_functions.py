@@ -19,7 +19,7 @@ from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
-from dvcodec.spark import functions
+from dvcodec.spark import compare, functions
 from dvcodec.spark.functions import (
     checked,
     dv_cardinality,
@@ -98,7 +98,7 @@ def decoded(positions: list[int], data: bytes) -> Row:
 
 
 def broken() -> dict[str, bytes]:
-    """Vectors that are not sound; of all but one the rows cannot be counted."""
+    """Vectors that are corrupt; of all but one the rows cannot be counted."""
     good = framed([1, 2, 3, 100])
     swapped = good[:-8] + good[-6:-4] + good[-8:-6] + good[-4:]
     return {
@@ -221,8 +221,8 @@ def test_encoding(spark: SparkSession) -> None:
     encoders: dict[str, Callable[[RowSet], bytes]] = {
         "iceberg": dvcodec.iceberg.encode,
         "delta": dvcodec.delta.encode,
-        "paimon64": lambda rows: dvcodec.paimon.encode(rows, bits=64),
-        "paimon32": lambda rows: dvcodec.paimon.encode(rows, bits=32),
+        "paimon64": lambda rows: dvcodec.paimon.encode(rows, layout="bitmap64"),
+        "paimon32": dvcodec.paimon.encode,
     }
     columns = [dv_encode("pos", name).alias(name) for name in formats]
     for row in rows_of(frame.select("i", *columns, dv_encode(F.array(F.lit(2), F.lit(1))).alias("ints"))):
@@ -248,13 +248,13 @@ def test_aggregates_and_lists_go_together(spark: SparkSession) -> None:
     assert rows_of(nothing) == [{"n": 0}]
 
 
-def test_vectors_that_are_not_sound(spark: SparkSession) -> None:
+def test_vectors_that_are_corrupt(spark: SparkSession) -> None:
     names = list(broken())
     frame = frame_of(
-        spark, [(name, broken()[name]) for name in names] + [("sound", framed([4]))], "name string, dv binary"
+        spark, [(name, broken()[name]) for name in names] + [("valid", framed([4]))], "name string, dv binary"
     )
     found = {row["name"]: row["it"] for row in rows_of(frame.select("name", dv_verify("dv").alias("it")))}
-    assert found.pop("sound") == {"ok": True, "crc_ok": True, "cardinality": 1, "error": None}
+    assert found.pop("valid") == {"ok": True, "crc_ok": True, "cardinality": 1, "error": None}
     assert {name: it["ok"] for name, it in found.items()} == dict.fromkeys(names, False)
     assert {name for name in names if found[name]["crc_ok"]} == {"magic", "order", "structure"}
     assert {name: it["cardinality"] for name, it in found.items()} == {
@@ -263,7 +263,7 @@ def test_vectors_that_are_not_sound(spark: SparkSession) -> None:
     for name in names:
         assert found[name]["error"] == error_of(broken()[name]), name
     with pytest.raises(Exception, match=r"deletion vector of 48 bytes .*CRC-32 of magic and vector") as caught:
-        frame.where("name IN ('sound', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
+        frame.where("name IN ('valid', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
     assert "00 00 00 28 d1 d3 39 64" in str(caught.value)
 
 
@@ -390,8 +390,9 @@ def test_positions_that_need_all_bits() -> None:
 @pytest.mark.parametrize("at_once", [1, 600, 1 << 22])
 @pytest.mark.parametrize("small", [0, 100, 1 << 14])
 def test_any_way_to_cut_gives_the_same(at_once: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_AT_ONCE", at_once)
-    monkeypatch.setattr(kernels, "_SMALL", small)
+    for module in (kernels, compare):
+        monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(compare, "_SMALL", small)
     monkeypatch.setattr(kernels, "_FEW", small)
     sets = [positions for positions, _ in cases()]
     dv = column(*[data for _, data in cases()])
@@ -440,7 +441,7 @@ def test_what_cannot_be_encoded() -> None:
         encode([1], [2, -3])
     with pytest.raises(UsageError, match=r"position 2147483648 does not fit a 32-bit vector .*paimon64"):
         encode([1], [2**31], magic=Magic.PAIMON32)
-    with pytest.raises(UsageError, match="above the highest"):
+    with pytest.raises(UsageError, match="the highest in a deletion vector"):
         encode([2**63 - 1])
     assert encode([2**31 - 1], magic=Magic.PAIMON32).to_pylist() == [framed([2**31 - 1], Magic.PAIMON32)]
     sliced = pa.array([[3, None], [2, 1, 2], None, []], pa.list_(pa.int64())).slice(1)
@@ -448,7 +449,7 @@ def test_what_cannot_be_encoded() -> None:
 
 
 @pytest.mark.parametrize("name", list(broken()))
-def test_every_function_refuses_what_is_not_sound(name: str) -> None:
+def test_every_function_refuses_what_is_corrupt(name: str) -> None:
     bad, good = column(framed([1]), broken()[name], None), column(framed([1]), framed([2]), None)
     size = len(broken()[name])
     calls: list[Callable[[], object]] = [

@@ -307,14 +307,14 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": "data_file,rows"}, "no column 'rows', there are: container, format"),
+        ({"columns": "data_file,rows"}, "no column 'rows', expected some of container, format"),
         ({"columns": "positions"}, "option rows=positions adds it"),
         ({"columns": "size,size"}, "column 'size' twice"),
-        ({"rows": "some"}, "option rows: need one of none, positions, ranges, not 'some'"),
-        ({"format": "zap"}, "option format: need one of puffin, delta"),
+        ({"rows": "some"}, "option rows: expected one of none, positions, ranges, found 'some'"),
+        ({"format": "zap"}, "option format: expected one of puffin, delta"),
         ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
-        ({"partition-bytes": "0"}, "option partition-bytes: need a positive size"),
-        ({"paths": "x"}, "option paths: need a JSON array of strings"),
+        ({"partition-bytes": "0"}, "option partition-bytes: expected a positive size"),
+        ({"paths": "x"}, "option paths: expected a JSON array of strings"),
         ({"path": ""}, "a path is empty"),
     ],
 )
@@ -326,7 +326,7 @@ def test_usage_errors(options: dict[str, str], message: str) -> None:
 def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="UsageError: no column 'rows'"):
         read(spark, tmp_path, columns="rows").collect()
-    with pytest.raises(PySparkException, match="UsageError: column 'size' is bigint, not int"):
+    with pytest.raises(PySparkException, match="UsageError: column 'size': expected bigint, found int"):
         spark.read.format("dvcodec").schema("size int").load(str(tmp_path)).collect()
     with pytest.raises(PySparkException, match="gone: no such file or folder"):
         read(spark, tmp_path / "gone").collect()
@@ -345,15 +345,15 @@ def test_an_expected_kind(spark: SparkSession, tmp_path: Path) -> None:
     delta.write_deletion_vectors(tmp_path / "2", rows)
     paimon.write_deletion_vectors(tmp_path / "3", rows)
     (tmp_path / "4").write_bytes(b"\x01" + delta.encode(RowSet([5]), layout="native"))
-    for kind, sound in {"puffin": "1", "delta": "24", "paimon": "23", "roaring32": ""}.items():
+    for kind, valid in {"puffin": "1", "delta": "24", "paimon": "23", "roaring32": ""}.items():
         found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path, format=kind))}
-        assert [name for name, row in sorted(found.items()) if row["error"] is None] == list(sound), kind
-        assert {found[name]["format"] for name in sound} <= {kind}
+        assert [name for name, row in sorted(found.items()) if row["error"] is None] == list(valid), kind
+        assert {found[name]["format"] for name in valid} <= {kind}
         if kind in ("puffin", "roaring32"):
             assert found["2"]["error"].endswith(f"container: expected {kind}, found delta")
         left = read(spark, tmp_path, format=kind, ignore_others=True).collect()
         others = {"paimon": "4"}.get(kind, "")  # a Paimon file as far as can be seen, but for the vector in it
-        assert {Path(row["container"]).name for row in left} == {*sound, *others}
+        assert {Path(row["container"]).name for row in left} == {*valid, *others}
     (native,) = rows_of(read(spark, tmp_path / "4", format="paimon"))
     assert "magic: expected" in native["error"]
 
@@ -370,7 +370,7 @@ def test_what_is_no_container(spark: SparkSession, tmp_path: Path) -> None:
     found = {Path(row["container"]).name: row for row in rows_of(read(spark, tmp_path))}
     assert set(found) == {"data.parquet", "empty", "gone", "v"}
     assert "container: expected a Puffin file" in found["data.parquet"]["error"]
-    assert "there is no such file" in found["gone"]["error"]
+    assert "no such file" in found["gone"]["error"]
     left = rows_of(read(spark, tmp_path, ignore_others=True))
     assert {Path(row["container"]).name for row in left} == {"gone", "v"}
     named = rows_of(read(spark, tmp_path / "data.parquet", tmp_path / "_log/v", ignore_others=True))
@@ -473,18 +473,18 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
     want = list(plainly(*sorted(tmp_path.iterdir())))
     options = ReadOptions.parse({"path": str(tmp_path)})
     for size, count, gap in ((1 << 24, 1 << 15, 1 << 17), (3000, 7, 0), (1, 1, 0), (1 << 24, 3, 1 << 17)):
-        monkeypatch.setattr("dvcodec.spark.sources.windows.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.stretches.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.stretches.WINDOW_VECTORS", count)
-        monkeypatch.setattr("dvcodec.io.stretches._GAP", gap)
-        monkeypatch.setattr("dvcodec.spark.sources.surveys.BATCH_BYTES", size)
+        monkeypatch.setattr("dvcodec.spark.sources.read_windows.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_VECTORS", count)
+        monkeypatch.setattr("dvcodec.io.coalesce._GAP", gap)
+        monkeypatch.setattr("dvcodec.spark.sources.batch_verify.BATCH_BYTES", size)
         reader = reader_of(options, schema_of(options))
         found = [row for share in reader.partitions() for batch in reader.read(share) for row in batch.to_pylist()]
         assert_same(found, [dict(row) for row in want])
 
 
 def test_a_footer_that_lies(spark: SparkSession, tmp_path: Path) -> None:
-    """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside sound ones."""
+    """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside valid ones."""
     iceberg.write_deletion_vectors(tmp_path / "good", {name: RowSet([1]) for name in "abcdefgh"})
     data = (tmp_path / "good").read_bytes()
     at = data.index(b"PFA1", 4)

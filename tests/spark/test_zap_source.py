@@ -140,13 +140,13 @@ def test_only_the_columns_of_a_schema(registered: SparkSession, folder: Path) ->
 
 
 def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_path: Path) -> None:
-    sound, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
+    valid, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
     raw = (folder / f"{16:012x}.zap").read_bytes()
-    sound.write_bytes(raw)
+    valid.write_bytes(raw)
     wrong.write_bytes(raw[:40] + bytes([raw[40] ^ 1]) + raw[41:])
     cut.write_bytes(raw[:30])
     found = rows_of(read(registered, "terms", tmp_path))
-    assert [row for row in found if row["error"] is None] == expected("terms", [sound])
+    assert [row for row in found if row["error"] is None] == expected("terms", [valid])
     complaints = {row.pop("segment"): row for row in found if row["error"]}
     assert sorted(complaints) == [str(wrong), str(cut)]
     assert "CRC-32 of the segment" in complaints[str(wrong)]["error"]
@@ -154,15 +154,15 @@ def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_
     assert all(value is None for row in complaints.values() for name, value in row.items() if name != "error")
 
     blind = registered.read.format("zap").option("table", "terms").schema("term binary")
-    assert len(rows_of(blind.load(str(sound)))) > 0
+    assert len(rows_of(blind.load(str(valid)))) > 0
     with pytest.raises(Exception, match="CRC-32 of the segment"):
-        blind.load([str(sound), str(wrong)]).count()
+        blind.load([str(valid), str(wrong)]).count()
 
 
 def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> None:
-    with pytest.raises(Exception, match="option table: need one of terms, postings"):
+    with pytest.raises(Exception, match="option table: expected one of terms, postings"):
         registered.read.format("zap").load(str(folder)).count()
-    with pytest.raises(Exception, match="the table terms has the columns segment, field"):
+    with pytest.raises(Exception, match="table terms: expected columns segment, field"):
         registered.read.format("zap").option("table", "terms").schema("doc long").load(str(folder)).count()
 
 
@@ -228,7 +228,7 @@ def test_a_segment_without_documents_is_one_part(some: list[str]) -> None:
         assert read_directly(table, some[1], partition_bytes=1) == expected(table, [some[1]])
 
 
-def test_what_is_sound_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
+def test_what_is_valid_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
     raw = bytearray((folder / f"{15:012x}.zap").read_bytes())
     with Segment.open(bytes(raw)) as segment:
         at = segment.field("title").dictionary
@@ -239,10 +239,10 @@ def test_what_is_sound_comes_before_the_error(folder: Path, tmp_path: Path) -> N
     with pytest.raises(DecodeError), Segment.open(path, verify_checksum=False) as segment:
         list(segment.to_arrow("terms", ["title"]))
     whole = [{**row, "segment": str(path)} for row in expected("terms", [folder / f"{15:012x}.zap"])]
-    sound = [row for row in whole if row["field"] != "title"]
+    valid = [row for row in whole if row["field"] != "title"]
     for size in (1, 1 << 20):
         *found, last = read_directly("terms", path, verify_checksum="false", partition_bytes=size)
-        assert found == sound
+        assert found == valid
         assert (last["segment"], last["field"]) == (str(path), None)
         assert "dictionary" in last["error"]
     narrow = StructType([StructField("field", StringType())])
@@ -278,8 +278,8 @@ def test_batches_are_bounded_by_bytes(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_numbers_that_a_long_does_not_hold(tmp_path: Path) -> None:
     path = tmp_path / "wide.zap"
-    sound, wide = (Field("f", b"v", options=FieldOptions.STORED, array_positions=(n,)) for n in (7, 2**63))
-    write_segment(str(path), [Document(b"a", (wide,)), Document(b"b", (sound,))], 15)
+    valid, wide = (Field("f", b"v", options=FieldOptions.STORED, array_positions=(n,)) for n in (7, 2**63))
+    write_segment(str(path), [Document(b"a", (wide,)), Document(b"b", (valid,))], 15)
     (row,) = read_directly("stored", path)
     assert "column array_positions" in row["error"]
     assert "9223372036854775808" in row["error"]
@@ -304,13 +304,13 @@ def test_a_file_that_was_named_is_read_whatever_its_name(folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "option table: need one of terms, postings, locations, stored, doc_values, fields"),
-        ({"table": "edges"}, "option table: need one of .*, not 'edges'"),
+        ({}, "option table: expected one of terms, postings, locations, stored, doc_values, fields"),
+        ({"table": "edges"}, "option table: expected one of .*, found 'edges'"),
         ({"table": "terms", "field": "body"}, "unknown option 'field'"),
         ({"table": "terms", "partition-bytes": "0"}, "option partition-bytes"),
         ({"table": "terms", "verify-checksum": "no"}, "option verify-checksum"),
-        ({"table": "terms", "fields": "[1]"}, "option fields: need names"),
-        ({"table": "terms", "fields": "[nowhere"}, "option fields: need names"),
+        ({"table": "terms", "fields": "[1]"}, "option fields: expected names"),
+        ({"table": "terms", "fields": "[nowhere"}, "option fields: expected names"),
     ],
 )
 def test_options_that_are_none(options: dict[str, str], message: str) -> None:
@@ -336,7 +336,7 @@ def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no segments"):
         plan(SegmentOptions((str(tmp_path),), "terms"))
     options = SegmentOptions((str(tmp_path),), "terms")
-    with pytest.raises(UsageError, match="not 'nothing'"):
+    with pytest.raises(UsageError, match="found 'nothing'"):
         SegmentReader(options, StructType([StructField("nothing", StringType())]))
     with pytest.raises(UsageError, match="doc_count of the table terms is bigint, not string"):
         SegmentReader(options, StructType([StructField("doc_count", StringType())]))

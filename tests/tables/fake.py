@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,8 @@ import pyarrow.parquet as pq
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
 from dvcodec.core.frame import Magic
-from dvcodec.core.report import Check
-from dvcodec.iceberg.lint import check_doubles
 from dvcodec.io import Storage, open_source, read_window
 from dvcodec.ops.stats import measure
-from dvcodec.puffin import open_puffin
 from dvcodec.tables import (
     DataFile,
     DeletedRows,
@@ -31,10 +28,38 @@ from dvcodec.tables import (
     TableKind,
 )
 from dvcodec.tables.columns import chosen
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.path_matching import PathMatcher
 
 ROWS = 1000
 NAMES = ("a", "b", "c", "d")
+
+
+@dataclass(frozen=True)
+class FakeSnapshot(Snapshot):
+    """Asks its table, so that a test changes what it returns there."""
+
+    table: FakeTable
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        return self.table.read(vector, self)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
+
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        return self.table.rows(data_file, columns, batch_rows)
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
+        return self.table.unknown_files(vector)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        return self.table.check_container(location, vectors, self.path_matcher)
 
 
 class FakeTable(Table):
@@ -42,16 +67,16 @@ class FakeTable(Table):
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, folder: str, states: Sequence[Snapshot], metadata: Iterable[str] = ()) -> None:
+    def __init__(self, folder: str, states: Sequence[FakeSnapshot], metadata: Iterable[str] = ()) -> None:
         self.folder = Folder(folder)
-        self.states = list(states)
+        self.states = [replace(state, table=self) for state in states]
         self.metadata = frozenset(metadata)
         self.reads: list[DeletionVector] = []
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         return tuple(state.info for state in self.states)
 
-    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (the model's name)
+    def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002  (the model's name)
         if id is None:
             return self.states[-1]
         for state in self.states:
@@ -59,7 +84,7 @@ class FakeTable(Table):
                 return state
         raise UsageError(f"no snapshot {id}")
 
-    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+    def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
         self.reads.append(vector)
         assert vector.offset is not None
         assert vector.data_file is not None
@@ -68,39 +93,23 @@ class FakeTable(Table):
             found = stored.read(cursor, allowed=(Magic.PORTABLE64,), exact=True, cardinality=vector.cardinality)
             return (DeletedRows(vector.data_file, found.load(), measure(found)),)
 
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-        with open_puffin(location) as reader:
-            blobs = {blob.offset: blob for blob in reader.blobs}
-            yield from check_doubles(reader.blobs)
-        for vector in vectors:
-            blob = blobs.get(vector.offset or 0)
-            named = None if blob is None else blob.properties.get("referenced-data-file")
-            if named == vector.data_file:
-                yield Check.passed("referenced-data-file", vector.where, vector.offset)
-            else:
-                what = "data file of the blob"
-                yield Check.failed("referenced-data-file", vector.where, vector.offset, what, vector.data_file, named)
+    def check_container(
+        self, location: str, vectors: Sequence[DeletionVector], matcher: PathMatcher
+    ) -> Iterator[Finding]:
+        return check_vectors(location, vectors, Storage(), matcher)
 
     def referenced(self) -> frozenset[str]:
         data = {file.location for state in self.states for file in state.data_files}
         return self.metadata | data | {vector.location for state in self.states for vector in state.vectors}
 
-    def schema(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> pa.Schema:  # noqa: ARG002
-        whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
-        return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
-
-    def physical_rows(
-        self,
-        data_file: DataFile,
-        snapshot: Snapshot,
-        *,
-        columns: Sequence[str] | None = None,
-        batch_rows: int = 1 << 16,
-    ) -> Iterator[PhysicalRows]:
-        names = self.schema(snapshot).names if columns is None else list(columns)
+    def rows(self, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int) -> Iterator[PhysicalRows]:
+        names = ["id", "name"] if columns is None else list(columns)
         with open_parquet(data_file.location, Storage()) as file:
             for start, batch in physical_batches(file, names, batch_rows=batch_rows):
                 yield PhysicalRows(start, batch.select(names))
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
 
 def beside(folder: Path) -> Path:
@@ -139,11 +148,12 @@ def make_table(folder: Path, deletes: Mapping[str, RowSet] | None = None, **meta
         deletes = {"a": RowSet([1, 2, 500]), "b": RowSet(range(ROWS)), "c": RowSet([0, 999, 7])}
     paths = dict(zip(NAMES, [file.path for file in files], strict=True))
     vectors = write_vectors(folder, "deletes", {paths[name]: rows for name, rows in deletes.items()})
-    states = [
-        Snapshot(SnapshotInfo(1, 1_000, "append"), files, ()),
-        Snapshot(SnapshotInfo(2, 2_000, "delete", 1), files, vectors),
+    table = FakeTable(str(folder), (), **metadata)
+    table.states = [
+        FakeSnapshot(table, SnapshotInfo(1, 1_000, "append"), files, ()),
+        FakeSnapshot(table, SnapshotInfo(2, 2_000, "delete", 1), files, vectors),
     ]
-    return FakeTable(str(folder), states, **metadata)
+    return table
 
 
 def changed(table: FakeTable, *vectors: DeletionVector, drop: Iterable[DeletionVector] = ()) -> FakeTable:

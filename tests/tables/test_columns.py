@@ -12,7 +12,7 @@ import pytest
 
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.live import export_live, live_batches
 from tables.delta.crafted import Crafted
@@ -283,14 +283,14 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
     table = open_table(craft(tmp_path / "t"))
     snapshot = table.snapshot()
     assert live(table, ["id"]) == [{"id": 1}, {"id": 3}]
-    assert table.schema(snapshot, ["id"]) == pa.schema([("id", pa.int64())])
-    assert table.schema(snapshot, []) == pa.schema([])
+    assert snapshot.schema(["id"]) == pa.schema([("id", pa.int64())])
+    assert snapshot.schema([]) == pa.schema([])
     assert export_live(table, tmp_path / "out.parquet", columns=["id"]) == 2
     assert pq.read_table(tmp_path / "out.parquet").to_pydict() == {"id": [1, 3]}
     assert audit(table).ok
     told = r"column v.*; name the other columns \(--column, columns=\) to leave this one out, found"
     for ask in (
-        lambda: table.schema(snapshot),
+        snapshot.schema,
         lambda: live(table),
         lambda: live(table, ["id", "v"]),
         lambda: export_live(table, tmp_path / "none.parquet"),
@@ -299,4 +299,4 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
             ask()
     assert not (tmp_path / "none.parquet").exists()
     with pytest.raises(UsageError, match="no column 'w': it has id, v"):
-        table.schema(snapshot, ["w"])
+        snapshot.schema(["w"])

@@ -15,9 +15,9 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, open_table
-from dvcodec.tables.audit import audit
-from dvcodec.tables.findings import Audit, Severity
-from dvcodec.tables.history import history
+from dvcodec.tables.auditing import Audit, audit
+from dvcodec.tables.changes import history
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.stats import totals
@@ -118,7 +118,7 @@ def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCapt
         table = open_table(str(tmp_path / "t"))
     (record,) = caplog.records
     assert record.name == "dvcodec.tables"
-    assert "passed over vfinal.metadata.json" in record.getMessage()
+    assert "ignored vfinal.metadata.json" in record.getMessage()
     first, second = audit(table).findings
     assert (first.check, first.severity, first.actual) == ("metadata-name", Severity.WARNING, "vfinal.metadata.json")
     assert (second.check, "vfinal.metadata.json" in second.message) == ("references", True)

@@ -1,4 +1,4 @@
-"""Tables of every kind, damaged on purpose: each damage is found, named and placed; sound tables have no findings."""
+"""Tables of every kind, damaged on purpose: each damage is found, named and placed; valid tables have no findings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.ops.read import decode_at
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables import DeletionVector, Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan, write
-from dvcodec.tables.scan import scan
+from dvcodec.tables.scanning import scan
 from tables.delta.crafted import Crafted, rows_from
 from tables.fake import flip
 from tables.iceberg.crafted import Commit, craft_table
@@ -31,7 +31,7 @@ from tables.paimon import crafted as paimon_crafted
 
 ROWS = 100
 A, B, C = "a.parquet", "b.parquet", "c.parquet"
-SOUND = {A: RowSet([1, 5, 7]), C: RowSet([2, 5, 99])}
+VALID = {A: RowSet([1, 5, 7]), C: RowSet([2, 5, 99])}
 Edit = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
@@ -79,7 +79,7 @@ class Iceberg(Workshop):
                 entry["data_file"]["record_count"] += 1
             return entry
 
-        self.make(SOUND, tweak=tweak)
+        self.make(VALID, tweak=tweak)
 
     def swap(self) -> None:
         places = {A: self.vector(C), C: self.vector(A)}
@@ -91,13 +91,13 @@ class Iceberg(Workshop):
                 entry["data_file"] |= {"content_offset": other.offset, "content_size_in_bytes": other.size}
             return entry
 
-        self.make(SOUND, tweak=tweak)
+        self.make(VALID, tweak=tweak)
 
     def twice(self, rows: RowSet) -> None:
         def tweak(entry: Any) -> Any:
             return entry | {"status": 0} if entry["status"] == 2 else entry  # the first vector is not taken away
 
-        self.make(SOUND, Commit(vectors={A: rows}), tweak=tweak)
+        self.make(VALID, Commit(vectors={A: rows}), tweak=tweak)
 
 
 class Delta(Workshop):
@@ -173,7 +173,7 @@ KINDS: dict[str, Callable[[Path], Workshop]] = {"iceberg": Iceberg, "delta": Del
 @pytest.fixture(params=KINDS)
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Workshop:
     made = KINDS[request.param](tmp_path / "table")
-    made.make(SOUND)
+    made.make(VALID)
     return made
 
 
@@ -198,12 +198,12 @@ def refused(table: Table) -> None:
         list(live_batches(table, path))
 
 
-def test_sound(shop: Workshop) -> None:
+def test_valid(shop: Workshop) -> None:
     assert findings(shop.table) == []
     assert {Path(file.data_file.path).name: file.rows for file in scan(shop.table, keep_rows=True).files} == {
-        A: SOUND[A],
+        A: VALID[A],
         B: RowSet(),
-        C: SOUND[C],
+        C: VALID[C],
     }
     for info in shop.table.snapshots():
         assert audit(shop.table, info.id).findings == ()
@@ -253,14 +253,14 @@ def test_two_live_vectors_are_united(shop: Workshop, tmp_path: Path) -> None:
     assert ([action.action for action in plan.actions], plan.unmended) == (["merge-vectors"], ())
     json.dumps(plan.to_dict())
     (location,) = write(plan, table, str(tmp_path / "new"))
-    assert decode_at(location.path, location.offset, location.size) == SOUND[A] | {8}
+    assert decode_at(location.path, location.offset, location.size) == VALID[A] | {8}
     assert (location.cardinality, location.file_size) == (4, Path(location.path).stat().st_size)
     assert str(location.data_file).endswith(A)
     assert sorted(shop.folder.rglob("*")) == before
 
 
 def test_two_live_vectors_of_the_same_rows(shop: Workshop) -> None:
-    shop.twice(SOUND[A])
+    shop.twice(VALID[A])
     assert findings(shop.table) == [("equal-vectors", A)]
 
 
@@ -283,7 +283,7 @@ def test_a_missing_file(shop: Workshop) -> None:
 def test_a_position_beyond_the_file(tmp_path: Path) -> None:
     for name, kind in KINDS.items():
         shop = kind(tmp_path / name)
-        shop.make(SOUND | {A: RowSet([5, ROWS])})
+        shop.make(VALID | {A: RowSet([5, ROWS])})
         assert findings(shop.table) == [("rows", A)]
         (finding,) = audit(shop.table).findings
         assert (finding.expected, finding.actual) == (f"below {ROWS} (rows of the data file)", f"{ROWS}")
@@ -342,7 +342,7 @@ def lance(own_vectors: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["life", "life-stable", "kinds"])
-def test_lance_sound(name: str, own_vectors: Path) -> None:
+def test_lance_valid(name: str, own_vectors: Path) -> None:
     table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / name))
     for info in table.snapshots():
         assert audit(table, info.id).findings == ()
@@ -370,14 +370,14 @@ def test_lance_damaged(suffix: str, lance: Path) -> None:
     table = open_table(str(lance))
     (vector,) = [one for one in table.snapshot().vectors if one.location.endswith(suffix)]
     path = Path(vector.location)
-    sound = path.read_bytes()
-    path.write_bytes(sound[:-9])
+    valid = path.read_bytes()
+    path.write_bytes(valid[:-9])
     assert named()[0] in {"length", "magic", "structure"}
-    path.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])
+    path.write_bytes(bytes([valid[0] ^ 1]) + valid[1:])
     assert named()[0] in {"length", "magic", "structure"}
     path.unlink()
     assert named() == ["missing-file"]
-    path.write_bytes(sound)
+    path.write_bytes(valid)
     assert named() == []
 
 
@@ -397,7 +397,7 @@ def scorch(request: pytest.FixtureRequest, own_vectors: Path, tmp_path: Path) ->
     return Path(shutil.copytree(source, tmp_path / "scorch"))
 
 
-def test_scorch_sound(scorch: Path) -> None:
+def test_scorch_valid(scorch: Path) -> None:
     table = open_table(str(scorch))
     for info in table.snapshots():
         assert audit(table, info.id).findings == ()

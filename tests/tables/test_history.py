@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind
-from dvcodec.tables.history import history
-from tables.fake import FakeTable, flip, make_table, write_data, write_vectors
+from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.changes import history
+from tables.fake import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
 def grown(folder: Path) -> FakeTable:
@@ -22,8 +22,8 @@ def grown(folder: Path) -> FakeTable:
     e = write_data(folder, "e", first=4000)
     (fresh,) = write_vectors(folder, "fourth", {e.path: RowSet([9])})
     table.states += [
-        Snapshot(SnapshotInfo(3, 3_000, "overwrite", 2), files, (more, b, c)),
-        Snapshot(SnapshotInfo(4, 4_000, "replace", 3), (*files[:1], *files[2:], e), (more, c, fresh)),
+        FakeSnapshot(table, SnapshotInfo(3, 3_000, "overwrite", 2), files, (more, b, c)),
+        FakeSnapshot(table, SnapshotInfo(4, 4_000, "replace", 3), (*files[:1], *files[2:], e), (more, c, fresh)),
     ]
     return table
 
@@ -85,7 +85,7 @@ def test_vectors_without_a_lasting_place_are_read(reused: str, tmp_path: Path) -
     """Two vectors may be described alike and hold other rows."""
 
     class Changing(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
             return (DeletedRows(str(vector.data_file), RowSet([snapshot.info.id])),)
 
     made = make_table(tmp_path)
@@ -102,7 +102,7 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     """They hold for the files of the state that were there before them: the table tells."""
 
     class Wide(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
             if vector.data_file is not None:
                 return super().read(vector, snapshot)
             return tuple(DeletedRows(file.path, RowSet([7])) for file in snapshot.data_files)

@@ -12,7 +12,7 @@ from cli_runner import run
 from delta_table import make
 from dvcodec import UsageError, report
 from dvcodec.tables import Table, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
 from dvcodec.tables.live import export_live
 from dvcodec.tables.new_files import check_outside

@@ -97,7 +97,7 @@ def test_a_file_is_opened_once_and_read_at_once(tmp_path: Path, monkeypatch: pyt
     counts = counted(monkeypatch)
     rows = {
         read.vector.data_file: read.found[0].rows
-        for read in read_vectors(table, table.snapshot(), table.snapshot().vectors, threads=1)
+        for read in read_vectors(table.snapshot(), table.snapshot().vectors, threads=1)
     }
     assert counts == {"opened": 1, "read": 1}
     assert list(rows.values()) == [RowSet([1, 2, 500]), RowSet(range(1000)), RowSet([0, 7, 999])]
@@ -109,11 +109,11 @@ def test_what_lies_far_apart_is_read_apart(tmp_path: Path, monkeypatch: pytest.M
     vectors = write_vectors(tmp_path, "many", many)
     counts = counted(monkeypatch)
     ends = vectors[0], vectors[-1]
-    found = list(read_vectors(table, table.snapshot(), ends, threads=1))
+    found = list(read_vectors(table.snapshot(), ends, threads=1))
     assert [read.found[0].rows for read in found] == [many["0"], many["299"]]
     assert counts == {"opened": 1, "read": 2}
     counts.clear()
-    found = list(read_vectors(table, table.snapshot(), vectors[:200], threads=1))
+    found = list(read_vectors(table.snapshot(), vectors[:200], threads=1))
     assert [read.found[0].rows for read in found] == [many[f"{i}"] for i in range(200)]
     assert counts == {"opened": 4, "read": 4}  # stretches of 64
 
@@ -122,10 +122,10 @@ def test_a_wrong_range_is_told_of_its_vector_alone(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     a, b, c = table.snapshot().vectors
     wrong = replace(b, size=1 << 40)
-    found = list(read_vectors(table, table.snapshot(), (a, wrong, c), threads=1))
+    found = list(read_vectors(table.snapshot(), (a, wrong, c), threads=1))
     assert [read.error is None for read in found] == [True, False, True]
     gone = replace(a, location=str(tmp_path / "none"))
-    found = list(read_vectors(table, table.snapshot(), (gone, c, gone), threads=2))
+    found = list(read_vectors(table.snapshot(), (gone, c, gone), threads=2))
     assert [type(read.error) for read in found] == [FileNotFoundError, FileNotFoundError, type(None)]
 
 
@@ -133,7 +133,7 @@ def test_a_path_that_is_none_is_told(tmp_path: Path) -> None:
     """Metadata may name anything; that is no wrong use of the library."""
     table = make_table(tmp_path)
     odd = replace(table.snapshot().vectors[0], location="file://elsewhere/x")
-    (read,) = read_vectors(table, table.snapshot(), [odd])
+    (read,) = read_vectors(table.snapshot(), [odd])
     assert isinstance(read.error, UsageError)
 
 
@@ -145,4 +145,4 @@ def test_a_missing_extra_is_raised(tmp_path: Path) -> None:
     made = make_table(tmp_path)
     table = Bare(str(tmp_path), made.states)
     with pytest.raises(MissingExtra):
-        list(read_vectors(table, table.snapshot(), table.snapshot().vectors))
+        list(read_vectors(table.snapshot(), table.snapshot().vectors))

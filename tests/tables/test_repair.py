@@ -13,13 +13,14 @@ import delta_table
 from dvcodec import RowSet, UsageError, iceberg, paimon
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.core.location import DvLocation
-from dvcodec.core.report import Check
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.live import deleted_rows
+from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
-from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def committed(table: FakeTable, plan: RepairPlan, locations: tuple[DvLocation, ...]) -> FakeTable:
@@ -133,7 +134,7 @@ def test_what_is_planned_mends(
     found = audit(table)
     plan = repair_plan(found, table)
     assert ([one.action for one in plan.actions], plan.unmended) == ([action], ())
-    assert plan.actions[0].mends == (found.findings[0].check,)
+    assert plan.actions[0].mends == tuple(finding.check for finding in found.findings)
     assert json.loads(json.dumps(plan.to_dict()))["actions"][0]["action"] == action
     locations = write(plan, table, str(tmp_path / "new"))
     assert sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) == before
@@ -153,7 +154,7 @@ def test_what_is_lost_is_told(tmp_path: Path) -> None:
     (action,) = repair_plan(audit(table), table).actions
     assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
     assert action.details == {"recorded_cardinality": 5, "lossless": False}
-    assert "at least 2 rows that were deleted since live again" in action.message
+    assert "at least 2 rows that were deleted since become live again" in action.message
 
 
 def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
@@ -172,9 +173,9 @@ def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
         assert [finding.check for finding in plan.unmended] == ["crc"]
 
 
-def test_older_metadata_that_is_not_sound(tmp_path: Path) -> None:
+def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
     class Half(FakeTable):
-        def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002
+        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
             if id in (1, 2):
                 raise NotCanonical("snapshot", source="s.json")
             return super().snapshot(id)
@@ -216,10 +217,15 @@ def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
     class Described(FakeTable):
-        def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+        def check_container(
+            self,
+            location: str,  # noqa: ARG002
+            vectors: Sequence[DeletionVector],
+            matcher: PathMatcher,  # noqa: ARG002
+        ) -> Iterator[Finding]:
             for vector in vectors[:1]:
                 for name in ("blob-ids", "blob-cardinality"):
-                    yield Check.failed(name, vector.where, vector.offset, "x", 1, 2)
+                    yield Finding.of_vector(name, vector, "x", 1, 2)
 
     folder = tmp_path / "table"
     table = Described(str(folder), make_table(folder).states)
@@ -294,10 +300,15 @@ class Paimon(FakeTable):
     kind = TableKind.PAIMON
 
     def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
-        rows = paimon.read_deletion_vectors(vector.location)[vector.offset or 0]
+        rows = paimon.load_frames(vector.location)[vector.offset or 0]
         return (DeletedRows(str(vector.data_file), rows),)
 
-    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:  # noqa: ARG002
+    def check_container(
+        self,
+        location: str,  # noqa: ARG002
+        vectors: Sequence[DeletionVector],  # noqa: ARG002
+        matcher: PathMatcher,  # noqa: ARG002
+    ) -> Iterator[Finding]:
         return iter(())
 
 
@@ -307,7 +318,9 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
     for i, file in enumerate(made.snapshot().data_files):
         for j in range(2):
             path = str(tmp_path / "table" / f"index-{i}-{j}")
-            (at,) = paimon.write_deletion_vectors(path, {file.path: RowSet([i, 10 + j])}, bits=64 if i == 3 else 32)
+            (at,) = paimon.write_deletion_vectors(
+                path, {file.path: RowSet([i, 10 + j])}, layout="bitmap64" if i == 3 else "bitmap32"
+            )
             record = {"_PARTITION": b"", "_BUCKET": min(i, 1)}
             vectors.append(
                 DeletionVector(at.format, file.path, path, path, at.offset, at.size, 2, at.file_size, record)
@@ -320,7 +333,7 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
     assert len({at.path for at in locations}) == 3
     assert locations[1].path == locations[2].path
     for i, at in enumerate(locations):
-        assert paimon.read_deletion_vectors(at.path)[at.offset] == RowSet([i, 10, 11])
+        assert paimon.load_frames(at.path)[at.offset] == RowSet([i, 10, 11])
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""scan: what is deleted of each data file, sound vectors and others."""
+"""scan: what is deleted of each data file, valid vectors and others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
-from dvcodec.tables.scan import DENSITY_PARTS, density, scan
+from dvcodec.tables import DeletedRows, DeletionVector
+from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import FakeTable, changed, flip, make_table, write_vectors
+from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def test_all_files_in_order(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     found = scan(table, keep_rows=True)
-    assert (found.table, found.kind, found.info.id, found.lost, found.checks) == (str(tmp_path), table.kind, 2, (), ())
+    assert (found.table, found.kind, found.info.id, found.lost, found.findings) == (
+        str(tmp_path),
+        table.kind,
+        2,
+        (),
+        (),
+    )
     assert [Path(file.data_file.path).stem for file in found.files] == ["a", "b", "c", "d"]
     assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
     assert [file.rows for file in found.files] == [
@@ -72,7 +78,7 @@ def test_progress(tmp_path: Path) -> None:
     assert told == sorted(told)
 
 
-def test_a_vector_that_is_not_sound_stops_nothing(tmp_path: Path) -> None:
+def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     bad = table.snapshot().vectors[0]
     assert bad.offset is not None
@@ -81,7 +87,7 @@ def test_a_vector_that_is_not_sound_stops_nothing(tmp_path: Path) -> None:
     found = scan(table)
     assert [file.deleted for file in found.files] == [0, 1000, 3, 0]
     assert [vector for vector, _ in found.lost] == [bad]
-    assert [(check.name, check.subject) for check in found.checks] == [("crc", bad.where)]
+    assert [(check.check, check.vector) for check in found.findings] == [("crc", bad.where)]
     assert len(found.files[0].errors) == 1
     assert found.files[0].vectors == (bad,)
     assert "CRC" in found.files[0].errors[0]
@@ -94,7 +100,7 @@ def test_two_vectors_are_united(tmp_path: Path) -> None:
     found = scan(table, keep_rows=True)
     assert found.files[0].rows == RowSet([1, 2, 3, 500])
     assert len(found.files[0].vectors) == 2
-    assert [check.name for check in found.checks] == ["different-vectors"]
+    assert [check.check for check in found.findings] == ["different-vectors"]
 
 
 def test_vectors_of_other_files(tmp_path: Path) -> None:
@@ -103,8 +109,8 @@ def test_vectors_of_other_files(tmp_path: Path) -> None:
         table, *write_vectors(tmp_path, "more", {"/old/data/d.parquet": RowSet([2]), "/old/e.parquet": RowSet([2])})
     )
     found = scan(table)
-    assert [check.name for check in found.checks] == ["stale-path", "gone-data-file"]
-    assert found.checks[0].expected == table.snapshot().data_files[3].path
+    assert [check.check for check in found.findings] == ["stale-path", "gone-data-file"]
+    assert found.findings[0].expected == table.snapshot().data_files[3].path
     assert [vector.data_file for vector, _ in found.lost] == ["/old/data/d.parquet", "/old/e.parquet"]
     assert sum(file.deleted for file in found.files) == 1006
 
@@ -112,7 +118,7 @@ def test_vectors_of_other_files(tmp_path: Path) -> None:
 class Wide(FakeTable):
     """Its last vectors name no data file: they are position deletes of all files."""
 
-    def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+    def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
         if vector.data_file is not None:
             return super().read(vector, snapshot)
         return tuple(
@@ -128,7 +134,7 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
     vectors = (*wide, *last.vectors) if first else (*last.vectors, *wide)
     table = Wide(str(tmp_path), [made.states[0], replace(last, vectors=vectors)])
     found = scan(table, keep_rows=True)
-    assert found.checks == ()
+    assert found.findings == ()
     assert [file.rows for file in found.files] == [
         RowSet([0, 1, 2, 500]),
         RowSet(range(1000)),
@@ -153,7 +159,7 @@ def test_files_whose_numbers_are_in_doubt(tmp_path: Path) -> None:
     assert ["5000" in "".join(file.errors) for file in found.files] == [True, False, False, False]
     assert ["of other rows" in "".join(file.errors) for file in found.files] == [False, False, True, False]
     assert [one.file.data_file.path for one in rewrite_candidates(found)] == [paths[1]]
-    assert totals(found).unsound == 2
+    assert totals(found).in_doubt == 2
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -161,7 +167,7 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
     """All data files of their partition are in doubt; all of the table, where it is not known."""
 
     class Broken(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
             if vector.data_file is None:
                 raise NotCanonical("position deletes", source=vector.path)
             return super().read(vector, snapshot)
@@ -182,16 +188,16 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
 
 def test_position_deletes_for_paths_that_are_spelled_otherwise(tmp_path: Path) -> None:
     class Named(Wide):
-        def unknown_files(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[str, ...]:
+        def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
             assert vector.data_file is None
-            return (f"file:{snapshot.data_files[3].path}", "s3://old/data/gone.parquet")
+            return (f"file:{self.states[-1].data_files[3].path}", "s3://old/data/gone.parquet")
 
     made = make_table(tmp_path)
     last = made.states[-1]
     wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 9)
     found = scan(Named(str(tmp_path), [replace(last, vectors=(*last.vectors, wide))]))
     path = last.data_files[3].path
-    assert [(check.name, check.expected, check.actual) for check in found.checks] == [
+    assert [(check.check, check.expected, check.actual) for check in found.findings] == [
         ("stale-path", path, f"file:{path}")
     ]
 
@@ -215,7 +221,7 @@ def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
                 alive.discard(id(self))
 
     class Many(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: Snapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
             assert vector.data_file is not None
             return (DeletedRows(vector.data_file, Held([1, 2])),)
 

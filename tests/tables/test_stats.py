@@ -11,7 +11,7 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scan import FileDeletes, Scan, scan
+from dvcodec.tables.scanning import FileDeletes, Scan, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from tables.fake import flip, make_table
 
@@ -32,7 +32,7 @@ FILES = (
     made("empty", 0, 0, 4),
     made("tiny", 4, 2, 300, 50),
     made("unknown", None, 7, None, 60),
-    made("unsound", 10, 11, 100, 40),
+    made("in-doubt", 10, 11, 100, 40),
     made("lost", 10, 10, 100, 40, errors=("CRC",)),
 )
 SCAN = Scan("t", TableKind.ICEBERG, SnapshotInfo(1), FILES, (), ())
@@ -99,7 +99,7 @@ def test_totals(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     found = totals(scan(table))
     stored = sum(vector.size or 0 for vector in table.snapshot().vectors)
-    assert (found.data_files, found.with_deletes, found.fully_deleted, found.unsound) == (4, 3, 1, 0)
+    assert (found.data_files, found.with_deletes, found.fully_deleted, found.in_doubt) == (4, 3, 1, 0)
     assert (found.rows, found.deleted, found.vectors, found.stored_bytes) == (4_000, 1_006, 3, stored)
     assert found.data_bytes == sum(path.stat().st_size for path in tmp_path.glob("data/*.parquet"))
     assert found.containers == ContainerMix(arrays=2, runs=1)
@@ -108,12 +108,12 @@ def test_totals(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.to_dict()))["containers"] == {"arrays": 2, "bitsets": 0, "runs": 1}
 
 
-def test_totals_of_what_is_not_sound(tmp_path: Path) -> None:
+def test_totals_of_what_is_corrupt(tmp_path: Path) -> None:
     table = make_table(tmp_path, {"a": RowSet([1])})
     vector = table.snapshot().vectors[0]
     flip(vector.location, (vector.offset or 0) + 20)
     found = totals(scan(table))
-    assert (found.unsound, found.deleted, found.vectors, found.bytes_per_row) == (1, 0, 1, None)
+    assert (found.in_doubt, found.deleted, found.vectors, found.bytes_per_row) == (1, 0, 1, None)
     assert totals(scan(table, 1)).deleted_share == 0
-    assert totals(SCAN).unsound == 2
+    assert totals(SCAN).in_doubt == 2
     assert totals(Scan("t", TableKind.ICEBERG, SnapshotInfo(1), (), (), ())).deleted_share is None

@@ -1,4 +1,4 @@
-"""Segments put together byte by byte, sound or wrong in one chosen way.
+"""Segments put together byte by byte, valid or wrong in one chosen way.
 
 Nothing here but the transducers of dictionaries comes from dvcodec: the layouts are written down a second time.
 """

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Synonyms, Term, write_segment
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings import decode_postings
-from dvcodec.zap.postings_records import decode_records
 from zap import craft, slow
 
 INDEXED, STORED, LOCATED, VALUES = (FieldOptions(1 << bit) for bit in range(4))
@@ -204,8 +202,7 @@ def terms_of(segment: Segment, name: str, names: list[str]) -> dict[bytes, list[
     if dictionary is None:
         return {}
     block = dictionary.to_block()
-    records = decode_records(segment.data, segment.footer, block.values)
-    found = decode_postings(segment.data, segment.footer, len(names), records, locations=True)
+    found = segment.contents.postings(segment.contents.records(block.values), locations=True)
     norms = iter(norm_values(segment.version, found.norms).tolist())
     lists = [
         [

@@ -10,8 +10,8 @@ from dvcodec import DecodeError
 from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
 from zap.craft import NOT, VERSIONS, Craft
 from zap.slow import Lists, Place, Posting, Sparse, rows
@@ -86,8 +86,8 @@ def read(craft: Craft, at: int, *, locations: bool = True) -> list[Posting]:
     while len(craft.records) < FIELDS:
         craft.field(f"f{len(craft.records)}" if craft.records else "_id")
     with segment_of(craft) as segment:
-        records = decode_records(segment.data, segment.footer, np.array([at], np.uint64))
-        (found,) = rows(decode_postings(segment.data, segment.footer, FIELDS, records, locations=locations))
+        records = decode_records(segment.contents.data, segment.footer, np.array([at], np.uint64))
+        (found,) = rows(decode_postings(segment.contents.data, segment.footer, FIELDS, records, locations=locations))
         return found
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations
+from dvcodec.zap.postings_lists import Postings
 from zap import pieces
 from zap.craft import no_location
 

@@ -85,12 +85,12 @@ def test_a_composite_field_names_where_its_terms_come_from() -> None:
 
 @pytest.mark.parametrize("make", [text_field, keyword_field])
 def test_text_that_utf_8_does_not_have_is_refused(make: Callable[[str, str], Field]) -> None:
-    with pytest.raises(UsageError, match="udc80' is no character that UTF-8 has"):
+    with pytest.raises(UsageError, match="udc80' cannot be encoded as UTF-8"):
         make("f", "a word and \udc80")
 
 
 def test_a_number_that_is_too_large_is_refused() -> None:
-    with pytest.raises(UsageError, match="field 'n': its value is no number that"):
+    with pytest.raises(UsageError, match="field 'n': its value does not fit a 64-bit float"):
         number_field("n", 10**400)
 
 

@@ -14,13 +14,13 @@ import pytest
 from core.crafting import crc_oracle
 from dvcodec import UsageError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.io.sink import open_sink
+from dvcodec.io.opening import open_sink
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Edges, FieldInfo, FieldOptions, Footer, Segment, verify_segment
 from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import DocValues
 from dvcodec.zap.fields import MAX_FIELDS
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import encode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vellum import Fst
@@ -316,9 +316,9 @@ def test_too_many_fields() -> None:
 REFUSED: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
     "more locations than the frequency": ((11, 12, 13, 14), {"freq": 0}, "panic"),
     "a frequency that is written as another": (tuple(VERSIONS), {"freq": 2**63}, "a frequency above"),
-    "no compression alone": ((17,), {"options": FieldOptions.SKIP_DOC_VALUE_COMPRESSION}, "both options or neither"),
-    "no chunks alone": ((17,), {"options": FieldOptions.SKIP_DOC_VALUE_CHUNKING}, "both options or neither"),
-    "doc values that are not there": ((17,), {"options": FieldOptions.DOC_VALUES}, "no block of them"),
+    "no compression alone": ((17,), {"options": FieldOptions.SKIP_DOC_VALUE_COMPRESSION}, "both or neither"),
+    "no chunks alone": ((17,), {"options": FieldOptions.SKIP_DOC_VALUE_CHUNKING}, "both or neither"),
+    "doc values that are not there": ((17,), {"options": FieldOptions.DOC_VALUES}, "but no doc values"),
     "synonyms": (tuple(range(11, 16)), {"thesaurus": thesaurus()}, "has no synonyms"),
 }
 

@@ -107,7 +107,7 @@ def test_only_what_lies_between_the_pieces_is_read() -> None:
 def test_errors_name_the_file(data: SegmentData) -> None:
     error = data.error("thing", 7, expected=1, actual=2)
     assert str(error) == "crafted at byte 7: thing: expected 1, found 2"
-    assert "1 bytes in front of the footer" in str(data.outside("thing", 20, 1))
+    assert "1 bytes before the footer" in str(data.outside("thing", 20, 1))
     assert data.outside("thing", 20, 1).actual == "0 left"
     assert data.outside("thing", 10, 9).actual == "6 left"
     assert data.outside("thing", -5, 9).actual == "an address above 2**63"

@@ -102,7 +102,7 @@ def test_values_that_cannot_be_written(docs: list[int], rows: list[bytes], match
 @pytest.mark.parametrize("options", [RAW, SINGLE, RAW | FieldOptions.DOC_VALUES])
 def test_options_that_go_together(options: FieldOptions) -> None:
     none = values_of({})
-    with pytest.raises(UsageError, match="go together"):
+    with pytest.raises(UsageError, match="or neither"):
         encode_doc_values(17, 4, 1026, options, none.docs, none.values)
     assert encode_doc_values(16, 4, 1026, options, none.docs, none.values) == close([b"\0\0"])
 

@@ -53,7 +53,7 @@ def sections(craft: Craft, *found: tuple[int, int], **what: int) -> FieldInfo:
     return fields_of(craft)[1]
 
 
-# ------------------------------------------------------------------ sound ones
+# ------------------------------------------------------------------ valid ones
 
 
 def test_the_fields_of_go_are_what_go_reads(sample: Sample) -> None:
@@ -330,7 +330,7 @@ def test_hazard_lists_of_sections(version: int) -> None:
 def test_hazard_a_list_of_sections_that_ends_too_soon(version: int) -> None:
     craft = minimal(version)
     index = uv(2) + struct.pack(">2Q", len(craft.out), len(craft.out) + len(craft.records[0]))
-    # Everything in front of the footer is index; the record begins in its last bytes.
+    # Everything before the footer is index; the record begins in its last bytes.
     tail = uv(1) + b"f" + (uv(3) if version == 17 else b"") + uv(2)
     raw = craft.finish(index=index)
     end = len(raw) - {16: 52, 17: 40}[version]

@@ -45,7 +45,7 @@ def with_footer(
 
 @st.composite
 def footers(draw: st.DrawFn) -> tuple[Footer, int]:
-    """A sound footer, and the bytes in front of it."""
+    """A valid footer, and the bytes in front of it."""
     version = draw(st.sampled_from(VERSIONS))
     body = draw(st.integers(0, 300))
     docs = draw(st.integers(0, body // 8))

@@ -109,7 +109,7 @@ def merge(golden: Golden, out: io.BytesIO) -> list[list[int | None]]:
     with ExitStack() as stack:
         segments = [stack.enter_context(Segment.open(path)) for path, _ in golden.inputs]
         drops = [None if drop is None else RowSet(drop) for _, drop in golden.inputs]
-        numbers = merge_segments(segments, drops, out, chunk_mode=golden.chunk_mode)
+        numbers = merge_segments(out, segments, drops, chunk_mode=golden.chunk_mode)
     return [[None if new < 0 else new for new in one.tolist()] for one in numbers]
 
 
@@ -152,5 +152,5 @@ def test_a_geo_section_is_seen_and_not_merged() -> None:
     with Segment.open(OWN / "zapx-17.2.3" / "geo.zap") as segment:
         assert [info.name for info in segment.fields if info.shapes is not None] == ["g"]
         with pytest.raises(Unsupported, match="geo shapes cannot be merged"):
-            merge_segments([segment], None, io.BytesIO())
+            merge_segments(io.BytesIO(), [segment])
     assert "geo" in load("zapx-17.2.3/geo.zap", Path).dump

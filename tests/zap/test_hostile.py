@@ -74,19 +74,19 @@ def everything(segment: Segment) -> Iterator[Callable[[], object]]:
 
 
 def read_all(segment: Segment) -> int:
-    """Read every part of a segment; return how many parts are sound."""
-    sound = 0
+    """Read every part of a segment; return how many parts are valid."""
+    valid = 0
     for read in everything(segment):
         try:
             read()
-            sound += 1
+            valid += 1
         except DecodeError as error:
             assert str(error)
-    return sound
+    return valid
 
 
 def attack(raw: bytes, *, thorough: bool = True) -> int:
-    """Verify damaged bytes, and read all of them in every way; return how many parts were sound, -1 for none at all."""
+    """Verify damaged bytes, and read all of them in every way; return how many parts were valid, -1 for none at all."""
     with patience(), warnings.catch_warnings():
         warnings.simplefilter("error")
         report = verify_segment(raw)
@@ -109,7 +109,7 @@ def version_of(raw: bytes) -> int:
     return int.from_bytes(raw[-8:-4], "big")
 
 
-def test_every_part_of_a_sound_segment_is_sound(raw: bytes) -> None:
+def test_every_part_of_a_valid_segment_is_valid(raw: bytes) -> None:
     with Segment.open(raw) as segment:
         assert read_all(segment) == len(list(everything(segment)))
     assert verify_segment(raw).ok
@@ -188,14 +188,14 @@ def test_flipped_bits_end_in_values_or_decode_errors(raw: bytes, request: pytest
     assert opened > MUTANTS // 4, "most damage is behind the fields"
 
 
-def test_what_is_merged_of_damage_is_sound(raw: bytes, request: pytest.FixtureRequest) -> None:
+def test_what_is_merged_of_damage_is_valid(raw: bytes, request: pytest.FixtureRequest) -> None:
     dice = random.Random(request.node.name)
     for _ in range(10):
         sink = io.BytesIO()
         with patience():
             try:
                 segment = Segment.open(flipped(raw, dice), verify_checksum=False)
-                merge_segments([segment, segment], None, sink, version_of(raw))
+                merge_segments(sink, [segment, segment], None, version_of(raw))
             except (DecodeError, UsageError):
                 continue
             found = {check.name for check in verify_segment(sink.getvalue()).findings}

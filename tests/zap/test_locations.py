@@ -168,7 +168,7 @@ def test_hazard_wrong_entries(name: str, freq: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_hazard_entries_in_the_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One behind the other they would be sound."""
+    """One behind the other they would be valid."""
     one = entry([(0, 1, 2, 3, ())])
     for raw in ([one + one, b""], [b"", one + one], [one[:3], one[3:] + one]):
         assert isinstance(check(Case(raw, [1, 1], [1, 1]), monkeypatch), NotCanonical)

@@ -31,7 +31,7 @@ def test_the_postings_of_a_term(version: int) -> None:
         assert both.rows == RowSet([0, 1])
         assert segment.postings("text", "on") is None
         assert segment.postings("plain", "x") is None
-        with pytest.raises(UsageError, match="no character that UTF-8 has"):
+        with pytest.raises(UsageError, match="cannot be encoded as UTF-8"):
             segment.postings("text", "\ud800")
 
 

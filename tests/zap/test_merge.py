@@ -53,7 +53,7 @@ def merged(
 ) -> tuple[bytes, list[list[int]]]:
     sink = io.BytesIO()
     opened = [one if isinstance(one, Segment) else Segment.open(one) for one in segments]
-    numbers = merge_segments(opened, drops, sink, version, **options)  # type: ignore[arg-type]
+    numbers = merge_segments(sink, opened, drops, version, **options)  # type: ignore[arg-type]
     assert verify_segment(sink.getvalue()).ok
     return sink.getvalue(), [of_one.tolist() for of_one in numbers]
 
@@ -354,7 +354,7 @@ def test_an_edge_goes_with_either_of_its_ends() -> None:
         assert read(merged([raw], [RowSet([drop])])[0]).edges == edges
     assert read(merged([raw, raw], [RowSet([0]), RowSet([1])])[0]).edges == [(1, 0), (5, 3)]
     with pytest.raises(UsageError, match="no nested documents"):
-        merge_segments([Segment.open(raw)], None, io.BytesIO(), 16)
+        merge_segments(io.BytesIO(), [Segment.open(raw)], None, 16)
 
 
 @pytest.mark.parametrize("version", [16, 17])
@@ -373,7 +373,7 @@ def test_synonyms_of_dropped_documents_go(version: int) -> None:
     kept, _ = merged([raw, written(version, [Document(b"d")])], [RowSet([0, 1]), None])
     assert Segment.open(kept).field("s").synonyms is None
     with pytest.raises(UsageError, match="no synonyms"):
-        merge_segments([Segment.open(raw)], None, io.BytesIO(), 15)
+        merge_segments(io.BytesIO(), [Segment.open(raw)], None, 15)
 
 
 @pytest.mark.parametrize("version", [16, 17])
@@ -384,7 +384,7 @@ def test_sections_that_only_go_writes(version: int, kind: int, what: str) -> Non
     craft.field("f", sections=[(0, at), (kind, at)])
     for target in (15, version):
         with pytest.raises(Unsupported, match=f"{what} cannot be merged") as caught:
-            merge_segments([Segment.open(craft.finish())], None, io.BytesIO(), target)
+            merge_segments(io.BytesIO(), [Segment.open(craft.finish())], None, target)
         assert caught.value.offset == at
 
 
@@ -415,20 +415,20 @@ def test_what_is_no_merge(tmp_path: Path) -> None:
     path = tmp_path / "x.zap"
     segment = Segment.open(written(15, [document(b"a", b"x")]))
     for segments, drops, version, message in (
-        ([], None, None, "nothing to merge"),
-        ([segment], [], None, "drops for each of 1 segments, got 0"),
-        ([segment], [None, None], None, "got 2"),
+        ([], None, None, "at least one segment"),
+        ([segment], [], None, r"drops: expected one per segment \(1\), found 0"),
+        ([segment], [None, None], None, "found 2"),
         ([segment], [RowSet([1])], None, "has 1 documents: cannot drop 1"),
         ([segment], [RowSet([2**40])], None, "cannot drop"),
         ([segment], None, 10, "11 to 17"),
         ([segment], None, 18, "11 to 17"),
     ):
         with pytest.raises(UsageError, match=message):
-            merge_segments(segments, drops, path, version)
+            merge_segments(path, segments, drops, version)
         assert not path.exists()
     for version, mode in ((15, 0), (12, 1026), (15, 1027)):
         with pytest.raises(UsageError, match="chunk mode"):
-            merge_segments([segment], None, path, version, chunk_mode=mode)
+            merge_segments(path, [segment], None, version, chunk_mode=mode)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -437,7 +437,7 @@ def test_locations_that_earlier_versions_cannot_hold() -> None:
     raw = written(15, [Document(b"a", (Field("f", terms=(Term(b"x", 0, place),)),)), Document(b"b")])
     for version in (11, 12, 13, 14):
         with pytest.raises(UsageError, match="more locations than the frequency"):
-            merge_segments([Segment.open(raw)], None, io.BytesIO(), version)
+            merge_segments(io.BytesIO(), [Segment.open(raw)], None, version)
         assert read(merged([raw], [RowSet([0])], version)[0]).terms.keys() == {"_id"}
     assert read(merged([raw], None, 17)[0]).terms["f"][b"x"][0].freq == 0
 
@@ -453,7 +453,7 @@ def test_damaged_segments_are_not_merged(tmp_path: Path) -> None:
         at = craft.postings([1], chunked([uv(2, norm(15, 1)) * (2 if damage == "postings" else 1)]))
         craft.field("g", craft.dictionary({b"x": at}))
         with pytest.raises(DecodeError):
-            merge_segments([Segment.open(craft.finish())], None, path)
+            merge_segments(path, [Segment.open(craft.finish())])
         assert path.read_bytes() == b"as it was"
         assert len(list(tmp_path.iterdir())) == 1
 
@@ -461,7 +461,7 @@ def test_damaged_segments_are_not_merged(tmp_path: Path) -> None:
 def test_limits_of_the_segments_are_kept() -> None:
     raw = written(15, [document(b"a", b"x", b"y")])
     with pytest.raises(LimitExceeded):
-        merge_segments([Segment.open(raw, limits=Limits(max_keys=1))], None, io.BytesIO())
+        merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_keys=1))])
 
 
 # ------------------------------------------------------------------ files
@@ -473,7 +473,7 @@ def test_a_segment_is_replaced_by_its_merge(version: int, tmp_path: Path) -> Non
     write_segment(path, [document(b"a", b"x"), document(b"b", b"x", b"y")], version)
     with Segment.open(path) as segment:
         before = content(segment)
-        assert merge_segments([segment], [RowSet([0])], path)[0].tolist() == [-1, 0]
+        assert merge_segments(path, [segment], [RowSet([0])])[0].tolist() == [-1, 0]
         assert content(segment) == before, "the open one stays as it was"
     assert read(path.read_bytes()) == renumbered(before, [-1, 0])
     assert len(list(tmp_path.iterdir())) == 1
@@ -482,7 +482,7 @@ def test_a_segment_is_replaced_by_its_merge(version: int, tmp_path: Path) -> Non
 def test_progress_names_each_field_once() -> None:
     found: list[str] = []
     segments = [Segment.open(written(15, [Document(b"a", (Field(name),))])) for name in ("b", "a", "b")]
-    merge_segments(segments, None, io.BytesIO(), progress=found.append)
+    merge_segments(io.BytesIO(), segments, progress=found.append)
     assert found == ["_id", "a", "b"]
 
 

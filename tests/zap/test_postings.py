@@ -15,8 +15,8 @@ from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import decode_records
 from zap import pieces
 from zap.craft import VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
@@ -190,8 +190,8 @@ WRONG_BITMAPS = {
 
 def read_all(craft: Craft, values: np.ndarray) -> Postings:
     with segment_of(craft) as segment:
-        records = decode_records(segment.data, segment.footer, values)
-        return decode_postings(segment.data, segment.footer, len(segment.fields), records)
+        records = decode_records(segment.contents.data, segment.footer, values)
+        return decode_postings(segment.contents.data, segment.footer, len(segment.fields), records)
 
 
 @pytest.mark.parametrize("name", WRONG_BITMAPS)
@@ -245,8 +245,8 @@ def test_hazard_entries_in_the_wrong_chunk(version: int) -> None:
     craft = minimal(version)
     craft.chunk_mode = 1
     nowhere = None if version != 11 else chunked([b""] * 3)
-    sound = craft.postings([0, 2], chunked([entry, b"", entry]), nowhere)
-    assert [posting.doc for posting in read(craft, sound)] == [0, 2]
+    valid = craft.postings([0, 2], chunked([entry, b"", entry]), nowhere)
+    assert [posting.doc for posting in read(craft, valid)] == [0, 2]
     for blocks in ([entry, entry, b""], [entry * 2, b"", b""], [entry[:1], entry[1:], entry]):
         craft = minimal(version)
         craft.chunk_mode = 1
@@ -314,10 +314,10 @@ def test_damaged_lists_end_in_lists_or_errors(version: int) -> None:
         for i in range(3)
     ]
     data, values = encode_postings(footer, columns(lists), 0)
-    dice, raw, sound = random.Random(version), data.tobytes(), 0
+    dice, raw, valid = random.Random(version), data.tobytes(), 0
     for _ in range(250):
         bad = bytearray(raw)
         for _ in range(dice.choice((1, 1, 3))):
             bad[dice.randrange(len(bad))] = dice.choice((0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)))
-        sound += not isinstance(outcome(lambda bad: rows(decoded(bad, values, footer)), bytes(bad)), DecodeError)
-    assert sound, "some damage makes other values"
+        valid += not isinstance(outcome(lambda bad: rows(decoded(bad, values, footer)), bytes(bad)), DecodeError)
+    assert valid, "some damage makes other values"

@@ -13,8 +13,8 @@ from dvcodec.io import open_source
 from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.postings import decode_postings, encode_postings
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records, encode_one_hits
 from zap import pieces
 from zap.craft import NOT, VERSIONS, Craft, minimal, norm
@@ -134,7 +134,7 @@ def test_hazard_a_record_that_ends_too_soon() -> None:
     craft.field("_id")
     raw = craft.finish()
     with Segment.open(raw) as segment, pytest.raises(Truncated):
-        decode_records(segment.data, segment.footer, np.array([segment.data.end - 1], np.uint64))
+        decode_records(segment.contents.data, segment.footer, np.array([segment.contents.data.end - 1], np.uint64))
 
 
 def test_hazard_a_bitmap_beyond_the_segment() -> None:

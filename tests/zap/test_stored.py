@@ -122,5 +122,5 @@ def test_bad_arguments() -> None:
         with pytest.raises(UsageError, match="of 3"):
             decode_stored(data, foot, F, start, stop)
     for docs_per_batch, batch_bytes in ((0, 1), (1, 0)):
-        with pytest.raises(UsageError, match="a batch"):
+        with pytest.raises(UsageError, match="docs_per_batch"):
             list(iter_stored(data, foot, F, docs_per_batch=docs_per_batch, batch_bytes=batch_bytes))

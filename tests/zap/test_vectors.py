@@ -123,7 +123,7 @@ def test_refused(raw: bytes, version: int, kind: type[DecodeError], what: str) -
 
 
 def test_early_layouts_of_version_16() -> None:
-    """Nothing tells them apart from the later one; what is written there is no sound section of it, though."""
+    """Nothing tells them apart from the later one; what is written there is no valid section of it, though."""
     faiss = b"IxM2" + bytes(range(33, 120)) * 3
     pairs = uv(2) + uv(zig_zag(12345), 0, zig_zag(-99), 1)
     for raw in (

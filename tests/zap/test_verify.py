@@ -14,7 +14,7 @@ from core.crafting import array, bitmap, vector64
 from dvcodec.core.limits import Limits
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
-from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.postings_lists import cut_by_weight
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
 from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, footer_of, minimal, norm, sealed, uv
 from zap.pieces import Sample, sample
@@ -37,10 +37,10 @@ def names(report: Report) -> set[tuple[str, str]]:
     return {(check.name, check.subject) for check in report.findings}
 
 
-# ------------------------------------------------------------------ sound ones
+# ------------------------------------------------------------------ valid ones
 
 
-def test_real_segments_are_sound(sample: Sample) -> None:
+def test_real_segments_are_valid(sample: Sample) -> None:
     report = verify_segment(sample.raw)
     assert report.ok
     assert (report.source, report.kind) == ("<bytes>", f"zap v{sample.footer.version}")
@@ -61,7 +61,7 @@ def test_real_segments_are_sound(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_crafted_segments_are_sound(version: int) -> None:
+def test_crafted_segments_are_valid(version: int) -> None:
     """What the damages below are damages of."""
     assert verify_segment(minimal(version).finish()).ok
     assert verify_segment(full(version)).ok

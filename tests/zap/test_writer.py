@@ -259,7 +259,7 @@ def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyP
         assert segment.stored(1234)[1].value == b"1234"
         assert len(list(segment.doc_values("f"))) == 1500
     monkeypatch.setattr("dvcodec.zap.assemble.POSTINGS_AT_ONCE", 100)
-    monkeypatch.setattr("dvcodec.zap.gather._DOCS_AT_ONCE", 97)
+    monkeypatch.setattr("dvcodec.zap.inversion._DOCS_AT_ONCE", 97)
     assert written(version, found) == raw
 
 
@@ -268,9 +268,9 @@ def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyP
 PLACE = Location(1, 0, 1)
 EARLY = [11, 14]
 REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
-    "_id as a field": (VERSIONS, Document(b"a", (Field("_id"),)), "leave it out"),
-    "_id as a composite field": (VERSIONS, Document(b"a", (), (Field("_id"),)), "leave it out"),
-    "_id as a thesaurus": ([16, 17], Document(b"a", synonyms=(Synonyms("_id", ()),)), "leave it out"),
+    "_id as a field": (VERSIONS, Document(b"a", (Field("_id"),)), "remove it from the fields"),
+    "_id as a composite field": (VERSIONS, Document(b"a", (), (Field("_id"),)), "remove it from the fields"),
+    "_id as a thesaurus": ([16, 17], Document(b"a", synonyms=(Synonyms("_id", ()),)), "remove it from the fields"),
     "no type": ([15], Document(b"a", (Field("f", type=""),)), "one ASCII letter, not ''"),
     "a long type": ([15], Document(b"a", (Field("f", type="tt"),)), "one ASCII letter, not 'tt'"),
     "types that even out": (
@@ -299,14 +299,14 @@ REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
     "no compression alone": (
         [17],
         Document(b"a", (Field("f", options=TEXT | OPTIONS.SKIP_DOC_VALUE_COMPRESSION),)),
-        "set both options or neither",
+        "set both or neither",
     ),
     "no chunks alone": (
         [17],
         Document(b"a", (Field("f", options=OPTIONS.SKIP_DOC_VALUE_CHUNKING),)),
-        "set both options or neither",
+        "set both or neither",
     ),
-    "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is no field name"),
+    "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is not a valid field name"),
     "a negative frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", -1),)),)), "is negative or above"),
     "a huge frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", 2**63),)),)), "a frequency above"),
     "a frequency beyond": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", 2**64),)),)), "is negative or above"),

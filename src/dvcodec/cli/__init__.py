@@ -31,7 +31,7 @@ def main() -> None:
         _silence()
         code = 0
     except OSError as err:
-        if code != 2:  # else it has been told
+        if code != 2:  # else it has been reported
             print(f"dvcodec: standard output: {err.strerror}", file=sys.stderr)
         _silence()
         code = 2
@@ -42,9 +42,9 @@ def main() -> None:
 
 @contextmanager
 def _ended_by_interrupt() -> Iterator[None]:
-    """End the process some seconds after Ctrl-C, also where threads wait for a server, or to ask it again.
+    """End the process two seconds after Ctrl-C, even if threads wait for a server or for a retry.
 
-    The handler of Python's own waits for all of them. Until then the command may clean up.
+    Python's own handler waits for all threads. Within those seconds the command may clean up.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         yield
@@ -70,7 +70,7 @@ def _ended_by_interrupt() -> Iterator[None]:
 
 
 def _silence() -> None:
-    """Drop what standard output still holds, so that the interpreter does not fail over it at its end."""
+    """Discard buffered output, so that the interpreter does not fail to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -86,7 +86,7 @@ def _run(arguments: list[str]) -> int:
     except ImportError as err:
         if (err.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        print("dvcodec: typer and rich are needed here: pip install 'dvcodec[cli]'", file=sys.stderr)
+        print("dvcodec: the command line needs typer and rich: pip install 'dvcodec[cli]'", file=sys.stderr)
         return 2
     from dvcodec.core.errors import DvcodecError
 
@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         raise KeyboardInterrupt from None
     except SystemExit as err:
-        if isinstance(err.__context__, BrokenPipeError):  # typer and rich make exit code 1 of it
+        if isinstance(err.__context__, BrokenPipeError):  # typer and rich turn it into exit code 1
             raise err.__context__ from None
         raise
     except BrokenPipeError:

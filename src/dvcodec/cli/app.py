@@ -1,4 +1,4 @@
-"""The application: which commands there are, and where."""
+"""The application: all commands, and the modules that define them."""
 
 from __future__ import annotations
 
@@ -14,65 +14,52 @@ from dvcodec.core.errors import DvcodecError
 
 __all__ = ["COMMANDS", "build"]
 
-COMMANDS = {
-    "inspect": (
-        "look",
-        "Show what is in a file: container, footer, vectors, where the deleted rows lie; fields of a search segment.",
-    ),
-    "stats": ("look", "Sum up vectors: rows, bytes, density, container mix. Nothing is expanded."),
-    "positions": ("look", "Print deleted row positions, one on a line; before it the vector, where there are several."),
-    "ranges": ("look", "Print deleted rows as ranges: start and stop (the row after the last), one range on a line."),
-    "manifest": (
-        "manifest",
-        "Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.",
-    ),
-    "verify": (
-        "check",
-        "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; every part of a search segment.",
-    ),
-    "diff": (
-        "change",
-        "Show what a newer file deletes in addition and what it restores. Exit code 1 if there is a difference.",
-    ),
-    "merge": ("change", "Unite vectors by data file and write them to one new file."),
-    "convert": (
-        "change",
-        "Convert a file; vectors are verified, and copied byte for byte where the formats share them.",
-    ),
-    "rewrite-paths": (
-        "change",
-        "Rename the data files of a moved table in a Puffin file; the vectors' bytes stay as they are.",
-    ),
-    "demo": (
-        "change",
-        "Build Parquet files, delete rows, write vectors as Puffin, convert, verify, and read the live rows back.",
-    ),
-    "spark-demo": (
-        "change",
-        "Delete rows of a partitioned table with Spark jobs: build, audit, apply, merge, convert, all checked.",
-    ),
-    "audit": (
-        "tables.audit",
-        "Check all vectors of a table's snapshot, and against its metadata, data files and folder.",
-    ),
-    "table": (
-        "tables.show",
-        "Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting.",
-    ),
-    "log": ("tables.show", "Show what each snapshot of a table deleted and restored, oldest first."),
-    "report": ("tables.write", "Audit a table and write what was found as one HTML page, which needs nothing else."),
-    "export-live": ("tables.write", "Write the live rows of a table, or of one data file, to one Parquet file."),
-    "convert-table": (
-        "tables.convert",
-        "Say a table's deletes in another format: files of vectors, and what a commit needs, one JSON line a vector.",
-    ),
-    "zap": ("zap.shared", "Search segments of bleve (zap 11 to 17): look inside, merge."),
+_MODULES = {
+    "inspect": {
+        "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields.",
+        "stats": "Show rows, bytes, density and container mix of vectors, without expanding them.",
+        "positions": "Print deleted row positions, one per line; of several vectors, each after its vector's name.",
+        "ranges": "Print deleted rows as ranges, one per line: start, stop (exclusive).",
+    },
+    "manifest": {
+        "manifest": "Show the deletion vectors and row ids that a Paimon index manifest or a Lance manifest records.",
+    },
+    "verify": {
+        "verify": "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment.",
+    },
+    "rewrite": {
+        "diff": "Show which rows a newer file deletes and restores. Exit code 1 if there is a difference.",
+        "merge": "Merge vectors by data file into one new file.",
+        "convert": "Convert a file. Vectors are verified, and copied if both formats store the same bytes.",
+        "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
+        "demo": "Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows.",
+        "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors.",
+    },
+    "tables.audit": {
+        "audit": "Check all vectors of a table's snapshot, also against its metadata, data files and folder.",
+    },
+    "tables.show": {
+        "table": "Show how many rows of a table are deleted, in which data files and where, and which to rewrite.",
+        "log": "Show what each snapshot of a table deleted and restored, oldest first.",
+    },
+    "tables.write": {
+        "report": "Audit a table and write the results as one self-contained HTML page.",
+        "export-live": "Write the live rows of a table, or of one data file, to one Parquet file.",
+    },
+    "tables.convert": {
+        "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
+    },
+    "zap.shared": {
+        "zap": "Show and merge search segments of bleve (zap 11 to 17).",
+    },
 }
-"""Name of a command -> its module, and what the help page says of it: the first paragraph of its docstring."""
+"""Module -> its commands, each with its line on the help page: the first paragraph of its docstring."""
+COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name, line in found.items()}
+"""Name of a command -> its module and its line of help."""
 
 
 class _Group(TyperGroup):
-    """Lets `Truncated` through, which is an `EOFError`: typer takes that for the end of standard input, and aborts."""
+    """Passes on `Truncated`, an `EOFError`, which typer takes for the end of standard input."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -82,16 +69,16 @@ class _Group(TyperGroup):
 
 
 def build(only: str | None = None) -> typer.Typer:
-    """Return the application with all commands; or, as importing them takes longer than most of them, with one.
+    """Return the application with all commands, or with one: importing all takes longer than running most of them.
 
     Args:
-        only: the command that will be called; of the others there is what the help page says of them. The name of
-            none, as the empty one, imports none.
+        only: the command that will be called; the others have only their line on the help page. An unknown name,
+            such as an empty one, imports none; None imports all.
     """
     app = typer.Typer(
         name="dvcodec",
         cls=_Group,
-        help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: look inside, verify, convert, merge.",
+        help="Inspect, verify, convert and merge deletion vectors of Iceberg, Delta Lake, Paimon and Lance.",
         epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
         add_completion=False,
         pretty_exceptions_enable=False,

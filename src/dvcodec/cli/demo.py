@@ -1,4 +1,4 @@
-"""`dvcodec demo`: the whole way on real files, each step checked against the truth."""
+"""`dvcodec demo`: all steps on real files, each result checked against the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from dvcodec import arrow, delta, iceberg, lance, paimon
 from dvcodec.cli.render import bytes_text, number, say
 from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.convert import convert
 from dvcodec.ops.verify import verify
@@ -23,15 +23,12 @@ __all__ = ["run"]
 FILES, ROWS, ROW_GROUP = 3, 400_000, 100_000
 COUNTRIES = ("DE", "FR", "IT", "ES", "PL", "NL")
 DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.bin"
-"""A name as Delta gives them (see `delta.new_file`), but the same every time, so that a second run leaves no litter."""
+"""A name in Delta's form (see `delta.new_file`), fixed, so that a second run overwrites the first."""
 
 
 def run(folder: Path) -> None:
-    """Run the demo; every claim it prints has been compared with the data itself."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
+    """Run the demo; every claim it prints is checked against the data."""
+    pq = require_extra("pyarrow.parquet", "arrow")
     folder.mkdir(parents=True, exist_ok=True)
     with step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
         paths = _write_data(folder, pq)
@@ -62,27 +59,27 @@ def run(folder: Path) -> None:
     with step("verified all of them"):
         for path in (puffin, bin_file, back, *indexes):
             report = verify(path, row_count=ROWS)
-            expect(report.ok, f"{path} is sound")
-    with step("flipped one bit, and it is found:"):
+            expect(report.ok, f"{path} is valid")
+    with step("flipped one bit; verify reports:"):
         damaged = bytearray(puffin.read_bytes())
         damaged[locations[1].offset + locations[1].size // 2] ^= 0x10
         findings = verify(damaged).findings
-        expect([check.name for check in findings][:1] == ["crc"], "the CRC tells")
+        expect([check.name for check in findings][:1] == ["crc"], "the CRC does not match")
     for check in findings:
         text = f" {check.name} at byte {check.offset}: expected {check.expected}, found {check.actual}"
         say("    ", ("FAIL", "bold red"), text)
 
-    with step("read the live rows back, row group by row group, and compared them with the truth"):
+    with step("read the live rows back, row group by row group, and compared them with the data"):
         read_back = iceberg.read_deletion_vectors(puffin)
         live = sum(_check_live(pq, path, read_back[str(path)], i) for i, path in enumerate(paths))
     _row_ids(next(iter(vectors.values())))
     print()
     say(f"{number(live)} of {number(FILES * ROWS)} rows live.")
-    say(f"Look around: dvcodec inspect {folder}")
+    say(f"Next: dvcodec inspect {folder}")
 
 
 def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
-    """Convert to a Paimon index file, print what its index manifest has to say, and convert back."""
+    """Convert to a Paimon index file, print its index manifest's entries, and convert back."""
     index, back = folder / f"index-{bits}", folder / f"back-{bits}.puffin"
     copied = "the payload is copied" if bits == 64 else "encoded anew"
     with step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
@@ -101,11 +98,11 @@ def _row_ids(deleted: RowSet) -> None:
     """Compact a fragment of stable row ids by its deleted rows, as Lance does, and read the ids back."""
     with step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
         sequence = lance.RowIdSequence.from_values(range(ROWS)).mask(deleted)
-        data = sequence.encode()
+        data = lance.encode_row_ids(sequence)
         live = np.flatnonzero(~deleted.mask(0, ROWS))
         expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
         expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
-    kinds = ", ".join(type(segment).__name__ for segment in sequence.segments)
+    kinds = ", ".join(type(segment).__name__.removesuffix("Segment") for segment in sequence.segments)
     say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
 
 
@@ -131,7 +128,7 @@ def _write_data(folder: Path, pq: Any) -> list[Path]:
 
 
 def _predicate(batch: Any, i: int) -> Any:
-    """Which rows the user wants deleted: True = delete."""
+    """Return the rows to delete, as a mask."""
     customer, country, day = (batch[name].to_numpy() for name in ("customer", "country", "day"))
     wanted = np.isin(customer, (7, 77, 512, 900))
     if i == 1:
@@ -153,7 +150,7 @@ def _groups(pq: Any, path: Path) -> Iterator[tuple[int, Any]]:
 
 def _deleted(pq: Any, path: Path, i: int) -> RowSet:
     parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(pq, path))
-    return RowSet.union(*parts)
+    return RowSet().union(*parts)
 
 
 def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:

@@ -1,4 +1,4 @@
-"""The command for what names vectors: manifest, of Paimon and of Lance."""
+"""The command manifest: Paimon's index manifests and Lance's manifests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from dvcodec import lance, paimon
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, print_json, say
-from dvcodec.cli.shared import Json
+from dvcodec.cli.shared import Json, check_text
 from dvcodec.cli.storage import storage
 from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
@@ -29,13 +29,16 @@ def manifest(
     version: Annotated[int | None, typer.Option("--version", min=1, help="Version of a Lance dataset.")] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Read what it names: every vector against its metadata, row ids for repeats."),
+        typer.Option(
+            "--check",
+            help="Read the referenced files: check vectors against their metadata, and row ids for duplicates.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a manifest says of deletion vectors and row ids: Paimon's index manifest, Lance's manifest.
+    """Show the deletion vectors and row ids that a Paimon index manifest or a Lance manifest records.
 
-    With --check, exit code 1 if something that it names is not sound.
+    With --check, exit code 1 if a referenced file is corrupt.
     """
     path = (
         lance.find_manifest(target, version, storage_options=storage())
@@ -51,12 +54,12 @@ def _is_dataset(target: str) -> bool:
         return Path(target, "_versions").is_dir()
     try:
         return bool(list_names(f"{target.rstrip('/')}/_versions", storage_options=storage()))
-    except OSError:  # no such folder: a manifest by itself
+    except OSError:  # no such folder: the target is a manifest
         return False
 
 
 def _is_avro(path: str) -> bool:
-    """Tell the two kinds apart: Avro files have their magic at the beginning, Lance's manifests at the end."""
+    """Whether a manifest is Paimon's: Avro files begin with their magic, Lance's manifests end with theirs."""
     with open_source(path, storage_options=storage()) as source:
         head = bytes(source.read(0, min(source.size, 4)))
         tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
@@ -67,10 +70,10 @@ def _is_avro(path: str) -> bool:
 
 
 def _root(path: str, folder: str) -> str:
-    """Return the table's folder, which the manifest lies two levels below."""
+    """Return the table's folder, two levels above the manifest."""
     parts = str(path).replace("\\", "/").rsplit("/", 2) if is_url(path) else Path(path).absolute().parts
     if len(parts) < 3 or parts[-2] != folder:
-        raise UsageError(f"{path} does not lie in a folder {folder!r}: what it names cannot be found")
+        raise UsageError(f"{path}: expected a manifest in a folder {folder!r}, to locate the files that it references")
     return str(parts[0]) if is_url(path) else str(Path(*parts[:-2]))
 
 
@@ -82,14 +85,13 @@ def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
         print_json({"source": path, "kind": "paimon", "entries": _plain(items)} | _findings_json(findings, check))
         return findings
     say((path, "bold"), f"  Paimon index manifest, {counted(len(entries), 'index file')}")
-    if entries:
-        shown = Table("index file", "type", "size", "rows", "bucket", "partition", right=("size", "rows", "bucket"))
-        for entry in entries:
-            partition = NOTHING if entry.partition == paimon.EMPTY_PARTITION else entry.partition.hex()
-            name = entry.external_path or entry.file_name
-            kind = entry.index_type if entry.kind == "ADD" else f"{entry.index_type} ({entry.kind})"
-            shown.add(name, kind, bytes_text(entry.file_size), number(entry.row_count), number(entry.bucket), partition)
-        shown.show()
+    shown = Table("index file", "type", "size", "rows", "bucket", "partition", right=("size", "rows", "bucket"))
+    for entry in entries:
+        partition = NOTHING if entry.partition == paimon.EMPTY_PARTITION else entry.partition.hex()
+        name = entry.external_path or entry.file_name
+        kind = entry.index_type if entry.kind == "ADD" else f"{entry.index_type} ({entry.kind})"
+        shown.add(name, kind, bytes_text(entry.file_size), number(entry.row_count), number(entry.bucket), partition)
+    shown.show()
     vectors = [(entry, meta) for entry in entries for meta in entry.vectors or ()]
     if vectors:
         print()
@@ -113,7 +115,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(location, meta, storage_options=storage())
+                paimon.load(meta, location, storage_options=storage())
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
@@ -151,22 +153,21 @@ def _lance(path: str, check: bool, as_json: bool) -> list[Check]:
     ids = f"stable row ids, next {found.next_row_id:,}" if found.has_stable_row_ids else "no stable row ids"
     about_text = f"version {found.version}, {counted(len(fragments), 'fragment')}, {ids}"
     say((path, "bold"), f"  Lance manifest, {about_text}" + (f", by {found.writer}" if found.writer else ""))
-    if fragments:
-        columns = ("fragment", "rows", "deleted", "deletion file", "row ids", "as", "bytes")
-        shown = Table(*columns, right=("fragment", "rows", "deleted", "bytes"))
-        for item in fragments:
-            file = item["deletion_file"]
-            ids = item["row_ids"]
-            shown.add(
-                number(item["id"]),
-                number(item["physical_rows"]),
-                NOTHING if file is None else number(file["num_deleted_rows"] or None),
-                NOTHING if file is None else file["path"],
-                NOTHING if ids is None else ids.get("error") or f"{number(ids['first'])} .. {number(ids['last'])}",
-                NOTHING if ids is None else ", ".join(ids.get("segments", ())) or NOTHING,
-                NOTHING if ids is None else number(ids.get("size")),
-            )
-        shown.show()
+    columns = ("fragment", "rows", "deleted", "deletion file", "row ids", "as", "bytes")
+    shown = Table(*columns, right=("fragment", "rows", "deleted", "bytes"))
+    for item in fragments:
+        file = item["deletion_file"]
+        ids = item["row_ids"]
+        shown.add(
+            number(item["id"]),
+            number(item["physical_rows"]),
+            NOTHING if file is None else number(file["num_deleted_rows"] or None),
+            NOTHING if file is None else file["path"],
+            NOTHING if ids is None else ids.get("error") or f"{number(ids['first'])} .. {number(ids['last'])}",
+            NOTHING if ids is None else ", ".join(ids.get("segments", ())) or NOTHING,
+            NOTHING if ids is None else number(ids.get("size")),
+        )
+    shown.show()
     _show_findings(findings, check, counted(len(fragments), "fragment"))
     return findings
 
@@ -185,8 +186,8 @@ def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
                 "count": count,
                 "first": sequence.get(0),
                 "last": sequence.get(count - 1),
-                "segments": [type(segment).__name__ for segment in sequence.segments],
-                "size": len(sequence.encode()),
+                "segments": [type(segment).__name__.removesuffix("Segment") for segment in sequence.segments],
+                "size": len(lance.encode_row_ids(sequence)),
             }
     return {
         "id": fragment.id,
@@ -222,11 +223,9 @@ def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
 
 def _show_findings(findings: list[Check], check: bool, what: str) -> None:
     for found in findings:
-        error = DecodeError(found.message or "", expected=found.expected, actual=found.actual)
-        place = "" if found.offset is None else f" at byte {found.offset}"
-        say(("FAIL  ", "bold red"), f"{found.name}: {found.subject}{place}: {error}")
+        say(("FAIL  ", "bold red"), check_text(found))
     if check and not findings:
-        say(("ok    ", "green"), f"{what}, all sound")
+        say(("ok    ", "green"), f"{what}, all valid")
 
 
 def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
@@ -234,7 +233,7 @@ def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn bytes into hex, as JSON has none."""
+    """Replace bytes by hex, as JSON has no bytes."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

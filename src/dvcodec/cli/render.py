@@ -1,4 +1,4 @@
-"""How things look: tables, the density strip, numbers for people, JSON for programs."""
+"""Output: tables, density strips, numbers as text, JSON, progress bars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ __all__ = [
     "number",
     "plain",
     "print_json",
-    "progress",
     "say",
     "share_bar",
     "share_text",
@@ -40,18 +39,18 @@ T = TypeVar("T")
 
 STRIP_WIDTH = 32
 BAR_WIDTH = 64
-# Few to many deleted rows, readable on dark and on light ground.
+# Few to many deleted rows, readable on dark and light backgrounds.
 _COLOURS = ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red")
 _PIPE_WIDTH = 1 << 20
 
 
 def console() -> Console:
-    """Return the console for standard output; lines that go to a file or a pipe are never folded."""
+    """Return the console for standard output; lines are wrapped only on a terminal."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def say(*parts: str | tuple[str, str]) -> None:
-    """Print parts, each text or (text, style), on one line that is not folded; text is no markup."""
+    """Print parts, each text or (text, style), on one line, never wrapped; text is not markup."""
     line = Text()
     for part in parts:
         text, style = (part, "") if isinstance(part, str) else part
@@ -60,12 +59,12 @@ def say(*parts: str | tuple[str, str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value for programs, in ASCII: whatever the encoding, and whatever a path holds, it can be read."""
+    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
-    """Draw where in the data file the deleted rows lie: one bar for each slice, its height the share deleted there.
+    """Draw where the deleted rows of a data file are: one bar per slice, its height the share deleted there.
 
     The scale is the file's rows if `row_count` is known, else up to the highest deleted row. A slice with a single
     deleted row shows the lowest bar, one without any a dot.
@@ -99,7 +98,7 @@ def _draw(strip: Text, level: int | None) -> None:
 
 
 def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:
-    """Draw how parts of different sizes lie one behind the other: in each slice the letter of the part in its middle.
+    """Draw consecutive parts by size: each slice shows the letter of the part at its middle.
 
     Args:
         parts: size, letter and style of each.
@@ -117,7 +116,7 @@ def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> 
 
 
 class Table:
-    """Rows for people: side by side where there is room, else one after the other with every value named.
+    """A table; too wide for the terminal, it shows each row as lines of named values.
 
     Args:
         columns: titles; the first column names the row.
@@ -130,11 +129,13 @@ class Table:
         self._rows: list[list[Text]] = []
 
     def add(self, *cells: str | Text) -> None:
-        """Append a row; strings stand for themselves, whatever they hold."""
+        """Append a row; strings are not markup."""
         self._rows.append([Text(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
 
-    def show(self) -> None:
-        """Print the table."""
+    def show(self, *, empty: bool = False) -> None:
+        """Print the table; one without rows only if `empty`."""
+        if not self._rows and not empty:
+            return
         out = console()
         titles = map(len, self._columns)
         widths = [max(cells) for cells in zip(titles, *([cell.cell_len for cell in row] for row in self._rows))]  # noqa: B905
@@ -153,7 +154,7 @@ class Table:
         out.print(shown)
 
     def _one_by_one(self, out: Console, row: list[Text]) -> None:
-        """Print the name, and below it as many values on a line as fit."""
+        """Print the name, and below it lines of values."""
         out.print(row[0], soft_wrap=True)
         line = Text()
         for title, cell in zip(self._columns[1:], row[1:], strict=True):
@@ -169,47 +170,27 @@ class Table:
 
 
 def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
-    """Iterate with a progress bar on standard error, where a person is there to see it and has nothing else to see.
+    """Iterate with a progress bar on standard error, if that is a terminal and nothing else is printed there.
 
     Args:
-        items: what to go through.
-        what: what is done to them.
-        silent: whether nothing is printed meanwhile, so that the bar cannot get between the lines.
+        items: to iterate over.
+        what: label of the bar.
+        silent: whether nothing is printed meanwhile; else there is no bar if standard output is a terminal.
     """
-    with progress(len(items), what, silent=silent) as advance:
-        for item in items:
+    with counter(what, silent=silent, show=len(items) > 1) as update:
+        for done, item in enumerate(items, 1):
             yield item
-            advance()
+            update(done, len(items))
 
 
 @contextmanager
-def progress(steps: int, what: str, *, silent: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar as `track` does; call what this yields after each step."""
-    with _bar(what, show=steps > 1, silent=silent) as bar:
-        if bar is None:
-            yield lambda: None
-            return
-        task = bar.add_task("", total=steps)
-        yield lambda: bar.advance(task)
-
-
-@contextmanager
-def counter(what: str, *, silent: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar as `track` does; call what this yields with how many steps are done, and of how many."""
-    with _bar(what, show=True, silent=silent) as bar:
-        if bar is None:
-            yield lambda _done, _total: None
-            return
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def _bar(what: str, *, show: bool, silent: bool) -> Iterator[Progress | None]:
+def counter(what: str, *, silent: bool = True, show: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar as `track` does; call what this yields with the number of steps done, and of all."""
     if not show or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
-        yield None
+        yield lambda _done, _total: None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # redirect_stdout would send the output to the terminal of standard error
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        yield bar
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

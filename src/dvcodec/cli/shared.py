@@ -1,10 +1,10 @@
-"""What commands share: options, and how targets are gone through."""
+"""Shared by commands: options, and iteration over targets."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from typing import Annotated, NoReturn
 
 import typer
@@ -15,6 +15,7 @@ from dvcodec.cli.streams import complain
 from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Opened, Target, expand, open_target
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.report import Check, Status
 from dvcodec.io import SinkTarget, is_url
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
@@ -30,7 +31,9 @@ __all__ = [
     "Rows",
     "To",
     "Tour",
+    "check_text",
     "label",
+    "messages_of",
     "opened",
     "sink_of",
 ]
@@ -51,10 +54,10 @@ Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the d
 Output = Annotated[
     str,
     typer.Option(
-        "--output", "-o", help="Where to write: path or URL (a file there is replaced), or - for standard output."
+        "--output", "-o", help="Path or URL to write to (a file there is replaced), or - for standard output."
     ),
 ]
-To = Annotated[str, typer.Option("--to", help=f"What to write: {', '.join(TARGETS)}.")]
+To = Annotated[str, typer.Option("--to", help=f"Format to write: {', '.join(TARGETS)}.")]
 DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
 DataFiles = Annotated[
     list[str] | None,
@@ -63,17 +66,17 @@ DataFiles = Annotated[
 
 
 class Tour:
-    """Goes through targets: what cannot be read is told on standard error, and the others still have their turn.
+    """Iterates over targets; reports unreadable ones on standard error and continues.
 
     Args:
-        names: what the user typed.
-        what: what is done, for the progress bar.
+        names: as typed.
+        what: label of the progress bar.
         silent: whether nothing is printed before the end.
-        wanted: what is looked for in folders.
+        wanted: what files of folders should hold, for messages.
 
     Attributes:
-        targets: what is gone through.
-        passed_over: files of folders without what is looked for: to be counted by the command.
+        targets: all of them.
+        passed_over: files of folders that hold nothing of the kind; counted by the command.
         failed: targets and vectors that could not be read.
         tables: whole tables among the folders.
     """
@@ -91,7 +94,7 @@ class Tour:
         return self._fetched(track(self.targets, self._what, silent=self._silent))
 
     def _fetched(self, targets: Iterator[Target]) -> Iterator[Target]:
-        """Yield targets; of several whole files far away, those that come next are read meanwhile."""
+        """Yield targets; if several are whole remote files, the next ones are prefetched."""
         whole = [target.path for target in self.targets if target.offset is None and is_url(target.path)]
         if len(whole) < 2:
             yield from targets
@@ -102,28 +105,37 @@ class Tour:
                 next(coming)
             yield target
 
+    def containers(self, *, segments: bool = False) -> Iterator[Opened]:
+        """Open the containers among the targets; files of folders that are none are passed over."""
+        for target in self:
+            with self.turn(), open_target(target, segments=segments) as found:
+                if found is None:
+                    self.passed_over += 1
+                else:
+                    yield found
+
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Tell an error instead of raising it: of one target, or of one vector in it."""
+        """Report an error of one target or vector instead of raising it."""
         try:
             yield
         except BrokenPipeError:
             raise
         except (DecodeError, OSError) as err:
             self.failed += 1
-            sys.stdout.flush()  # on a terminal, what was shown before stands before
+            sys.stdout.flush()  # keeps the order of lines on a terminal
             complain(err)
 
     @property
     def found_nothing(self) -> bool:
-        """Whether all files were passed over."""
+        """Whether every file was passed over."""
         return self.passed_over == len(self.targets)
 
-    def tell_passed_over(self) -> None:
-        """Say how many files of folders hold nothing of what is looked for.
+    def report_passed_over(self) -> None:
+        """Report how many files of folders hold nothing of the kind.
 
         Raises:
-            UsageError: all of them: the user meant another folder.
+            UsageError: none holds any.
         """
         if self.found_nothing:
             raise UsageError(f"no {self._wanted} in {counted(self.passed_over, 'file')}")
@@ -133,14 +145,14 @@ class Tour:
     def finish(self, code: int = 0) -> NoReturn:
         """End the command with exit code 2 if something could not be read, else with `code`."""
         sys.stdout.flush()
-        self.tables.tell()
-        if code == 0 or not self.found_nothing:  # else files are missing, which is said
-            self.tell_passed_over()
+        self.tables.report()
+        if code == 0 or not self.found_nothing:  # else missing files have been reported
+            self.report_passed_over()
         raise typer.Exit(2 if self.failed else code)
 
 
 def opened(names: list[str], what: str) -> Iterator[Opened]:
-    """Open every target in turn, for a command that needs all of them: an error ends it."""
+    """Open all targets in turn; an error ends the command."""
     tour = Tour(names, what, silent=True)
     for target in tour:
         with open_target(target) as found:
@@ -148,16 +160,29 @@ def opened(names: list[str], what: str) -> Iterator[Opened]:
                 tour.passed_over += 1
             else:
                 yield found
-    tour.tell_passed_over()
+    tour.report_passed_over()
 
 
 def sink_of(output: str) -> SinkTarget:
-    """Return what to write to: standard output for ``-``."""
+    """Return the sink to write to; ``-`` is standard output."""
     return sys.stdout.buffer if output == STDOUT else output
 
 
+def messages_of(output: str) -> AbstractContextManager[object]:
+    """Print to standard error while a file is written to standard output."""
+    return redirect_stdout(sys.stderr if output == STDOUT else sys.stdout)
+
+
+def check_text(check: Check) -> str:
+    """Return a check in one line: its name and subject, and where and why it failed."""
+    text = f"{check.name}: {check.subject}" + ("" if check.offset is None else f" at byte {check.offset}")
+    if check.status is not Status.FAIL:
+        return text
+    return f"{text}: {DecodeError(check.message or '', expected=check.expected, actual=check.actual)}"
+
+
 def label(found: Opened, ref: VectorRef, files: int) -> str:
-    """Name a vector among others: its data file, after the file that it is in where there are several; or its place."""
+    """Return a vector's name: its data file, after the container if there are several; or container and offset."""
     if ref.data_file is None:
         return f"{found.source.name}@{ref.offset}"
     return ref.data_file if files == 1 else f"{found.source.name}: {ref.data_file}"

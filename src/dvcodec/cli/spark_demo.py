@@ -1,4 +1,4 @@
-"""`dvcodec spark-demo`: a partitioned table, its rows deleted by Spark jobs, each step checked against the truth."""
+"""`dvcodec spark-demo`: delete rows of a partitioned table with Spark jobs; each result is checked against the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dvcodec.cli.render import bytes_text, number, say
 from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg import decode
 
@@ -37,11 +37,8 @@ appender.console.layout.pattern = %p %c{1}: %m%n
 
 
 def run(folder: Path, rows: int = ROWS) -> None:
-    """Run the demo; every claim it prints has been compared with the data itself."""
-    try:
-        import pyspark
-    except ImportError:
-        raise MissingExtra("pyspark", "spark") from None
+    """Run the demo; every claim it prints is checked against the data."""
+    pyspark = require_extra("pyspark", "spark")
     from pyspark.sql import functions as sf
 
     from dvcodec.spark import jobs, register
@@ -64,20 +61,26 @@ def run(folder: Path, rows: int = ROWS) -> None:
         _show(spark, first, table)
 
         with step("audited them: checksums, structure, cardinalities"):
-            _expect_sound(jobs.audit(lake))
-        with step("applied them to the table: the rows that the predicate leaves, no other"):
+            _expect_valid(jobs.audit(lake))
+        with step("applied them to the table: only the rows that the predicate keeps"):
             live = jobs.apply(orders, first, unmatched="fail")
             expect(_summary(live) == _summary(orders.where(~wanted)), "the live rows are those not deleted")
-            expect(_summary(jobs.deleted(orders, first)) == _summary(orders.where(wanted)), "the deleted rows are")
+            expect(
+                _summary(jobs.deleted(orders, first)) == _summary(orders.where(wanted)),
+                "the deleted rows are those of the predicate",
+            )
 
         more = sf.col("amount") > 250
         merged = _fresh(folder / "merged")
-        with step("deleted once more, what was dear: merged into the vectors"):
+        with step("deleted expensive orders too: merged into the vectors"):
             _write(jobs.merge(first, jobs.positions(orders.where(more))), merged, "puffin")
         second = spark.read.format("dvcodec").load(merged)
         _show(spark, second, table)
         with step("applied those"):
-            expect(_summary(jobs.apply(orders, second)) == _summary(orders.where(~(wanted | more))), "nothing else")
+            expect(
+                _summary(jobs.apply(orders, second)) == _summary(orders.where(~(wanted | more))),
+                "the live rows are those not deleted",
+            )
             changed = jobs.diff(first, second).agg(sf.sum("added_rows"), sf.sum("restored_rows")).first()
             expect(changed is not None and changed[0] > 0 and changed[1] == 0, "rows were added, none restored")
 
@@ -86,17 +89,17 @@ def run(folder: Path, rows: int = ROWS) -> None:
             with step(f"converted to {target}, read back: the same rows"):
                 _write(second, other, target)
                 back = spark.read.format("dvcodec").load(other)
-                _expect_sound(jobs.audit(other))
+                _expect_valid(jobs.audit(other))
                 expect(jobs.diff(second, back).count() == 0, "both hold the same rows")
         live_rows = jobs.apply(orders, second).count()
     print()
     say(f"{number(live_rows)} of {number(rows)} rows live.")
-    say(f"Look around: dvcodec inspect {merged}")
+    say(f"Next: dvcodec inspect {merged}")
 
 
 @contextmanager
 def _session(what: str) -> Iterator[SparkSession]:
-    """Start a quiet session on all cores, with a scratch folder of its own."""
+    """Start a session on all cores that logs errors only, with its own scratch folder."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -159,15 +162,17 @@ def _write(dvs: DataFrame, folder: str, target: str) -> None:
     dvs.write.format("dvcodec").mode("append").option("target", target).save(folder)
 
 
-def _expect_sound(found: DataFrame) -> None:
+def _expect_valid(found: DataFrame) -> None:
     from pyspark.sql import functions as sf
 
     checked = found.agg(sf.count(sf.lit(1)), sf.count("error"), sf.count_if("crc_ok")).first()
-    expect(checked is not None and checked[0] > 0 and checked[1] == 0 and checked[2] == checked[0], "all are sound")
+    expect(
+        checked is not None and checked[0] > 0 and checked[1] == 0 and checked[2] == checked[0], "all vectors are valid"
+    )
 
 
 def _summary(rows: DataFrame) -> tuple[int, ...]:
-    """Return what two sets of rows have in common only if they are the same: their number, and sums of two hashes."""
+    """Return a fingerprint of rows, whatever their order: their number, and the sums of two hashes."""
     from pyspark.sql import functions as sf
 
     columns = sorted(rows.columns)
@@ -177,7 +182,7 @@ def _summary(rows: DataFrame) -> tuple[int, ...]:
 
 
 def _show(spark: SparkSession, dvs: DataFrame, table: str) -> None:
-    """Print the vectors of the first few data files, and what there is of them all."""
+    """Print the vectors of the first data files, and totals of all."""
     from pyspark.sql import functions as sf
 
     counted = spark.read.parquet(table).groupBy("_metadata.file_path").count()
@@ -194,6 +199,6 @@ def _show(spark: SparkSession, dvs: DataFrame, table: str) -> None:
 
 
 def _short(path: str) -> str:
-    """Spark's file names are long: their number is enough."""
+    """Shorten a data file's name to its number, as Spark's names are long."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{name[:10]}…"

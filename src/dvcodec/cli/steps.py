@@ -1,4 +1,4 @@
-"""What the demonstrations share: steps that are timed, claims that are checked, a picture of vectors."""
+"""Shared by the demonstrations: timed steps, checked claims, a table of vectors."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["expect", "show_vectors", "step"]
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Say what was done when it is done, and how long it took."""
+    """Print what was done, and how long it took."""
     start = time.perf_counter()
     yield
     say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
 
 
-def expect(sound: bool, what: str) -> None:
+def expect(holds: bool, what: str) -> None:
     """Check a claim.
 
     Raises:
-        AssertionError: it is not so.
+        AssertionError: it does not hold.
     """
-    if not sound:
-        raise AssertionError(f"the demo found that it is not so: {what}")
+    if not holds:
+        raise AssertionError(f"the demo's claim does not hold: {what}")
 
 
 def show_vectors(vectors: Mapping[str, RowSet], row_count: int) -> None:
-    """Show where the deleted rows of data files of `row_count` rows lie."""
+    """Show the deleted rows of data files, of `row_count` rows each."""
     shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
     for path, rows in vectors.items():
         size = bytes_text(len(iceberg.encode(rows)))

@@ -1,4 +1,4 @@
-"""What every command has: options for object stores, and a log of what is asked of them."""
+"""Options of every command: for object stores, and for logging requests to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log to standard error how many requests object stores were sent, and those repeated; -vv each one.",
+        help="Log the number of requests to object stores, and all retries, to standard error; -vv logs each request.",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ _STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", defa
 
 
 def storage() -> Storage:
-    """Return the storage of the command that runs: all its files are opened by it, so nothing is asked for twice."""
+    """Return the storage of the running command, which opens all its files and caches what it reads of stores."""
     known = _STORAGE.get()
     if known is None:
         known = _new({})
@@ -51,14 +51,14 @@ def storage() -> Storage:
 
 
 def _new(options: dict[str, str]) -> Storage:
-    from dvcodec.io import Storage  # takes longer than a page of help
+    from dvcodec.io import Storage  # slow to import, and help does not need it
 
     return Storage(options)
 
 
 def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that every command has."""
-    if hasattr(command, "__signature__"):  # it has them
+    """Add the common options to a command."""
+    if hasattr(command, "__signature__"):  # done already
         return command
 
     def run(**arguments: Any) -> Any:

@@ -17,14 +17,14 @@ _ASCII = str.maketrans({NOTHING: "-", NONE_HERE: "."} | {bar: str(i) for i, bar 
 
 
 def speak_any_encoding() -> None:
-    """Let standard output write in its own way what its encoding does not know, instead of failing."""
+    """Make standard output replace characters that its encoding lacks, instead of failing."""
     codecs.register_error("dvcodec", _in_ascii)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="dvcodec")
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Put plain characters in the place of ours: digits for the bars of a strip; others become escapes."""
+    """Replace our characters by ASCII: digits for the bars of a strip, escapes for others."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end].translate(_ASCII)
@@ -32,8 +32,8 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def complain(problem: Exception | str) -> None:
-    """Tell a problem on standard error, on one line."""
-    if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`, which has a line of its own
+    """Report a problem on standard error, on one line."""
+    if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`: its text is one line
         problem = str(problem)
     elif isinstance(problem, OSError) and problem.strerror:
         problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror

@@ -1,4 +1,4 @@
-"""Whole tables among the folders that commands on files are given: what of it is superseded, and what is missing."""
+"""Tables among the folders given to commands on files: superseded vectors, and missing files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SIGNS = (
     (TableKind.LANCE, re.compile(r"(?:(.+)/)?_versions/[^/]+\.manifest", re.DOTALL)),
     (TableKind.SCORCH, re.compile(r"(?:(.+)/)?root\.bolt", re.DOTALL)),
 )
-"""Files by which a table's folder is known."""
+"""Files that identify a table's folder."""
 _SHOWN = 10
-"""Tables that have a note of their own."""
+"""Most tables that get their own note."""
 
 
 @dataclass(slots=True)
@@ -38,14 +38,14 @@ class _Table:
     """A table in a folder.
 
     Attributes:
-        kind: of the table.
+        kind: format of the table.
         name: of its folder, as the user spelled it.
-        root: the folder as files are compared with it.
+        root: the folder, as a prefix of files.
         snapshot: the current one; None if it cannot be read.
-        error: why not.
-        live: offsets of the snapshot's vectors by file; None among them is a vector that is the whole file.
+        error: the reason.
+        live: offsets of the snapshot's vectors by file; None for a vector that is the whole file.
         seen: vectors that were shown or checked.
-        superseded: how many of them the snapshot does not have.
+        superseded: how many of them are not in the snapshot.
     """
 
     kind: TableKind
@@ -58,7 +58,7 @@ class _Table:
     superseded: int = 0
 
     def open(self) -> None:
-        """Read the current snapshot; no vector is read."""
+        """Read the current snapshot, but no vector."""
         try:
             self.snapshot = open_table(self.name, kind=self.kind, storage_options=storage()).snapshot()
         except (DvcodecError, OSError) as error:
@@ -70,26 +70,26 @@ class _Table:
 
     @property
     def note(self) -> str:
-        """What the user should know: that this is a table, and which command checks it."""
+        """The note to print: this is a table, and which command checks it."""
         what = KINDS[self.kind]
         if self.snapshot is not None and self.snapshot.info.id != NO_SNAPSHOT:
             what += f", snapshot {self.snapshot.info.id}"
         if self.error is not None:
-            told = f"which of its vectors are superseded is not known ({self.error})"
+            summary = f"unknown which of its vectors are superseded ({self.error})"
         elif self.kind is TableKind.SCORCH:
-            told = "its deleted documents are in root.bolt, not in these files"
+            summary = "its deleted documents are in root.bolt, not in these files"
         elif self.seen:
-            told = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
+            summary = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
         else:
-            told = "no vector in these files"
-        return f"{self.name}: this folder is a table ({what}): {told}; to check the table: dvcodec audit {self.name}"
+            summary = "no vector in these files"
+        return f"{self.name}: this folder is a table ({what}): {summary}; to check the table: dvcodec audit {self.name}"
 
 
 class TableFolders:
-    """The tables in the folders that a command goes through; opened when the first question is asked.
+    """The tables in the folders of a command; opened on first use.
 
     Args:
-        targets: of the command: those that were found in folders are looked at by name.
+        targets: of the command; names of files found in folders identify tables.
     """
 
     def __init__(self, targets: Sequence[Target]) -> None:
@@ -113,12 +113,12 @@ class TableFolders:
         """Count a vector that was shown or checked.
 
         Args:
-            path: of its file.
-            offset: of the vector there.
+            path: its file.
+            offset: of the vector in it.
 
         Returns:
-            For JSON: ``superseded``, whether no table has it in its current snapshot, None where that is not known;
-            nothing for a file that is in the folder of no table.
+            For JSON: ``superseded``, True if no table has it in its current snapshot, None if unknown; {} for a file
+            outside of tables.
         """
         key = _key(path)
         known: list[bool] = []
@@ -132,10 +132,10 @@ class TableFolders:
         return {"superseded": all(known) if known else None} if around else {}
 
     def missing(self) -> Iterator[Report]:
-        """Yield a report for each file of vectors below a table's folder that its snapshot names and that is gone.
+        """Yield a report for each missing file of vectors below a table's folder that its snapshot references.
 
         Raises:
-            DecodeError: the metadata of a table is corrupt: what should be there is not known.
+            DecodeError: the metadata of a table is corrupt.
             OSError: it cannot be read.
         """
         for table in self._all():
@@ -146,8 +146,8 @@ class TableFolders:
                     what = f"file of {counted(len(offsets), 'vector')} of the table's current snapshot"
                     yield Report(path, None, (Check.failed("missing-file", "file", None, what, "a file", "none"),))
 
-    def tell(self) -> None:
-        """Say on standard error which folders are tables, and how to check them."""
+    def report(self) -> None:
+        """Report on standard error which folders are tables, and how to check them."""
         tables = self._all()
         for table in tables[:_SHOWN]:
             complain(table.note)

@@ -1,4 +1,4 @@
-"""What a user may name: files, globs, folders, ``path@offset:size``, URLs and ``-``."""
+"""Targets of commands: files, globs, folders, ``path@offset:size``, URLs and ``-``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from pathlib import Path
 from dvcodec.cli.storage import storage
 from dvcodec.core import frame
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern, without_query
 from dvcodec.io.store import Reason, StoreError, open_store
@@ -28,8 +27,8 @@ from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 __all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
 
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
-# Names that Iceberg, Delta and Lance give to files of deletion vectors, and bleve to segments. Paimon's index files are
-# named as its hash indexes are, which are numbers and nothing else.
+# File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash
+# indexes.
 _VECTOR_FILE = re.compile(r"(\.puffin|/deletion_vector_[0-9a-f-]{36}\.bin|/_deletions/[^/]+\.(arrow|bin))$")
 _SMALLEST = 8
 """Bytes of the smallest vector: a bare bitmap without rows."""
@@ -42,9 +41,9 @@ class Target:
 
     Attributes:
         path: file, URL, or ``-`` for standard input.
-        offset: where to begin in it, None for the whole of it.
-        size: bytes from there, None for the vector that begins there, or else all the rest.
-        found: whether it was found in a folder, so that a file without vectors is no error.
+        offset: first byte, None for the whole file.
+        size: bytes, None for the vector that begins at `offset`, or for the rest of the file.
+        found: whether it was found in a folder; a file without vectors is then not an error.
     """
 
     path: str
@@ -55,12 +54,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A container that is open for reading its vectors.
+    """An open container.
 
     Attributes:
         source: the whole file.
-        container: what it is, or what the part of it is that was named; offsets are those in the file.
-        named: the bytes that were named: the whole file, or a part of it.
+        container: result of sniffing the file, or the named part of it; offsets are in the file.
+        named: the whole file, or the named part of it.
     """
 
     source: Source
@@ -68,7 +67,7 @@ class Opened:
     named: Source
 
     def errors_of_file(self) -> AbstractContextManager[None]:
-        """Turn the offsets of errors about `named` into those of the file."""
+        """Make offsets of errors in `named` relative to the file."""
         return self.named.errors_of_file() if isinstance(self.named, Part) else nullcontext()
 
     def read(self, ref: VectorRef) -> Vector:
@@ -82,29 +81,29 @@ class Opened:
 
 
 def expand(names: list[str]) -> list[Target]:
-    """Turn what the user typed into targets, in the order typed; folders and globs are sorted.
+    """Return the targets that names mean, in their order; files of folders and globs are sorted.
 
     Raises:
-        UsageError: a glob or folder that holds no file, or an empty name.
+        UsageError: a glob or folder without files, or an empty name.
     """
     return [target for name in names for target in _expand(name)]
 
 
 def only(name: str) -> Target:
-    """Return the one target that a command reads.
+    """Return the only target of a name.
 
     Raises:
         UsageError: a folder, or a glob of several files.
     """
     targets = expand([name])
     if len(targets) != 1 or targets[0].found:
-        raise UsageError(f"{name}: one file is needed here, this is {len(targets)} in a folder or glob")
+        raise UsageError(f"{name}: expected one file, found {len(targets)} in a folder or glob")
     return targets[0]
 
 
 def _expand(name: str) -> list[Target]:
     if not name:
-        raise UsageError("a target is empty: name a file")
+        raise UsageError("expected a target, found an empty name")
     path = Path(name)
     if name == "-":
         return [Target(name)]
@@ -130,13 +129,13 @@ def _expand(name: str) -> list[Target]:
 
 
 def _expand_remote(name: str) -> list[Target]:
-    """Find what a URL means; one that means nothing is told where it is opened, in the store's own words."""
+    """Expand a URL; if it matches nothing, opening it fails with the store's error."""
     match = _SLICE.match(name)
     if match:
         if _is_object(name):
             return [Target(name)]
         if has_pattern(match["path"]) and not _is_object(match["path"]):
-            raise UsageError(f"{name}: an offset is in one file: name it instead of a pattern")
+            raise UsageError(f"{name}: an offset needs one file, not a pattern")
         size = match["size"]
         return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
     if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):
@@ -150,7 +149,7 @@ def _expand_remote(name: str) -> list[Target]:
 
 
 def _is_object(name: str) -> bool:
-    """Whether there is an object of that very name. A store that refuses to say is not asked again."""
+    """Whether there is an object of exactly this name; False if the store refuses the request."""
     store, key = open_store(name, storage().options)
     try:
         store.head(key)
@@ -162,15 +161,15 @@ def _is_object(name: str) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, however deep; not those that a killed writer left, nor through links."""
+    """Yield all files below a folder, except unfinished ones of killed writers; links are not followed."""
     for parent, _, files in os.walk(folder):
         yield from (Path(parent, file) for file in files if not is_partial(file))
 
 
 def _glob(pattern: Path) -> Iterator[Path]:
-    """Yield what matches, as in a shell: ``*`` matches no hidden file.
+    """Yield matches, as a shell does: ``*`` does not match hidden files.
 
-    ``**`` goes through folders, but not through links to them, which may lead in circles.
+    ``**`` does not follow links, which may form cycles.
     """
     parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in pattern.parts[bool(pattern.anchor) :]]
     wanted = Path(*parts, "*") if parts[-1] == "**" else Path(*parts)
@@ -185,7 +184,7 @@ def _is_hidden(part: str) -> bool:
 
 
 class Part:
-    """A part of a source as a source of its own, from byte `base` of the file."""
+    """A part of a source, from byte `base` of the file, as a source."""
 
     def __init__(self, source: Source, base: int, size: int) -> None:
         self.name, self.base, self.size = source.name, base, size
@@ -200,7 +199,7 @@ class Part:
 
     @contextmanager
     def errors_of_file(self) -> Iterator[None]:
-        """Turn the offsets of errors into those of the file."""
+        """Make offsets of errors relative to the file."""
         try:
             yield
         except DecodeError as err:
@@ -210,7 +209,7 @@ class Part:
 
 
 def _part(source: Source, target: Target) -> Part:
-    """Cut out what the user named. Like `decode_at`, it takes the frame's size, and Delta's size, which is 8 less."""
+    """Return the named part. As in `decode_at`, its size is the frame's, or 8 bytes less as in Delta's log."""
     base, size = target.offset or 0, target.size
     left = source.size - base
     if left < (size or 1):
@@ -222,13 +221,13 @@ def _part(source: Source, target: Target) -> Part:
             actual=f"{max(left, 0)} left of {source.size}",
         )
     named = left if size is None else size
-    if named < _SMALLEST:  # a single byte 1 is a file without vectors, but only as a whole file
+    if named < _SMALLEST:  # the single byte 1 is a file without vectors, but not a vector
         expected, actual = f"a vector of at least {_SMALLEST} bytes", f"{named} bytes"
         raise Truncated("byte range", source=source.name, offset=base, expected=expected, actual=actual)
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
         claimed = frame.peek_size(head)
-        if claimed <= left and (size is None or size + SIZE_DIFFERENCE == claimed):
+        if claimed <= left and (size is None or size + UNCOUNTED == claimed):
             size = claimed
     return Part(source, base, left if size is None else size)
 
@@ -240,7 +239,7 @@ def _open_file(target: Target) -> Iterator[Source]:
     if target.path == "-":
         with open_source(sys.stdin.buffer.read(), name="<stdin>") as source:
             yield source
-    elif _is_pipe(target.path):  # the user's own, as shells make for <(...)
+    elif _is_pipe(target.path):  # such as <(...) of a shell
         with Path(target.path).open("rb") as file, open_source(file, name=target.path) as source:
             yield source
     else:
@@ -254,14 +253,14 @@ def _is_pipe(path: str) -> bool:
 
 @contextmanager
 def open_source_of(target: Target) -> Iterator[Source]:
-    """Open the bytes of a target; errors have the offsets of the file, also where it is a part of one."""
+    """Open the bytes of a target; offsets of errors are relative to the file, even for a part of it."""
     with _open_file(target) as file, _cut(file, target) as named:
         yield named
 
 
 @contextmanager
 def _cut(file: Source, target: Target) -> Iterator[Source]:
-    """Cut out of an open file what the target names; errors have the offsets of the file."""
+    """Yield the part of an open file that the target names; offsets of errors are relative to the file."""
     if target.offset is None:
         yield file
     else:
@@ -272,13 +271,13 @@ def _cut(file: Source, target: Target) -> Iterator[Source]:
 
 @contextmanager
 def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
-    """Open a target and tell what it is; None for a file of a folder that is not what the command is for.
+    """Open and sniff a target; None for a file of a folder that the command does not handle.
 
-    A file of a folder whose name says that it is one is none of those: not to be known is its damage.
+    A file of a folder that has the name of a container must be one, or it is corrupt.
 
     Args:
-        target: what the user named.
-        segments: whether the command is for search segments too.
+        target: what to open.
+        segments: whether the command handles search segments too.
     """
     with _open_file(target) as file:
         try:

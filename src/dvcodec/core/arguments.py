@@ -1,4 +1,4 @@
-"""What callers pass for positions, ranges, masks and bounds: made arrays and numbers, or refused."""
+"""Validates and converts the positions, ranges, masks and bounds that callers pass."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["as_bounds", "as_positions", "as_ranges", "positions_of"]
 
 
 def as_positions(positions: Any) -> NDArray[np.uint64]:
-    """Bring any accepted form of positions to a flat uint64 array, in the order given, duplicates kept.
+    """Convert positions to a flat uint64 array, in the order given; duplicates are kept.
 
     Args:
         positions: an iterable of ints, a NumPy array of an integer dtype, or a pyarrow integer array without nulls.
 
     Raises:
-        UsageError: a negative position, one above 2**64 - 1, a null or masked one, or values that are no integers.
+        UsageError: a negative position, one above 2**64 - 1, a null or masked one, or values that are not integers.
     """
     if not isinstance(positions, np.ndarray):
         if isinstance(positions, (bytes, bytearray, memoryview)):
             raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
         if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
             if positions.null_count:
-                raise UsageError(f"positions hold {positions.null_count} nulls")
+                raise UsageError(f"positions contain {positions.null_count} nulls")
             kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
             positions = positions.to_numpy(**kwargs)
         else:
@@ -50,28 +50,28 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
         )
     if positions.dtype.kind == "i" and int(positions.min()) < 0:
         raise UsageError(f"position {int(positions.min())} is negative")
-    if positions.dtype == np.int64:  # none is negative: the same bits
+    if positions.dtype == np.int64:  # none is negative, so the bits are the same
         return np.asarray(positions.view(np.uint64))
     return np.asarray(positions.astype(np.uint64, copy=False))
 
 
 def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
-    """Bring half-open ranges ``[start, stop)`` to int64[k, 2], ascending by start, empty ones left out.
+    """Convert half-open ranges ``[start, stop)`` to int64[k, 2], ascending by start, without empty ranges.
 
-    Not settled: overlaps (`build.merge_touching` does).
+    Overlaps remain; `build.merge_touching` merges them.
 
     Raises:
-        UsageError: they are no pairs of integers below 2**63, a start is negative, or a stop is before its start.
+        UsageError: not pairs of integers below 2**63, a negative start, or a stop below its start.
     """
-    form = "ranges must be pairs (start, stop) of integers below 2**63"
+    problem = "ranges must be pairs (start, stop) of integers below 2**63"
     try:
         table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
     except ValueError:  # pairs and triples mixed
-        raise UsageError(form) from None
+        raise UsageError(problem) from None
     if table.size == 0:
         return np.zeros((0, 2), np.int64)
     if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
-        raise UsageError(form)
+        raise UsageError(problem)
     table = table.astype(np.int64)
     if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
         raise UsageError("every range needs 0 <= start <= stop")
@@ -80,21 +80,21 @@ def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.in
 
 
 def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArray[np.uint64]:
-    """Return the positions where a mask is True, ascending; `mask[0]` stands for position `start`.
+    """Return the positions where a mask is True, ascending; `mask[0]` is position `start`.
 
     Raises:
-        UsageError: the mask is no flat array of booleans, or leaves the positions 0 to 2**64 - 1.
+        UsageError: the mask is not a flat array of booleans, or extends beyond positions 0 to 2**64 - 1.
     """
     bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
     if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
         raise UsageError("a mask must be a flat array of booleans")
     if not 0 <= start <= 2**64 - max(bools.size, 1):
-        raise UsageError(f"a mask of {bools.size} rows from {start} leaves the positions 0 to 2**64 - 1")
+        raise UsageError(f"a mask of {bools.size} rows from {start} extends beyond positions 0 to 2**64 - 1")
     return np.asarray(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
 
 
 def as_bounds(start: int, stop: int) -> tuple[int, int]:
-    """Check a half-open range of positions and make plain ints of it: NumPy's wrap around.
+    """Check a half-open range of positions and convert it to Python ints (NumPy's overflow silently).
 
     Raises:
         UsageError: not 0 <= start <= stop.

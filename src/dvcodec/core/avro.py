@@ -1,7 +1,7 @@
-"""Avro object container files: the container, bounded and strict; fastavro (extra ``tables``) does the records.
+"""Avro object container files, read strictly and within limits; fastavro (extra ``tables``) decodes the records.
 
-Specification: Avro 1.12, "Object Container Files". fastavro's own reader knows no limit to what a block decompresses
-to, and its errors no place in the file; so the few bytes around the blocks are read here::
+Specification: Avro 1.12, "Object Container Files". fastavro's reader does not limit the decompressed size of
+blocks, and its errors have no file offsets; so the container itself is read here::
 
     "Obj" 1 | map of metadata: avro.schema (JSON), avro.codec | sync, 16 bytes
     varint records | varint bytes | block | sync | ...
@@ -21,18 +21,12 @@ from typing import Any
 import cramjam
 
 from dvcodec.core import compress
-from dvcodec.core.checksum import crc32, crc_hex
+from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import (
-    BadMagic,
-    ChecksumMismatch,
-    LimitExceeded,
-    MissingExtra,
-    NotCanonical,
-    Unsupported,
-    UsageError,
-)
+from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
+from dvcodec.core.varints import uvarints
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
 
@@ -44,11 +38,11 @@ _CRC_BYTES = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AvroFile:
-    """A container file whose header has been read, its blocks not yet.
+    """A container file: the header is decoded, the blocks are not yet read.
 
     Attributes:
         schema: the writer's schema, parsed from JSON.
-        codec: of the blocks.
+        codec: compression of the blocks.
     """
 
     schema: Any
@@ -58,29 +52,31 @@ class AvroFile:
     _limits: Limits
 
     def records(self) -> Iterator[Any]:
-        """Decode the records, block after block.
+        """Decode the records, block by block.
 
-        Not checked: the schema, which has to be a known one (see `avro_schema`). A made-up one may have records that
-        take no bytes, or contain themselves.
+        Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
+        may take no bytes, or contain themselves.
 
         Raises:
-            DecodeError: a block is damaged, or its records are not what the schema says.
+            DecodeError: a block is damaged, or its records do not match the schema.
             LimitExceeded: more than `Limits.max_manifest_bytes` after decompression.
             MissingExtra: fastavro is not installed.
         """
         cursor, total = self._blocks, 0
         read = _record_reader(self.schema, cursor)
         while cursor.remaining:
-            at = cursor.pos
+            start = cursor.pos
             count, size = _zigzag(cursor, "record count"), _zigzag(cursor, "block size")
             if count < 0 or size < 0:
-                raise cursor.error(NotCanonical, "block header", at=at, expected="0 or more", actual=min(count, size))
-            start = cursor.base + cursor.pos
-            block = Cursor(cursor.take(size, "block"), source=cursor.source, base=start)
-            at = cursor.pos
+                raise cursor.error(
+                    NotCanonical, "block header", at=start, expected="0 or more", actual=min(count, size)
+                )
+            base = cursor.base + cursor.pos
+            block = Cursor(cursor.take(size, "block"), source=cursor.source, base=base)
+            start = cursor.pos
             sync = bytes(cursor.take(SYNC_BYTES, "sync marker"))
             if sync != self._sync:
-                raise cursor.error(NotCanonical, "sync marker", at=at, expected=self._sync.hex(), actual=sync.hex())
+                raise cursor.error(NotCanonical, "sync marker", at=start, expected=self._sync.hex(), actual=sync.hex())
             content = _decompress(block, self.codec, self._limits)
             total += len(content)
             self._limits.check("max_manifest_bytes", total, block, 0)
@@ -88,16 +84,16 @@ class AvroFile:
 
 
 def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
-    fastavro = _fastavro()
+    fastavro = require_extra("fastavro", "tables")
     try:
         parsed = fastavro.parse_schema(schema)
-    except Exception as err:  # noqa: BLE001  (whatever fastavro makes of a schema that is none)
-        raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_told(err)) from None
+    except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
+        raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err)) from None
     return lambda stream: fastavro.schemaless_reader(stream, parsed, None)
 
 
 def _records(content: memoryview, count: int, read: Callable[[io.BytesIO], Any], block: Cursor) -> Iterator[Any]:
-    """Decode the records of one block, which have to fill it."""
+    """Decode the records of one block; they must fill it."""
     if count > len(content):
         most = f"at most {len(content)} in {len(content)} bytes"
         raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
@@ -105,9 +101,9 @@ def _records(content: memoryview, count: int, read: Callable[[io.BytesIO], Any],
     for i in range(count):
         try:
             record = read(stream)
-        except Exception as err:  # noqa: BLE001  (fastavro raises what its reading runs into)
+        except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
             wanted = f"record {i} of {count} in this block"
-            raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_told(err)) from None
+            raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
         yield record
     left = len(content) - stream.tell()
     if left:
@@ -119,25 +115,25 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
 
     Raises:
         LimitExceeded: more bytes than `Limits.max_manifest_bytes`.
-        BadMagic: no container file.
+        BadMagic: not a container file.
         Truncated: the window ends in the header.
-        NotCanonical: metadata that breaks a rule.
+        NotCanonical: invalid metadata.
         Unsupported: a codec that is not one of `CODECS`.
     """
     limits.check("max_manifest_bytes", cursor.remaining, cursor)
     magic = bytes(cursor.take(min(len(MAGIC), cursor.remaining), "Avro magic"))
     if magic != MAGIC:
         raise cursor.error(BadMagic, "Avro magic", at=0, expected=MAGIC.hex(" "), actual=magic.hex(" ") or "no bytes")
-    at = cursor.pos
+    start = cursor.pos
     metadata = _metadata(cursor)
     sync = bytes(cursor.take(SYNC_BYTES, "sync marker"))
     codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:
-        raise cursor.error(Unsupported, "Avro codec", at=at, expected=" or ".join(CODECS), actual=repr(codec)[:60])
+        raise cursor.error(Unsupported, "Avro codec", at=start, expected=" or ".join(CODECS), actual=repr(codec)[:60])
     try:
         schema = json.loads(metadata.get("avro.schema", b""))
     except (ValueError, RecursionError) as err:
-        raise cursor.error(NotCanonical, "avro.schema", at=at, expected="JSON", actual=_told(err)) from None
+        raise cursor.error(NotCanonical, "avro.schema", at=start, expected="JSON", actual=_text(err)) from None
     return AvroFile(schema, codec, cursor, sync, limits)
 
 
@@ -150,16 +146,16 @@ def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, c
     """
     if codec not in CODECS:
         raise UsageError(f"Avro blocks are written with {', '.join(CODECS)}, not {codec!r}")
-    fastavro = _fastavro()
+    fastavro = require_extra("fastavro", "tables")
     parsed = fastavro.parse_schema(dict(schema))
     stream = io.BytesIO()
     count = 0
     for record in records:
         try:
-            fastavro.validate(record, parsed)  # the writer itself lets numbers beyond their type pass
+            fastavro.validate(record, parsed)  # the writer does not check the range of numbers
             fastavro.schemaless_writer(stream, parsed, record)
-        except Exception as err:  # noqa: BLE001  (fastavro raises what its writing runs into)
-            raise UsageError(f"record {count} does not fit the Avro schema: {_told(err)}") from None
+        except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
+            raise UsageError(f"record {count} does not fit the Avro schema: {_text(err)}") from None
         count += 1
     metadata = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
     sync = secrets.token_bytes(SYNC_BYTES)
@@ -173,22 +169,14 @@ def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, c
     return b"".join(out)
 
 
-def _fastavro() -> Any:
-    try:
-        import fastavro  # noqa: PLC0415  (extra "tables")
-    except ImportError:
-        raise MissingExtra("fastavro", "tables") from None
-    return fastavro
-
-
-def _told(err: Exception) -> str:
-    """Say in a few words what fastavro or json ran into."""
+def _text(err: Exception) -> str:
+    """Return type and message of an error of fastavro or json, shortened."""
     text = " ".join(str(err).split())
     return f"{type(err).__name__}{': ' if text else ''}{text[:120]}"
 
 
 def _metadata(cursor: Cursor) -> dict[str, bytes]:
-    """Read the map of metadata: blocks of entries, an empty one last; behind a negative count stands a byte size."""
+    """Read the metadata map: blocks of entries up to an empty one; a negative count is followed by a byte size."""
     found: dict[str, bytes] = {}
     while count := _zigzag(cursor, "metadata count"):
         if count < 0:
@@ -207,13 +195,7 @@ def _zigzag(cursor: Cursor, what: str) -> int:
 
 
 def _put_zigzag(value: int) -> bytes:
-    rest = value << 1 ^ value >> 63
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return uvarints(value << 1 ^ value >> 63)
 
 
 def _decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
@@ -233,21 +215,21 @@ def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
         with enough_memory("the content of a deflate block", cursor.source):
             content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
     except zlib.error as err:
-        raise cursor.error(NotCanonical, "deflate block", expected="a sound block", actual=str(err)) from None
+        raise cursor.error(NotCanonical, "deflate block", expected="a valid block", actual=str(err)) from None
     if len(content) > most:
         raise cursor.error(LimitExceeded, "Limits.max_manifest_bytes", expected=f"at most {most}", actual="more")
     if not inflater.eof:
         raise cursor.error(NotCanonical, "deflate block", expected="one whole stream", actual="no end")
     rest = inflater.unused_data
-    if rest and rest != zlib.adler32(content).to_bytes(4, "big")[:3]:  # fastavro leaves these three behind it
+    if rest and rest != zlib.adler32(content).to_bytes(4, "big")[:3]:  # fastavro appends these three bytes
         raise cursor.error(NotCanonical, "deflate block", expected="one stream", actual=f"{len(rest)} bytes after it")
     return memoryview(content)
 
 
 def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
-    """Decompress a raw snappy block and check the CRC-32 of its content, which stands big-endian behind it."""
+    """Decompress a raw snappy block and check the CRC-32 of its content, big-endian after the block."""
     body = cursor.take(max(cursor.remaining - _CRC_BYTES, 0), "snappy block")
-    at = cursor.pos
+    crc_pos = cursor.pos
     stored = cursor.u32be("CRC-32 of a snappy block")
     size = Cursor(body, source=cursor.source, base=cursor.base).uvarint("snappy content size")
     limits.check("max_manifest_bytes", size, cursor, 0)
@@ -259,18 +241,10 @@ def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
     try:
         found = cramjam.snappy.decompress_raw_into(body, out)
     except cramjam.DecompressionError as err:
-        raise cursor.error(NotCanonical, "snappy block", at=0, expected="a sound block", actual=str(err)) from None
+        raise cursor.error(NotCanonical, "snappy block", at=0, expected="a valid block", actual=str(err)) from None
     if found != size:
         raise cursor.error(NotCanonical, "snappy content size", at=0, expected=size, actual=found)
-    computed = crc32(out)
-    if computed != stored:
-        raise cursor.error(
-            ChecksumMismatch,
-            "CRC-32 of a snappy block",
-            at=at,
-            expected=f"{crc_hex(stored)} (stored)",
-            actual=f"{crc_hex(computed)} (computed)",
-        )
+    check_crc(cursor, crc_pos, "a snappy block", stored, out)
     return out
 
 

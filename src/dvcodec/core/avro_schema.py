@@ -1,7 +1,7 @@
-"""Whether a writer's Avro schema is one of those that are known.
+"""Compares the writer's schema of an Avro file with a known one.
 
-A container file brings its schema along, and a made-up one can have records without a byte, or without an end: what is
-checked here bounds what reading the records can take, and settles the type of every value that is known.
+A container file contains its schema. A hostile one can have records without bytes, or without end: a schema that passes
+bounds what reading the records takes, and has the expected type for every known field.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
 
 
 def differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
-    """Say where a type is not the known one; None if it is.
+    """Describe the first difference between a type and the known one; None if there is none.
 
-    Numbers may be int or long, what is nullable may lack its null, fields may stand in any order. Fields that are not
-    known may be there as long as reading them is bounded.
+    Numbers may be int or long, nullable types may be found without null, and fields may be in any order. Unknown fields
+    are allowed if reading them is bounded.
 
     Args:
-        found: what the file says.
+        found: the type in the file.
         known: a record of primitives, records and arrays; fields with a default may be missing.
-        required: of the outermost record, only so many of the first fields must be there.
+        required: of the outermost record, only this many of the first fields are required.
     """
     found, nullable = _unwrapped(found)
     known, may_be_null = _unwrapped(known)
@@ -50,12 +50,12 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
         problem = differs(types.pop(entry["name"]), entry["type"])
         if problem:
             return f"field {entry['name']}: {problem}"
-    strange = next((name for name, kind in types.items() if not _bounded(kind)), None)
-    return None if strange is None else f"field {strange} of type {types[strange]!r:.60}"
+    unbounded = next((name for name, kind in types.items() if not _bounded(kind)), None)
+    return None if unbounded is None else f"field {unbounded} of type {types[unbounded]!r:.60}"
 
 
 def _unwrapped(kind: Any) -> tuple[Any, bool]:
-    """Return a type without the union that makes it nullable, and whether there was one; primitives by name alone."""
+    """Return the non-null type of a nullable union, and whether it was one; primitives as plain names."""
     nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
     if nullable:
         kind = next((option for option in kind if option != "null"), "null")
@@ -65,7 +65,7 @@ def _unwrapped(kind: Any) -> tuple[Any, bool]:
 
 
 def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the fields of a record, name to type; None if there are none, or some are no fields."""
+    """Return the fields of a record, name -> type; None if they are missing or invalid."""
     fields = record.get("fields")
     if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
         return None
@@ -73,7 +73,7 @@ def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _bounded(kind: Any, depth: int = 8) -> bool:
-    """Whether each value takes a byte at least, so that no count of them outgrows the file."""
+    """Whether each value takes at least one byte, so that the file size bounds their number."""
     kind, _ = _unwrapped(kind)
     if not isinstance(kind, dict):
         return kind in _PRIMITIVES

@@ -1,6 +1,6 @@
-"""A serialized 32-bit roaring bitmap that has been walked: where its containers are, and whether they are sound.
+"""A walked 32-bit roaring bitmap: the positions of its containers in the serialized bytes, and checks of their values.
 
-`roaring.walk` makes the view and describes the bytes; `BitmapView.check` is the other half of the checks.
+`roaring.walk` builds the view, checks the structure, and documents the format.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import FrozenBitMap
 
+from dvcodec.core.cursor import raise_first
 from dvcodec.core.errors import NotCanonical
 
-__all__ = ["ARRAY_MAX", "BITSET_BYTES", "BitmapView", "ContainerKind", "ContainerMix", "Runs"]
+__all__ = ["ARRAY_MAX", "BITSET_BYTES", "BitmapView", "ContainerKind", "ContainerMix", "Runs", "payload_sizes"]
 
 ARRAY_MAX = 4096
 """Largest cardinality of an array container (values)."""
 BITSET_BYTES = 8192
+
+
+def payload_sizes(cards: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bytes of array and bitset containers with these cardinalities."""
+    return np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
 
 
 class ContainerKind(IntEnum):
@@ -31,14 +37,14 @@ class ContainerKind(IntEnum):
 
 
 class ContainerMix(NamedTuple):
-    """How many containers of each kind."""
+    """The number of containers of each kind."""
 
     arrays: int = 0
     bitsets: int = 0
     runs: int = 0
 
     def plus(self, other: ContainerMix) -> ContainerMix:
-        """Return the counts of both together."""
+        """Return the sum of both."""
         return ContainerMix(self.arrays + other.arrays, self.bitsets + other.bitsets, self.runs + other.runs)
 
 
@@ -55,7 +61,7 @@ class Runs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BitmapView:
-    """A serialized 32-bit bitmap and where its containers are; arrays have one entry a container.
+    """A serialized 32-bit bitmap and the positions of its containers; arrays have one entry per container.
 
     Attributes:
         data: exactly the bitmap's bytes.
@@ -92,7 +98,7 @@ class BitmapView:
         """Lowest value, None if the bitmap is empty.
 
         Raises:
-            NotCanonical: it stands in a bitset without a bit.
+            NotCanonical: it is in a bitset without any bit set.
         """
         return self._edge(0) if len(self.keys) else None
 
@@ -101,7 +107,7 @@ class BitmapView:
         """Highest value, None if the bitmap is empty.
 
         Raises:
-            NotCanonical: it stands in a bitset without a bit.
+            NotCanonical: it is in a bitset without any bit set.
         """
         return self._edge(-1) if len(self.keys) else None
 
@@ -123,14 +129,14 @@ class BitmapView:
                     expected=int(self.cards[container]),
                     actual=0,
                 )
-            at = int(found[container])
-            bits = int(words[at])
-            low = 16 * at + ((bits & -bits) if container == 0 else bits).bit_length() - 1
+            word = int(found[container])
+            bits = int(words[word])
+            low = 16 * word + ((bits & -bits) if container == 0 else bits).bit_length() - 1
         return int(self.keys[container]) << 16 | low
 
     @property
     def words(self) -> NDArray[np.uint16]:
-        """All payloads as one run of little-endian 16-bit words (every payload has an even size)."""
+        """All payloads together, as little-endian 16-bit words (every payload has an even size)."""
         header = int(self.starts[0]) if len(self.starts) else len(self.data)
         return np.frombuffer(self.data[header:], "<u2")
 
@@ -140,7 +146,7 @@ class BitmapView:
         return (self.starts - self.starts[0]) >> 1 if len(self.starts) else self.starts
 
     def runs(self) -> Runs:
-        """Gather the runs of all run containers, in order."""
+        """Return the runs of all run containers, in order."""
         chosen = np.flatnonzero(self.kinds == ContainerKind.RUN)
         words, first = self.words, self.word_starts[chosen]
         counts = words[first].astype(np.int64)
@@ -149,40 +155,41 @@ class BitmapView:
         return Runs(words[index].astype(np.int64), words[index + 1].astype(np.int64) + 1, np.repeat(chosen, counts))
 
     def check(self) -> None:
-        """Check what `walk` leaves to the reader of the values: array order and bitset cardinality.
+        """Check what `roaring.walk` does not: array order and bitset population.
 
         Raises:
             NotCanonical: an array is not strictly ascending, or a bitset's population is not its cardinality.
         """
         if (self.kinds == ContainerKind.BITSET).any():
-            self.load()  # CRoaring counts bits many times as fast as NumPy
+            self.load()  # CRoaring counts bits many times faster than NumPy
         else:
             self._check_arrays()
 
-    def load(self) -> BitMap:
-        """Build the bitmap; array order and bitset population are checked on the way.
+    def load(self) -> FrozenBitMap:
+        """Build the bitmap; checks array order and bitset population.
 
         Raises:
             NotCanonical: see `check`.
         """
         if not len(self.keys):
-            return BitMap()
+            return FrozenBitMap()
         try:
-            return BitMap.deserialize(self.data)  # type: ignore[arg-type]  # takes any buffer
+            return FrozenBitMap.deserialize(self.data)  # type: ignore[arg-type]  # takes any buffer
         except ValueError as err:
             self._check_arrays()
             self._check_bitsets()
-            raise NotCanonical(f"roaring bitmap refused: {err}", source=self.source, offset=self.base) from err
+            raise NotCanonical(f"roaring bitmap: {err}", source=self.source, offset=self.base) from err
 
-    def _fail(self, container: int, what: str, at: int | None = None, **values: object) -> NotCanonical:
+    def _fail(self, container: int, what: str, offset: int | None = None, **values: object) -> NotCanonical:
+        """Build an error at `offset` of the data; by default at the container's payload."""
         kind = ContainerKind(int(self.kinds[container])).name.lower()
         where = f"{kind} container {container} (key 0x{int(self.keys[container]):04x})"
-        offset = self.base + (int(self.starts[container]) if at is None else at)
-        return NotCanonical(f"{what} in {where}", source=self.source, offset=offset, **values)
+        offset = int(self.starts[container]) if offset is None else offset
+        return NotCanonical(f"{what} in {where}", source=self.source, offset=self.base + offset, **values)
 
     def _check_arrays(self) -> None:
         words = self.words
-        # One pass over all payloads: a descent may only stand between two containers, or in another kind's bytes.
+        # One pass over all payloads: descents between containers, or in other kinds of containers, are fine.
         descends = words[1:] <= words[:-1]
         descends[self.word_starts[1:] - 1] = False
         if not descends.any():
@@ -191,13 +198,13 @@ class BitmapView:
         owner = np.searchsorted(self.word_starts, descents, side="right") - 1
         bad = np.flatnonzero(self.kinds[owner] == ContainerKind.ARRAY)
         if len(bad):
-            at = int(descents[bad[0]])
+            word = int(descents[bad[0]])
             raise self._fail(
                 int(owner[bad[0]]),
                 "values not strictly ascending",
-                at=int(self.starts[0]) + 2 * at + 2,
-                expected=f"a value above {int(words[at])}",
-                actual=int(words[at + 1]),
+                int(self.starts[0]) + 2 * word + 2,
+                expected=f"a value above {int(words[word])}",
+                actual=int(words[word + 1]),
             )
 
     def _check_bitsets(self) -> None:
@@ -207,65 +214,46 @@ class BitmapView:
         bits = np.bitwise_count(self.words)
         bounds = np.stack([self.word_starts[chosen], self.word_starts[chosen] + BITSET_BYTES // 2], axis=1).ravel()
         found = np.add.reduceat(np.append(bits, np.uint8(0)), bounds, dtype=np.int64)[::2]
-        bad = np.flatnonzero(found != self.cards[chosen])
-        if len(bad):
-            container = int(chosen[bad[0]])
-            raise self._fail(
-                container,
-                "population is not the cardinality in the header",
-                expected=int(self.cards[container]),
-                actual=int(found[bad[0]]),
-            )
+        self._check_cards(chosen, found, "population is not the cardinality in the header")
+
+    def _check_cards(self, chosen: NDArray[np.int64], counted: NDArray[np.int64], problem: str) -> None:
+        """Compare the values counted in the `chosen` containers with the header."""
+        raise_first(
+            counted != self.cards[chosen],
+            lambda i: self._fail(int(chosen[i]), problem, expected=int(self.cards[chosen[i]]), actual=int(counted[i])),
+        )
 
     def check_runs(self) -> None:
-        """Check every run container: `walk` calls this, for no library compares runs with the header.
+        """Check every run container; `roaring.walk` calls this, as no library compares runs with the header.
 
         Raises:
-            NotCanonical: no run, a run past 65535, runs that overlap, touch or descend, or lengths that do
-                not add up to the cardinality in the header.
+            NotCanonical: a container without runs, a run past 65535, runs that overlap, touch or descend, or lengths
+                whose sum is not the cardinality in the header.
         """
         chosen = np.flatnonzero(self.kinds == ContainerKind.RUN)
         if not len(chosen):
             return
         starts, lengths, owner = self.runs()
         counts = (self.sizes[chosen] - 2) >> 2
-        empty = np.flatnonzero(counts == 0)
-        if len(empty):
-            raise self._fail(int(chosen[empty[0]]), "no run", expected="at least 1 run", actual=0)
+        raise_first(counts == 0, lambda i: self._fail(int(chosen[i]), "no run", expected="at least 1 run", actual=0))
         ends = starts + lengths
         first = np.cumsum(counts) - counts
 
-        def place(run: int) -> int:
+        def fail(run: int, problem: str, expected: str, actual: int) -> NotCanonical:
             container = int(owner[run])
-            return int(self.starts[container]) + 2 + 4 * (run - int(first[np.searchsorted(chosen, container)]))
+            nth = run - int(first[np.searchsorted(chosen, container)])
+            offset = int(self.starts[container]) + 2 + 4 * nth
+            return self._fail(container, problem, offset, expected=expected, actual=actual)
 
-        bad = np.flatnonzero(ends > 1 << 16)
-        if len(bad):
-            run = int(bad[0])
-            raise self._fail(
-                int(owner[run]),
-                "run ends past 65535",
-                at=place(run),
-                expected="a last value of at most 65535",
-                actual=int(ends[run]) - 1,
-            )
-        bad = np.flatnonzero((owner[1:] == owner[:-1]) & (starts[1:] <= ends[:-1])) + 1
-        if len(bad):
-            run = int(bad[0])
-            raise self._fail(
-                int(owner[run]),
-                "runs unsorted, overlapping or unmerged",
-                at=place(run),
-                expected=f"a start above {int(ends[run - 1])}",
-                actual=int(starts[run]),
-            )
+        raise_first(
+            ends > 1 << 16,
+            lambda i: fail(i, "run ends past 65535", "a last value of at most 65535", int(ends[i]) - 1),
+        )
+        raise_first(
+            (owner[1:] == owner[:-1]) & (starts[1:] <= ends[:-1]),
+            lambda i: fail(
+                i + 1, "runs unsorted, overlapping or unmerged", f"a start above {int(ends[i])}", int(starts[i + 1])
+            ),
+        )
         sums = np.add.reduceat(lengths, first)
-        bad = np.flatnonzero(sums != self.cards[chosen])
-        if len(bad):
-            container = int(chosen[bad[0]])
-            raise self._fail(
-                container,
-                "run lengths do not add up to the cardinality in the header",
-                expected=int(self.cards[container]),
-                actual=int(sums[bad[0]]),
-            )
+        self._check_cards(chosen, sums, "run lengths do not add up to the cardinality in the header")

@@ -1,82 +1,54 @@
-"""From arrays of positions and ranges to bitmaps, without a loop over either."""
+"""Builds bitmaps from arrays of positions and ranges, without Python loops over them."""
 
 from __future__ import annotations
 
 import itertools
 import struct
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import FrozenBitMap
 
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
+from dvcodec.core.bitmap import ARRAY_MAX, ContainerKind, payload_sizes
 from dvcodec.core.errors import UsageError
 
 __all__ = [
     "COOKIE_NO_RUNS",
     "COOKIE_RUNS",
+    "MAX_CONTAINERS",
     "OFFSETS_FROM",
-    "Canonical",
     "Pieces",
-    "canonical",
+    "ascending",
     "from_ranges",
     "from_sorted",
     "merge_touching",
+    "serialize_sorted",
 ]
 
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
 OFFSETS_FROM = 4
-"""A bitmap with run containers has an offset table from this many containers on."""
+"""Containers from which a bitmap with run containers has an offset table."""
+MAX_CONTAINERS = 1 << 16
 MAX_RANGE_CONTAINERS = 1 << 24
-"""Blocks of 65,536 rows that `from_ranges` is willing to touch: 2**40 rows."""
+"""Upper bound on the blocks of 65,536 rows that `from_ranges` covers: 2**40 rows."""
 _KEY_ROWS = 1 << 32
 Pieces: TypeAlias = list[bytes | memoryview]
-"""Bytes that are put together once, in the end."""
+"""Pieces of bytes, joined once at the end."""
 _PIECE = 1 << 18
-"""Values that are looked at together: few enough for a processor's cache, and no fewer than a container can have."""
+"""Values per step: they fit the CPU caches; at least as many as a container can have."""
 _CLOSE = 16
-"""Rows to a value up to which a mask of the rows is smaller than twice the values."""
+"""Rows per value up to which a mask of the rows takes less than twice the memory of the values."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Canonical:
-    """Bitmaps as they are written, not yet built: many a set of positions is encoded and never looked at.
-
-    Attributes:
-        parts: high half of the positions -> what `roaring.serialize` gives for the bitmap, in pieces; keys ascend.
-        cardinality: number of positions.
-        low: lowest position.
-        high: highest position.
-    """
-
-    parts: dict[int, Pieces]
-    cardinality: int
-    low: int
-    high: int
-
-    def load(self) -> dict[int, BitMap]:
-        """Build the bitmaps."""
-        return {key: BitMap.deserialize(b"".join(pieces)) for key, pieces in self.parts.items()}
-
-
-def canonical(values: NDArray[np.uint64]) -> Canonical:
-    """Serialize one bitmap per high half; at least one value, in any order, duplicates fine."""
-    if not _ascends(values):
-        values = _sorted(values)
-    low, high = int(values[0]), int(values[-1])
-    cuts = [0, len(values)]
-    if low >> 32 != high >> 32:
-        keys = values >> np.uint64(32)
-        cuts[1:1] = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
-    parts = {int(values[a]) >> 32: _serialize_sorted(values[a:b], runs=True) for a, b in itertools.pairwise(cuts)}
-    return Canonical(parts, len(values), low, high)
+def ascending(values: NDArray[np.uint64]) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the distinct values in ascending order; there must be at least one, and `values` is not modified."""
+    return values if _ascends(values) else _sorted(values)
 
 
 def _ascends(values: NDArray[np.unsignedinteger[Any]]) -> bool:
-    """Tell whether values strictly ascend; a piece at a time, as the first descent mostly comes early."""
+    """Return whether values strictly ascend; piece by piece, as the first descent is usually early."""
     return all(
         bool((values[at + 1 : at + _PIECE + 1] > values[at : at + _PIECE][: len(values) - at - 1]).all())
         for at in range(0, len(values) - 1, _PIECE)
@@ -84,9 +56,9 @@ def _ascends(values: NDArray[np.unsignedinteger[Any]]) -> bool:
 
 
 def _sorted(values: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.unsignedinteger[Any]]:
-    """Sort values, none of them twice.
+    """Sort values and drop duplicates.
 
-    Where they lie close together they are marked in a mask and read back from it: that takes a tenth of the time.
+    Dense values are set in a mask and read back from it, which takes a tenth of the time.
     """
     low, high = values.min(), values.max()
     if int(high - low) < _CLOSE * len(values):
@@ -94,14 +66,12 @@ def _sorted(values: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.unsignedinte
         mask[values - low if low else values] = True
         return np.asarray(np.flatnonzero(mask).astype(np.uint64) + low)
     ordered = values.astype(np.uint32 if high < _KEY_ROWS else np.uint64)
-    ordered.sort()  # half as wide, it sorts in half the time
+    ordered.sort()  # half the width sorts in half the time
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
 
 
-def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
-    """Build bitmaps from disjoint ascending ranges, as run containers, without a loop over ranges.
-
-    Ranges are cut at container borders; every container then is a run container, which pyroaring reads.
+def from_ranges(ranges: NDArray[np.int64]) -> dict[int, FrozenBitMap]:
+    """Build bitmaps of run containers from disjoint ascending ranges, without a loop over ranges.
 
     Args:
         ranges: int64[k, 2], start and stop of each, none empty; order is not checked.
@@ -127,7 +97,7 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, BitMap]:
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
     for a, b in itertools.pairwise(cuts):
         data = _serialize([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
-        bitmaps[int(keys[a])] = BitMap.deserialize(b"".join(data))
+        bitmaps[int(keys[a])] = FrozenBitMap.deserialize(b"".join(data))
     return bitmaps
 
 
@@ -140,37 +110,37 @@ def merge_touching(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([ranges[begins, 0], reach[np.append(begins[1:], len(ranges)) - 1]], axis=1)
 
 
-def from_sorted(values: NDArray[np.uint32]) -> BitMap:
+def from_sorted(values: NDArray[np.uint32]) -> FrozenBitMap:
     """Build a bitmap of array and bitset containers from strictly ascending values (not checked)."""
     values = np.asarray(values, np.uint32)
-    return BitMap.deserialize(b"".join(_serialize_sorted(values, runs=False))) if len(values) else BitMap()
+    return FrozenBitMap.deserialize(b"".join(serialize_sorted(values, runs=False))) if len(values) else FrozenBitMap()
 
 
-def _serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Pieces:
-    """Serialize strictly ascending values with one high half, of which the low 32 bits count.
+def serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Pieces:
+    """Serialize the low 32 bits of strictly ascending values that share their high half.
 
-    This takes half the time of adding the values to a bitmap and serializing that.
+    Twice as fast as adding the values to a bitmap and serializing that.
     """
     pieces = []
-    at = 0
-    while at < len(values):
+    start = 0
+    while start < len(values):
         stop = len(values)
-        if stop - at > _PIECE:  # a piece ends where a container ends: none has more values than a piece
-            stop = at + int(np.searchsorted(values[at : at + _PIECE], values[at + _PIECE] >> 16 << 16))
-        pieces.append(_containers(values[at:stop], runs=runs))
-        at = stop
+        if stop - start > _PIECE:  # cut between containers: none has more values than a piece
+            stop = start + int(np.searchsorted(values[start : start + _PIECE], values[start + _PIECE] >> 16 << 16))
+        pieces.append(_containers(values[start:stop], runs=runs))
+        start = stop
     return _serialize(pieces)
 
 
 class _Containers(NamedTuple):
-    """Containers as they are serialized, an entry a container.
+    """Containers in serialized form, one entry per container.
 
     Attributes:
         keys: high half of the values.
         cards: number of values.
         sizes: bytes of the payload.
-        is_run: whether it holds runs.
-        payload: one behind the other, in parts.
+        is_run: whether it is a run container.
+        payload: the payloads in container order, in parts.
     """
 
     keys: NDArray[Any]
@@ -181,11 +151,11 @@ class _Containers(NamedTuple):
 
 
 def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> _Containers:
-    """Make containers of strictly ascending values, run containers where they are the smallest and `runs` is True."""
+    """Build containers from strictly ascending values; with `runs`, run containers where they are the smallest."""
     blocks, bounds = _blocks(values)
     low = values.astype("<u2")
     cards = np.diff(bounds)
-    sizes = np.where(cards > ARRAY_MAX, BITSET_BYTES, 2 * cards)
+    sizes = payload_sizes(cards)
     is_run = np.zeros(len(blocks), np.bool_)
     words, ends = np.zeros(0, "<u2"), np.zeros(len(blocks) + 1, np.int64)
     if runs:
@@ -215,9 +185,9 @@ def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> _Con
 
 
 def _blocks(values: NDArray[np.unsignedinteger[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the blocks of 65,536 that ascending values are in, and where each begins: [n], int64[n + 1]."""
+    """Return the blocks of 65,536 with ascending values, and the index where each begins: [n], int64[n + 1]."""
     first, last = int(values[0]) >> 16, int(values[-1]) >> 16
-    if last - first > len(values) >> 3:  # so sparse that looking at each value is less than looking for each block
+    if last - first > len(values) >> 3:  # sparse: comparing all values is faster than a search per block
         blocks = values >> 16
         begins = np.flatnonzero(blocks[1:] != blocks[:-1]) + 1
         bounds = np.concatenate([[0], begins, [len(values)]])
@@ -236,7 +206,7 @@ def _bitset(low: NDArray[np.uint16]) -> NDArray[np.uint8]:
 
 
 def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> _Containers:
-    """Make run containers (a valid form, not always the canonical one).
+    """Build run containers (valid, but not always canonical).
 
     Args:
         keys: container key of each run, ascending, at least one.
@@ -251,9 +221,9 @@ def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any
 
 
 def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.uint16]:
-    """Write run containers one behind the other, `counts[i]` runs each: the number of runs, and then the runs."""
+    """Write the payloads of run containers with `counts[i]` runs each: the number of runs, then the runs."""
     first = np.cumsum(counts) - counts
-    # The pairs move up by one word per container.
+    # One word per container, its number of runs, comes before its pairs.
     words = np.empty(len(counts) + 2 * len(starts), "<u2")
     shift = np.repeat(np.arange(1, len(counts) + 1), counts) + 2 * np.arange(len(starts))
     words[first * 2 + np.arange(len(counts))] = counts
@@ -263,7 +233,7 @@ def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]
 
 
 def _serialize(pieces: list[_Containers]) -> Pieces:
-    """Write a bitmap of containers; their keys ascend from piece to piece."""
+    """Serialize a bitmap from pieces of containers, whose keys must ascend."""
     keys = np.concatenate([piece.keys for piece in pieces])
     cards = np.concatenate([piece.cards for piece in pieces])
     sizes = np.concatenate([piece.sizes for piece in pieces])
@@ -278,4 +248,4 @@ def _serialize(pieces: list[_Containers]) -> Pieces:
     offsets = (ends - sizes).astype("<u4") if has_offsets else np.zeros(0, "<u4")
     descriptors = np.stack([keys, cards - 1], axis=1).astype("<u2")
     payload = itertools.chain.from_iterable(piece.payload for piece in pieces)
-    return [header, *(part.reshape(-1).view(np.uint8).data for part in (descriptors, offsets, *payload))]
+    return [header, *(part.reshape(-1).view(np.uint8).data.toreadonly() for part in (descriptors, offsets, *payload))]

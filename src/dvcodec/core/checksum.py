@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-__all__ = ["crc32", "crc_hex"]
+from dvcodec.core.errors import ChecksumMismatch
+
+if TYPE_CHECKING:
+    from dvcodec.core.cursor import Cursor
+
+__all__ = ["check_crc", "crc32", "crc_hex"]
 
 
 def _fastest() -> Callable[..., int]:
-    """ISA-L's CRC is an order of magnitude faster than zlib's; it is used where it is installed."""
+    """Return ISA-L's CRC if installed, an order of magnitude faster than zlib's."""
     try:
         from isal import isal_zlib  # noqa: PLC0415  (optional)
     except ImportError:
@@ -22,5 +27,17 @@ crc32: Callable[..., int] = _fastest()
 
 
 def crc_hex(value: int) -> str:
-    """Spell a CRC the way people compare them: ``0x0a1b2c3d``."""
+    """Format a CRC: ``0x0a1b2c3d``."""
     return f"0x{value:08x}"
+
+
+def check_crc(cursor: Cursor, offset: int, what: str, stored: int, data: memoryview) -> None:
+    """Compare the CRC of `data` with the one stored at `offset` of the cursor's window.
+
+    Raises:
+        ChecksumMismatch: the CRCs differ.
+    """
+    computed = crc32(data)
+    if computed != stored:
+        expected, actual = f"{crc_hex(stored)} (stored)", f"{crc_hex(computed)} (computed)"
+        raise cursor.error(ChecksumMismatch, f"CRC-32 of {what}", at=offset, expected=expected, actual=actual)

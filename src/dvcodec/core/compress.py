@@ -1,8 +1,8 @@
-"""LZ4 and Zstandard frames as Puffin and Avro use them: exactly one frame.
+"""Single LZ4 and Zstandard frames, as Puffin and Avro use them.
 
-Puffin's frames state their content size. It is checked against a limit and against the bytes of the frame before
-anything is allocated, and the output buffer has exactly that size: a frame that lies about it is refused, whichever
-way. Avro's Zstandard frames need not state it (Java's do not); then the number of blocks bounds it.
+Puffin's frames state their content size. Before anything is allocated, it is checked against a limit and against the
+bytes of the frame; a frame with another size is an error. Avro's Zstandard frames may omit the size (Java's do); then
+the number of blocks bounds it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CODECS = ("lz4", "zstd")
 LZ4_MAGIC = 0x184D2204
 ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_RLE = 1
-"""Block type whose content is one byte, however large the block."""
+"""Type of a block that repeats a single stored byte."""
 _ZSTD_BLOCK = 1 << 17
-"""Content bytes of one block, at most."""
+"""Maximum content bytes of one block."""
 MAX_EXPANSION = {"lz4": 255, "zstd": 1 << 15}
-"""Content bytes that one byte of a frame can stand for: of an LZ4 match length; of a 4-byte block of 128 KiB."""
+"""Maximum content bytes per byte of a frame: an LZ4 match length; a 4-byte zstd block of 128 KiB."""
 
 
 def decompress(
@@ -41,17 +41,17 @@ def decompress(
     """Decompress the whole window of the cursor.
 
     Args:
-        cursor: the frame, and nothing else.
+        cursor: exactly the frame.
         codec: ``lz4`` or ``zstd``.
         limit: name of the `Limits` field that bounds the content size.
         limits: the limits.
-        sized: whether the frame has to state its content size; only ``zstd`` can be read without.
+        sized: whether the frame must state its content size; only ``zstd`` frames can be read without.
 
     Raises:
         Truncated: the window ends inside the frame.
         BadMagic: not a frame of that codec.
-        NotCanonical: the frame states no content size, or another one than it has, or is damaged.
-        LimitExceeded: the stated content size is over the limit, or there is no memory for it.
+        NotCanonical: the frame is damaged, or its content size is missing or wrong.
+        LimitExceeded: the stated content size is above the limit, or exceeds the memory.
     """
     frame = cursor.view[cursor.pos : cursor.end]
     start = cursor.pos
@@ -87,7 +87,7 @@ def decompress(
                 actual="more, or a damaged frame",
             ) from None
         raise cursor.error(
-            NotCanonical, f"{codec} frame", at=start, expected=f"a sound frame of {room} bytes", actual=str(err)
+            NotCanonical, f"{codec} frame", at=start, expected=f"a valid frame of {room} bytes", actual=str(err)
         ) from None
     if size is not None and found != size:
         raise cursor.error(NotCanonical, f"{codec} content size", at=start, expected=size, actual=found)
@@ -106,16 +106,18 @@ def compress(data: bytes | memoryview, codec: str) -> bytes:
 
 
 _SkipBlocks: TypeAlias = Callable[[Cursor], int]
-"""Moves past the blocks of a frame and counts them, to its end: the libraries differ in what they let follow there."""
+"""Skips the rest of a frame and returns its number of blocks. (Libraries differ in what they allow after a frame.)"""
+
+
+def _expect_magic(cursor: Cursor, what: str, expected: int) -> None:
+    start, magic = cursor.pos, cursor.u32le(what)
+    if magic != expected:
+        raise cursor.error(BadMagic, what, at=start, expected=f"{expected:#010x}", actual=f"{magic:#010x}")
 
 
 def _lz4_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
     """Read the header of an LZ4 frame (LZ4 Frame Format 1.6, "Frame Descriptor")."""
-    magic = cursor.u32le("lz4 frame magic")
-    if magic != LZ4_MAGIC:
-        raise cursor.error(
-            BadMagic, "lz4 frame magic", at=cursor.pos - 4, expected=f"{LZ4_MAGIC:#010x}", actual=f"{magic:#010x}"
-        )
+    _expect_magic(cursor, "lz4 frame magic", LZ4_MAGIC)
     flags = cursor.u8("lz4 frame flags")
     cursor.u8("lz4 block descriptor")
     size = cursor.u64le("lz4 content size") if flags & 0x08 else None
@@ -134,11 +136,7 @@ def _lz4_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
 
 def _zstd_header(cursor: Cursor) -> tuple[int | None, _SkipBlocks]:
     """Read the header of a Zstandard frame (RFC 8878, section 3.1.1.1)."""
-    magic = cursor.u32le("zstd frame magic")
-    if magic != ZSTD_MAGIC:
-        raise cursor.error(
-            BadMagic, "zstd frame magic", at=cursor.pos - 4, expected=f"{ZSTD_MAGIC:#010x}", actual=f"{magic:#010x}"
-        )
+    _expect_magic(cursor, "zstd frame magic", ZSTD_MAGIC)
     descriptor = cursor.u8("zstd frame header descriptor")
     single_segment = bool(descriptor & 0x20)
     if not single_segment:

@@ -1,4 +1,4 @@
-"""The bounded cursor that every decoder reads through: no read can leave the window it was given."""
+"""The bounds-checked cursor that every decoder reads through."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["BytesLike", "Cursor", "as_view"]
+__all__ = ["BytesLike", "Cursor", "as_view", "raise_first"]
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
-"""Anything contiguous that has the buffer protocol."""
+"""Any contiguous object with the buffer protocol."""
 
 E = TypeVar("E", bound=DecodeError)
 
@@ -34,8 +34,7 @@ def as_view(buf: BytesLike) -> memoryview:
     """Return `buf` as a flat read-only view of bytes, without a copy.
 
     Raises:
-        UsageError: `buf` has no buffer, or not a contiguous one. (A strided view must be refused:
-            the libraries below look at the first byte and the length only.)
+        UsageError: `buf` is not a contiguous buffer. (The libraries below ignore strides, so they must not see any.)
     """
     try:
         view = memoryview(buf)  # type: ignore[arg-type]  # mmap and NumPy state no buffer before 3.12
@@ -48,19 +47,25 @@ def as_view(buf: BytesLike) -> memoryview:
     return (view if view.format == "B" and view.ndim == 1 else view.cast("B")).toreadonly()
 
 
+def raise_first(mask: NDArray[np.bool_], error: Callable[[int], Exception]) -> None:
+    """Raise `error(i)` for the first index i at which `mask` is True, if there is one."""
+    if len(mask) and mask[first := int(mask.argmax())]:
+        raise error(first)
+
+
 class Cursor:
     """Reads little- and big-endian values from a window of bytes, in order.
 
-    Every read is checked against the window; an overrun is a `Truncated` that says what was wanted and where.
-    Offsets in errors are offsets in the source: the window's own offset there is `base`. All are in bytes.
+    Every read is checked against the window; a read beyond its end raises `Truncated`. Errors have byte offsets in the
+    source: `base` plus the offset in the window.
 
     Args:
         buf: the window.
         source: name of the source, for errors.
-        base: where in the source the window begins.
+        base: byte offset of the window in the source.
 
     Raises:
-        UsageError: `buf` is no contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer.
     """
 
     __slots__ = ("base", "end", "pos", "source", "view")
@@ -78,7 +83,7 @@ class Cursor:
         return self.end - self.pos
 
     def error(self, kind: type[E], what: str, *, at: int | None = None, expected: Any = None, actual: Any = None) -> E:
-        """Build an error that carries the source and the offset `at` (this window's; default: here)."""
+        """Build an error with the source and the offset `at` in this window (by default the current position)."""
         offset = self.base + (self.pos if at is None else at)
         return kind(what, source=self.source, offset=offset, expected=expected, actual=actual)
 
@@ -86,7 +91,7 @@ class Cursor:
         """Return the next `size` bytes as a view.
 
         Raises:
-            Truncated: the window has not as many left.
+            Truncated: fewer bytes are left.
         """
         start = self.pos
         if not 0 <= size <= self.end - start:
@@ -166,7 +171,7 @@ class Cursor:
         """Move to `pos`, an offset in this window.
 
         Raises:
-            Truncated: it lies outside.
+            Truncated: `pos` is outside the window.
         """
         if not 0 <= pos <= self.end:
             raise self.error(Truncated, what, at=pos, expected=f"an offset of at most {self.base + self.end}")
@@ -174,11 +179,11 @@ class Cursor:
 
     @contextmanager
     def restrict_to(self, size: int, what: str) -> Iterator[Cursor]:
-        """Narrow the window to the next `size` bytes; leaving it, they must have been read exactly.
+        """Narrow the window to the next `size` bytes; the block must read all of them.
 
         Raises:
-            Truncated: the window has not as many left.
-            NotCanonical: some were not read.
+            Truncated: fewer bytes are left.
+            NotCanonical: bytes are left at the end of the block.
         """
         if not 0 <= size <= self.remaining:
             raise self.error(Truncated, what, expected=f"{size} bytes", actual=f"{self.remaining} left")
@@ -190,7 +195,7 @@ class Cursor:
             self.end = outer
 
     def expect_end(self, what: str) -> None:
-        """Make sure that the window was read to its end.
+        """Check that the whole window was read.
 
         Raises:
             NotCanonical: bytes are left.

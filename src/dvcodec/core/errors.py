@@ -1,7 +1,6 @@
-"""What can go wrong, on two sides: the bytes (`DecodeError`) or the caller (`UsageError`).
+"""All exceptions: `DecodeError` for corrupt bytes, `UsageError` for bad arguments.
 
-Every leaf also inherits the builtin that a caller would reach for, so `except ValueError` and
-`except EOFError` work as one expects.
+Each class also inherits the matching builtin, so `except ValueError` and `except EOFError` work as expected.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class DvcodecError(Exception):
 
 
 class UsageError(DvcodecError, ValueError):
-    """The caller's argument is wrong: a negative position, a row set that the format cannot hold."""
+    """The caller's argument is wrong: a negative position, a row set that does not fit the format."""
 
 
 class MissingExtra(UsageError, ImportError):
@@ -42,13 +41,13 @@ class MissingExtra(UsageError, ImportError):
 
 
 class DecodeError(DvcodecError, ValueError):
-    """The bytes are wrong.
+    """The bytes are corrupt, or not supported.
 
     Attributes:
         what: the check that failed, in a few words.
-        source: name of the place the bytes came from (a path, a URL, ``<bytes>``).
-        offset: byte offset in `source`, 0-based, or None where no single byte is to blame.
-        expected: what a sound file holds there.
+        source: where the bytes came from (a path, a URL, ``<bytes>``).
+        offset: byte offset in `source`, 0-based, or None if the error has no single position.
+        expected: what a valid file has there.
         actual: what was found. CRCs are given in hex.
     """
 
@@ -81,7 +80,7 @@ class DecodeError(DvcodecError, ValueError):
         return f"{text}: {', '.join(parts)}" if parts else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Keep every field across processes: Spark workers send errors home pickled."""
+        """Keep every field when pickled: Spark workers send errors to the driver that way."""
         return (_rebuild, (type(self), self.what, self.source, self.offset, self.expected, self.actual))
 
 
@@ -96,7 +95,7 @@ class Truncated(DecodeError, EOFError):
 
 
 class BadMagic(DecodeError):
-    """The bytes that name the format are not the ones expected."""
+    """The magic bytes are not those of the format."""
 
 
 class ChecksumMismatch(DecodeError):
@@ -108,12 +107,12 @@ class NotCanonical(DecodeError):
 
 
 class CardinalityMismatch(DecodeError):
-    """The vector holds another number of rows than its metadata says."""
+    """The number of rows in the vector differs from its metadata."""
 
 
 class LimitExceeded(DecodeError):
-    """The bytes ask for more than a `Limits` allows; the message names the limit."""
+    """The bytes require more than `Limits` allows; the message names the limit."""
 
 
 class Unsupported(DecodeError, NotImplementedError):
-    """Well-formed as far as can be seen, but of a kind that dvcodec does not read."""
+    """Apparently valid, but a variant that dvcodec does not read."""

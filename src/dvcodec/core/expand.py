@@ -1,7 +1,6 @@
-"""From serialized containers to ranges and packed masks, all containers of a kind at once.
+"""Expands serialized containers to ranges and packed masks, all containers of a kind at once.
 
-Neither goes through positions one by one: a run of a million rows is two numbers in the one and a
-span of 0xFF bytes in the other.
+Runs are not expanded to positions: a run of a million rows becomes one range, or a span of 0xFF bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["pack_into", "ranges_of"]
 
 _ALL = np.uint64(2**64 - 1)
 _PIECE = 1 << 17
-"""Values that are looked at together: few enough for a processor's cache."""
+"""Values per step: they fit the CPU caches."""
 
 
 def ranges_of(view: BitmapView) -> NDArray[np.int64]:
@@ -39,7 +38,7 @@ def ranges_of(view: BitmapView) -> NDArray[np.int64]:
 def _array_values(
     view: BitmapView, chosen: NDArray[np.int64], high: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Gather the values of array containers: added to what `high` has for each container, and as they are."""
+    """Return the values of array containers, each plus its container's `high`, and the low 16 bits alone."""
     cards = view.cards[chosen]
     low = gather(view.words, view.word_starts[chosen], cards)
     values = np.repeat(high[chosen], cards)
@@ -55,8 +54,8 @@ def _value_ranges(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _bitset_ranges(view: BitmapView, container: int) -> NDArray[np.int64]:
-    at = int(view.starts[container])
-    bits = np.unpackbits(np.frombuffer(view.data[at : at + BITSET_BYTES], np.uint8), bitorder="little")
+    start = int(view.starts[container])
+    bits = np.unpackbits(np.frombuffer(view.data[start : start + BITSET_BYTES], np.uint8), bitorder="little")
     edges = np.flatnonzero(np.diff(bits.view(np.int8), prepend=np.int8(0), append=np.int8(0)))
     return edges.astype(np.int64).reshape(-1, 2)
 
@@ -66,15 +65,15 @@ def pack_into(view: BitmapView, out: NDArray[np.uint8], first: int) -> None:
 
     Args:
         view: the bitmap.
-        out: packed bits, least significant first, a multiple of 8 bytes. None of those to be set is set.
-        first: the byte, counted from value 0, that `out` begins with. Values outside of `out` are ignored.
+        out: packed bits, least significant first, a multiple of 8 bytes. No bit of the values is set yet.
+        first: index of the first byte of `out`, counted from value 0. Values outside of `out` are ignored.
     """
     base = view.keys.astype(np.int64) * BITSET_BYTES - first
     for i in np.flatnonzero(view.kinds == ContainerKind.BITSET).tolist():
-        at, to = int(view.starts[i]), int(base[i])
+        start, to = int(view.starts[i]), int(base[i])
         skip, stop = max(0, -to), min(BITSET_BYTES, len(out) - to)
         if skip < stop:
-            bits = np.frombuffer(view.data[at + skip : at + stop], np.uint8)
+            bits = np.frombuffer(view.data[start + skip : start + stop], np.uint8)
             np.bitwise_or(out[to + skip : to + stop], bits, out=out[to + skip : to + stop])
     arrays = np.flatnonzero(view.kinds == ContainerKind.ARRAY)
     pieces = np.cumsum(view.cards[arrays]) // _PIECE
@@ -86,7 +85,7 @@ def pack_into(view: BitmapView, out: NDArray[np.uint8], first: int) -> None:
 
 
 def _add_bits(out: NDArray[Any], where: NDArray[np.int64], bits: NDArray[Any]) -> None:
-    """Set bits that are not set yet: to add them is the same, and NumPy adds at many places ten times faster."""
+    """Set bits that are not set yet. Adding them is equivalent, and ten times faster in NumPy."""
     if len(where) and (where[0] < 0 or where[-1] >= len(out)):
         inside = (where >= 0) & (where < len(out))
         where, bits = where[inside], bits[inside]
@@ -94,7 +93,7 @@ def _add_bits(out: NDArray[Any], where: NDArray[np.int64], bits: NDArray[Any]) -
 
 
 def _set_runs(view: BitmapView, out: NDArray[np.uint64], base: NDArray[np.int64]) -> None:
-    """Set whole runs: the words between a run's ends by repeating, its two ragged ends by masks."""
+    """Set the bits of runs: whole words by repetition, the partial words at both ends by masks."""
     runs = view.runs()
     start = runs.starts + 8 * base[runs.owner]
     stop = np.minimum(start + runs.lengths, 64 * len(out))

@@ -1,4 +1,4 @@
-"""From bitmaps by key to positions, ranges, masks and counts: what `expand` does for one, for a whole row set.
+"""Positions, ranges, masks and counts of a row set, from its bitmaps by key; `expand` has those of one bitmap.
 
 A key is the high half of the positions in its bitmap; keys ascend, and no bitmap is empty.
 """
@@ -11,42 +11,42 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core import build, expand, roaring
 from dvcodec.core.cursor import Cursor
 
 __all__ = ["chunks", "count", "histogram", "packed_mask", "positions", "ranges"]
 
-Bitmaps: TypeAlias = Mapping[int, BitMap]
+Bitmaps: TypeAlias = Mapping[int, AbstractBitMap]
 _KEY_ROWS = 1 << 32
 _PIECE = 1 << 20
-"""Values that are expanded together."""
+"""Values expanded per step."""
 
 
 def positions(bitmaps: Bitmaps, size: int, dtype: type[Any]) -> NDArray[Any]:
-    """Return all positions, ascending: `size` of them (the caller has bound it), all of which fit the dtype."""
+    """Return all positions, ascending; the caller has checked their number, `size`, and that they fit the dtype."""
     out = np.empty(size, dtype)
-    at = 0
+    start = 0
     for key, bitmap in bitmaps.items():
         for low in _pieces(bitmap, _PIECE):
-            piece = out[at : at + len(low)]
+            piece = out[start : start + len(low)]
             piece[:] = low
             if key:
                 piece += dtype(key << 32)
-            at += len(low)
+            start += len(low)
     return out
 
 
 def chunks(bitmaps: Bitmaps, rows: int) -> Iterator[NDArray[np.int64]]:
-    """Yield all positions, ascending, at most `rows` of them at a time; all fit int64."""
+    """Yield all positions, ascending, at most `rows` at a time; all must fit int64."""
     for key, bitmap in bitmaps.items():
         for low in _pieces(bitmap, rows):
             yield low + np.int64(key << 32)
 
 
-def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
-    """Yield the values of a bitmap, so many at a time: what is small enough for a cache costs no fresh memory."""
+def _pieces(bitmap: AbstractBitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the values of a bitmap, `rows` at a time: small pieces stay in the CPU caches."""
     if len(bitmap) <= rows:
         yield np.frombuffer(bitmap.to_array(), np.uint32)
         return
@@ -56,7 +56,7 @@ def _pieces(bitmap: BitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
 
 
 def ranges(bitmaps: Bitmaps) -> NDArray[np.int64]:
-    """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2]; all fit int64."""
+    """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2]; all must fit int64."""
     parts = [
         expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32) for key, bitmap in bitmaps.items()
     ]
@@ -64,9 +64,9 @@ def ranges(bitmaps: Bitmaps) -> NDArray[np.int64]:
 
 
 def packed_mask(bitmaps: Bitmaps, start: int, stop: int) -> NDArray[np.uint8]:
-    """Return bits, least significant first, from position ``start & ~7`` on; those of ``[start, stop)`` alone are set.
+    """Return the positions in ``[start, stop)`` as bits, least significant first; bit 0 is position ``start & ~7``.
 
-    There are as many bytes as hold `stop`, filled up with zeros to a multiple of 8.
+    The result ends with the byte of the last position, zero-padded to a multiple of 8 bytes.
     """
     first = start >> 3
     size = ((stop + 7) >> 3) - first
@@ -77,8 +77,8 @@ def packed_mask(bitmaps: Bitmaps, start: int, stop: int) -> NDArray[np.uint8]:
     return out
 
 
-def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, BitMap]]:
-    """Yield the bitmaps that touch ``[start, stop)``, cut to it where they reach beyond."""
+def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, AbstractBitMap]]:
+    """Yield the bitmaps with positions in ``[start, stop)``, cut to that range."""
     for key, bitmap in bitmaps.items():
         base = key << 32
         lo, hi = max(start - base, 0), min(stop - base, _KEY_ROWS)
@@ -93,7 +93,7 @@ def _within(bitmaps: Bitmaps, start: int, stop: int) -> Iterator[tuple[int, BitM
 
 
 def count(bitmaps: Bitmaps, start: int, stop: int) -> int:
-    """Return how many positions lie in ``[start, stop)``."""
+    """Return the number of positions in ``[start, stop)``."""
     total = 0
     for key, bitmap in bitmaps.items():
         lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)

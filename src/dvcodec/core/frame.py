@@ -4,7 +4,7 @@
 
     offset  bytes  order  content
     0       4      BE     L = 4 + length of the vector (magic and vector, not itself, not the CRC)
-    4       4      raw    magic: says which vector follows
+    4       4      raw    magic: the layout of the vector
     8       L - 4  -      vector
     4 + L   4      BE     CRC-32 of magic and vector
 
@@ -19,17 +19,30 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from dvcodec.core.checksum import crc32, crc_hex
+from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 
-__all__ = ["FRAME_OVERHEAD", "MAX_FRAME", "Frame", "Magic", "StoredFrame", "build", "peek_size", "read"]
+__all__ = [
+    "FRAME_OVERHEAD",
+    "MAX_FRAME",
+    "UNCOUNTED",
+    "Frame",
+    "Magic",
+    "StoredFrame",
+    "build",
+    "check_magic",
+    "peek_size",
+    "read",
+]
 
 LENGTH_BYTES = 4
 MAGIC_BYTES = 4
 CRC_BYTES = 4
 FRAME_OVERHEAD = LENGTH_BYTES + MAGIC_BYTES + CRC_BYTES
 """Bytes of a frame around its vector."""
+UNCOUNTED = FRAME_OVERHEAD - MAGIC_BYTES
+"""Bytes of a frame that Delta's `sizeInBytes` and Paimon's 32-bit `length` leave out: length field and CRC."""
 MAX_FRAME = 2**31 - 1
 """Largest frame in bytes: sizes are signed 32-bit values in all three formats."""
 
@@ -37,7 +50,7 @@ _U32BE = struct.Struct(">I")
 
 
 class Magic(Enum):
-    """The four bytes that name the vector in a frame."""
+    """The four bytes that identify the layout of the vector in a frame."""
 
     PORTABLE64 = b"\xd1\xd3\x39\x64"
     """64-bit portable roaring: Iceberg, Delta, Paimon 64-bit (1681511377, little-endian)."""
@@ -48,13 +61,13 @@ class Magic(Enum):
 
     @classmethod
     def find(cls, raw: bytes) -> Magic | None:
-        """Return the magic that `raw` is, or None."""
+        """Return the magic with these bytes, or None."""
         return next((magic for magic in cls if magic.value == raw), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One frame, its length and CRC checked, its vector not yet looked at."""
+    """One frame: length, CRC and magic are checked, the vector is not yet read."""
 
     magic: Magic
     vector: Cursor
@@ -66,7 +79,7 @@ class Frame:
 
 
 class StoredFrame(NamedTuple):
-    """A frame as it is, with what its bytes do not say."""
+    """A whole frame, with the metadata that it does not contain."""
 
     data_file: str | None
     """The data file whose rows these are, None if unknown."""
@@ -77,7 +90,7 @@ class StoredFrame(NamedTuple):
 
 
 def peek_size(cursor: Cursor) -> int:
-    """Return the size in bytes that the frame at the cursor claims to have, without moving; nothing is checked of it.
+    """Return the size in bytes that the frame at the cursor claims, unchecked. The cursor does not move.
 
     Raises:
         Truncated: less than 4 bytes are left.
@@ -91,17 +104,17 @@ def peek_size(cursor: Cursor) -> int:
 def read(
     cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), exact: bool = False, verify_checksum: bool = True
 ) -> Frame:
-    """Read the frame at the cursor and move past it: length, then CRC, then magic.
+    """Read the frame at the cursor and move past it. Length, CRC and magic are checked, in this order.
 
     Args:
-        cursor: stands at the length field.
-        allowed: the magics that this format knows.
-        exact: True if the frame has to fill the rest of the window.
-        verify_checksum: False skips the CRC (to look into a damaged vector).
+        cursor: at the length field.
+        allowed: the magics that the format allows.
+        exact: True if the frame must fill the rest of the window.
+        verify_checksum: False skips the CRC (to inspect a damaged vector).
 
     Raises:
         Truncated: the window ends before the frame does.
-        NotCanonical: the stored length cannot be one.
+        NotCanonical: the stored length is too small, or with `exact` not that of the window.
         ChecksumMismatch: the CRC differs; expected (stored) and actual (computed) are given in hex.
         BadMagic: not one of `allowed`.
     """
@@ -111,54 +124,46 @@ def read(
         raise cursor.error(
             NotCanonical, "length field", at=start, expected=f"at least {MAGIC_BYTES} bytes", actual=length
         )
-    if length > cursor.remaining - CRC_BYTES:
-        raise cursor.error(
-            Truncated,
-            "length field",
-            at=start,
-            expected=f"at most {max(cursor.remaining - CRC_BYTES, 0)} (bytes left for magic and vector)",
-            actual=length,
-        )
-    if exact and length != cursor.remaining - CRC_BYTES:
-        raise cursor.error(
-            NotCanonical,
-            "length field",
-            at=start,
-            expected=f"{cursor.remaining - CRC_BYTES} (bytes of magic and vector)",
-            actual=length,
-        )
+    room = cursor.remaining - CRC_BYTES
+    if length > room:
+        expected = f"at most {max(room, 0)} (bytes left for magic and vector)"
+        raise cursor.error(Truncated, "length field", at=start, expected=expected, actual=length)
+    if exact and length != room:
+        expected = f"{room} (bytes of magic and vector)"
+        raise cursor.error(NotCanonical, "length field", at=start, expected=expected, actual=length)
     body = cursor.take(length, "magic and vector")
-    at = cursor.pos
+    crc_pos = cursor.pos
     stored = cursor.u32be("CRC-32")
     if verify_checksum:
-        computed = crc32(body)
-        if computed != stored:
-            raise cursor.error(
-                ChecksumMismatch,
-                "CRC-32 of magic and vector",
-                at=at,
-                expected=f"{crc_hex(stored)} (stored)",
-                actual=f"{crc_hex(computed)} (computed)",
-            )
-    raw = bytes(body[:MAGIC_BYTES])
-    magic = Magic.find(raw)
-    if magic is None or magic not in allowed:
-        names = " or ".join(known.value.hex(" ") for known in allowed)
-        raise cursor.error(BadMagic, "magic", at=start + LENGTH_BYTES, expected=names, actual=raw.hex(" "))
+        check_crc(cursor, crc_pos, "magic and vector", stored, body)
+    magic = check_magic(cursor, start + LENGTH_BYTES, bytes(body[:MAGIC_BYTES]), allowed)
     base = cursor.base + start + LENGTH_BYTES + MAGIC_BYTES
     vector = Cursor(body[MAGIC_BYTES:], source=cursor.source, base=base)
     return Frame(magic, vector, cursor.view[start : cursor.pos], stored)
 
 
+def check_magic(cursor: Cursor, offset: int, raw: bytes, allowed: tuple[Magic, ...]) -> Magic:
+    """Return the magic with the bytes `raw`, found at `offset` of the cursor's window.
+
+    Raises:
+        BadMagic: not one of `allowed`.
+    """
+    magic = Magic.find(raw)
+    if magic is None or magic not in allowed:
+        names = " or ".join(known.value.hex(" ") for known in allowed)
+        raise cursor.error(BadMagic, "magic", at=offset, expected=names, actual=raw.hex(" ") or "no bytes")
+    return magic
+
+
 def build(magic: Magic, *vector: bytes | memoryview) -> bytes:
-    """Put the frame around a vector, which may come in pieces.
+    """Frame a vector, which may come in pieces.
 
     Raises:
         UsageError: the frame would be larger than 2**31 - 1 bytes.
     """
     size = sum(map(len, vector)) + FRAME_OVERHEAD
     if size > MAX_FRAME:
-        raise UsageError(f"the framed vector would have {size} bytes, more than the {MAX_FRAME} that a frame holds")
+        raise UsageError(f"the framed vector would have {size} bytes, more than the {MAX_FRAME} that fit")
     crc = crc32(magic.value)
     for piece in vector:
         crc = crc32(piece, crc)

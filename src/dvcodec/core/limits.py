@@ -1,4 +1,4 @@
-"""How much the bytes may ask for."""
+"""Limits on what untrusted bytes may make a decoder allocate."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["DEFAULT_LIMITS", "Limits", "enough_memory"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds that every decoder keeps; pass a larger one where a file legitimately needs it.
+    """Bounds that every decoder enforces; raise one for a file that legitimately needs more.
 
     Attributes:
-        max_vector_bytes: bytes of one framed vector. The formats' own ceiling is 2**31 - 1.
-        max_bitmaps: non-empty 32-bit bitmaps in one 64-bit vector. Each stands for 2**32 row positions,
-            so real data files have one. Empty gap bitmaps (as Java writes them) do not count.
+        max_vector_bytes: bytes of one framed vector; the formats allow at most 2**31 - 1.
+        max_bitmaps: non-empty 32-bit bitmaps in one 64-bit vector. Each covers 2**32 row positions,
+            so vectors of real data files have one. Empty gap bitmaps (as Java writes them) do not count.
         max_cardinality: rows in one vector.
         max_footer_bytes: bytes of a Puffin footer payload, after decompression.
-        max_blobs: blobs named by one Puffin footer, or vectors in one Delta or Paimon file.
-        max_blob_bytes: bytes of one Puffin blob after decompression, or of all keys of one dictionary taken at once.
+        max_blobs: blobs in one Puffin footer, or vectors in one Delta or Paimon file.
+        max_blob_bytes: bytes of one Puffin blob after decompression, or of all keys of one dictionary together.
         max_manifest_bytes: bytes of one manifest (Paimon's index manifest, Lance's manifest), after decompression.
-        max_keys: keys of one dictionary (vellum); shared suffixes let a few hundred bytes spell any number.
+        max_keys: keys of one dictionary (vellum); with shared suffixes, a few hundred bytes encode any number of keys.
 
     Raises:
         UsageError: one of them is negative.
@@ -49,16 +49,16 @@ class Limits:
                 raise UsageError(f"Limits.{name} must not be negative")
 
     def check(self, name: str, value: int, cursor: Cursor, at: int | None = None) -> None:
-        """Hold a value that the bytes ask for against the limit called `name`; errors point at `at` of the cursor.
+        """Check a value from the bytes against the limit `name`.
 
         Args:
             name: attribute of this class.
-            value: what they ask for.
-            cursor: on the bytes that ask, for errors.
-            at: byte offset in the cursor's window; None = where the cursor is.
+            value: the value found.
+            cursor: reads those bytes, for errors.
+            at: offset of the value in the cursor's window; None: the cursor's position.
 
         Raises:
-            LimitExceeded: it is over the limit.
+            LimitExceeded: the value is above the limit.
         """
         bound = getattr(self, name)
         if value > bound:
@@ -70,13 +70,13 @@ DEFAULT_LIMITS = Limits()
 
 @contextmanager
 def enough_memory(what: str, source: str | None) -> Iterator[None]:
-    """Let bytes that ask for what the limits allow, and this process does not have, be told as over a limit.
+    """Turn a MemoryError in the block into `LimitExceeded`: within the limits, but more than this process has.
 
     Raises:
-        LimitExceeded: something in the block could not be allocated.
+        LimitExceeded: an allocation in the block failed.
     """
     try:
         yield
     except MemoryError as err:
-        told = " ".join(str(err).split())[:120] or "an allocation that failed"
-        raise LimitExceeded("memory", source=source, expected=f"enough for {what}", actual=told) from None
+        reason = " ".join(str(err).split())[:120] or "a failed allocation"
+        raise LimitExceeded("memory", source=source, expected=f"enough for {what}", actual=reason) from None

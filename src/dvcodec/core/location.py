@@ -1,4 +1,4 @@
-"""What a manifest or a log needs to point at one vector."""
+"""Where a vector is stored: what a manifest or log records of it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["DvLocation"]
 
 @dataclass(frozen=True, slots=True)
 class DvLocation:
-    """Where one deletion vector is, and what it stands for.
+    """The location of one deletion vector, and what it deletes.
 
     Attributes:
-        format: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``: who is to point at the vector, and how.
+        format: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``: the format whose metadata references it.
         path: the file that holds the vector.
         offset: byte offset of the frame's length field in that file.
         size: bytes of the whole frame: length field, magic, vector, CRC. (Delta logs and Paimon 32-bit metadata
             record 8 less.)
         cardinality: number of deleted rows.
-        data_file: the data file whose rows these are; None where the container does not say.
-        file_size: bytes of the whole file at `path`, where known.
+        data_file: the data file whose rows these are; None if unknown.
+        file_size: bytes of the whole file at `path`, None if unknown.
     """
 
     format: str

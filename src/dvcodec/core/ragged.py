@@ -1,6 +1,6 @@
-"""Many byte strings, or many runs of numbers, in one flat array with offsets: what Arrow calls a variable-size layout.
+"""Many byte strings, or pieces of numbers, in one flat array with offsets: Arrow's variable-size layout.
 
-Everything here is one NumPy pass over all of them, however many there are.
+Every function is a few NumPy passes over all pieces.
 """
 
 from __future__ import annotations
@@ -13,37 +13,39 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteStrings", "copy_pieces", "gather", "offsets_of", "spread", "sums"]
+__all__ = ["ByteStrings", "Bytes", "Flags", "Index", "copy_pieces", "gather", "offsets_of", "spread", "sums"]
 
 T = TypeVar("T", bound=np.generic)
 Index = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
 _LONG = 256
-"""Items of a piece from which it is copied by a call of its own, and not item by item."""
+"""Items of a piece from which it is copied as a slice, instead of item by item."""
 
 
 def offsets_of(lengths: NDArray[Any]) -> Index:
-    """Return where each of the pieces of these lengths begins, and the end: int64[n + 1]."""
+    """Return the offsets of adjacent pieces with these lengths, and their end: int64[n + 1]."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def sums(values: NDArray[Any], counts: Index) -> Index:
-    """Sum runs of values, `counts[i]` of them each; a run may be empty."""
+    """Return the sums of adjacent pieces of `counts[i]` values, which may be 0."""
     totals = offsets_of(values)
     bounds = offsets_of(counts)
     return totals[bounds[1:]] - totals[bounds[:-1]]
 
 
 def spread(starts: NDArray[Any], lengths: NDArray[Any]) -> Index:
-    """Return ``starts[0], starts[0] + 1, ..`` for `lengths[0]` steps, then the same of each other piece, in a row."""
+    """Return the indexes of all pieces: ``starts[0], starts[0] + 1, ..`` (`lengths[0]` of them), ``starts[1], ..``."""
     starts, lengths = np.asarray(starts, np.int64), np.asarray(lengths, np.int64)
     some = lengths > 0
     if not some.all():
         starts, lengths = starts[some], lengths[some]
     if not len(lengths):
         return np.zeros(0, np.int64)
-    # A running sum of steps is several times faster than repeating each start.
+    # A cumulative sum of steps is several times faster than repeating each start.
     firsts = np.cumsum(lengths)
     steps = np.ones(int(firsts[-1]), np.int64)
     steps[0] = starts[0]
@@ -52,8 +54,8 @@ def spread(starts: NDArray[Any], lengths: NDArray[Any]) -> Index:
 
 
 def gather(values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[T]:
-    """Copy pieces of a flat array one behind the other. They must lie inside: nothing is checked."""
-    if len(starts) and bool((starts[1:] == starts[:-1] + lengths[:-1]).all()):  # they already do
+    """Concatenate pieces of a flat array. They must be within it: not checked."""
+    if len(starts) and bool((starts[1:] == starts[:-1] + lengths[:-1]).all()):  # already adjacent
         return values[int(starts[0]) : int(starts[-1] + lengths[-1])]
     if int(lengths.max(initial=0)) < _LONG:
         return values[spread(starts, lengths)]
@@ -66,7 +68,7 @@ def gather(values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]) -> N
 def copy_pieces(
     out: NDArray[T], places: NDArray[Any], values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]
 ) -> None:
-    """Copy pieces of a flat array to places of another. Both must lie inside: nothing is checked."""
+    """Copy pieces of a flat array to `places` of another. Both must be within their array: not checked."""
     long = lengths >= _LONG
     if long.any():
         pieces = (places[long].tolist(), starts[long].tolist(), lengths[long].tolist())
@@ -78,11 +80,11 @@ def copy_pieces(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[bytes]):
-    """Byte strings one behind the other.
+    """Byte strings in one array.
 
     Attributes:
-        offsets: int64[n + 1], in bytes; ascending, the first is 0 and the last the length of `data`.
-        data: uint8, the bytes of all.
+        offsets: int64[n + 1], in bytes; ascending from 0 to the length of `data`.
+        data: uint8, the strings one after the other.
     """
 
     offsets: Index
@@ -90,18 +92,18 @@ class ByteStrings(Sequence[bytes]):
 
     @classmethod
     def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
-        """Join byte strings."""
+        """Build from a sequence of byte strings."""
         lengths = np.fromiter(map(len, strings), np.int64, len(strings))
         return cls(offsets_of(lengths), np.frombuffer(b"".join(strings), np.uint8))
 
     @classmethod
     def cut(cls, data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]) -> ByteStrings:
-        """Copy pieces of a flat array; they must lie inside."""
+        """Copy pieces of a flat array; they must be within it (not checked)."""
         return cls(offsets_of(lengths), gather(data, starts, lengths))
 
     @classmethod
     def concat(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
-        """Put the strings of several one behind the other."""
+        """Concatenate the strings of several."""
         if not parts:
             return cls.from_list([])
         lengths = np.concatenate([part.lengths for part in parts])
@@ -109,7 +111,7 @@ class ByteStrings(Sequence[bytes]):
 
     @property
     def lengths(self) -> Index:
-        """Bytes of each."""
+        """Bytes of each string."""
         return np.diff(self.offsets)
 
     def __len__(self) -> int:
@@ -122,17 +124,17 @@ class ByteStrings(Sequence[bytes]):
                 return self.take(np.arange(start, stop, step))
             offsets = self.offsets[start : max(start, stop) + 1]
             return ByteStrings(offsets - offsets[0], self.data[offsets[0] : offsets[-1]])
-        at = range(len(self))[i]
-        return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes()
+        index = range(len(self))[i]
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.to_list())
 
     def to_list(self) -> list[bytes]:
-        """Return them as bytes objects."""
+        """Return the strings as bytes objects."""
         flat, bounds = self.data.tobytes(), self.offsets.tolist()
         return [flat[a:b] for a, b in pairwise(bounds)]
 
     def take(self, index: NDArray[Any]) -> ByteStrings:
-        """Return the strings at these places, in that order."""
+        """Return the strings with these indexes, in that order."""
         return ByteStrings.cut(self.data, self.offsets[:-1][index], self.lengths[index])

@@ -1,4 +1,4 @@
-"""Named checks and what came of them: what `verify` and the lints return."""
+"""Named checks and their results, as `verify` and the lints return them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Check", "Report", "Status"]
 
 
 class Status(str, Enum):
-    """What came of a check."""
+    """The result of a check."""
 
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
@@ -27,11 +27,11 @@ class Check:
     Attributes:
         name: stable name, such as ``crc`` or ``cardinality``.
         status: pass, fail or not applicable.
-        subject: what was checked: the file, or a vector of it.
-        offset: byte offset in the file, None where no single byte is to blame.
-        expected: what a sound file holds there, None if the check passed.
+        subject: what was checked: the file, or one vector.
+        offset: byte offset in the file, None if the check has no single position.
+        expected: what a valid file has there, None if the check passed.
         actual: what was found, None if the check passed.
-        message: the failure in words.
+        message: describes the failure.
     """
 
     name: str
@@ -48,19 +48,19 @@ class Check:
 
         Args:
             name: stable name of the check.
-            subject: what was checked: the file, or a vector of it.
-            offset: byte offset in the file, None where it is about no single byte.
+            subject: what was checked: the file, or one vector.
+            offset: byte offset in the file, None if the check has no single position.
         """
         return cls(name, Status.PASS, subject, offset)
 
     @classmethod
     def not_applicable(cls, name: str, subject: str, offset: int | None = None) -> Check:
-        """Return a check with nothing to check, or that could not be reached.
+        """Return a check that does not apply, or was not reached.
 
         Args:
             name: stable name of the check.
-            subject: what would have been checked: the file, or a vector of it.
-            offset: byte offset in the file, None where it is about no single byte.
+            subject: what would have been checked: the file, or one vector.
+            offset: byte offset in the file, None if the check has no single position.
         """
         return cls(name, Status.NOT_APPLICABLE, subject, offset)
 
@@ -70,22 +70,22 @@ class Check:
 
         Args:
             name: stable name of the check.
-            subject: what was checked: the file, or a vector of it.
-            offset: byte offset in the file, None where no single byte is to blame.
-            what: the failure in words, the check's `message`.
-            expected: what a sound file holds there; kept as text.
-            actual: what was found; kept as text.
+            subject: what was checked: the file, or one vector.
+            offset: byte offset in the file, None if the check has no single position.
+            what: the check's `message`.
+            expected: what a valid file has there; stored as text.
+            actual: what was found; stored as text.
         """
         return cls(name, Status.FAIL, subject, offset, str(expected), str(actual), what)
 
     @classmethod
     def from_error(cls, name: str, subject: str, error: DecodeError) -> Check:
-        """Return the check that `error` stands for.
+        """Return the failed check for `error`.
 
         Args:
             name: stable name of the check.
-            subject: what was checked: the file, or a vector of it.
-            error: gives the offset, what was expected and found, and the message.
+            subject: what was checked: the file, or one vector.
+            error: provides offset, expected and actual value, and message.
         """
         expected = None if error.expected is None else str(error.expected)
         actual = None if error.actual is None else str(error.actual)
@@ -98,8 +98,8 @@ class Report:
 
     Attributes:
         source: path, URL or other name.
-        kind: container kind, None if it could not be told.
-        checks: in the order they were made.
+        kind: container kind, None if unknown.
+        checks: in the order they ran.
     """
 
     source: str
@@ -108,7 +108,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed."""
+        """True if no check failed."""
         return not self.findings
 
     @property

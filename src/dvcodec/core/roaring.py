@@ -1,4 +1,4 @@
-"""The 32-bit roaring bitmap in its portable serialized form: walked and checked without being expanded.
+"""32-bit roaring bitmaps in the portable format: walked and checked without expanding them.
 
 Specification: RoaringFormatSpec, https://github.com/RoaringBitmap/RoaringFormatSpec. All values are little-endian::
 
@@ -10,37 +10,36 @@ Specification: RoaringFormatSpec, https://github.com/RoaringBitmap/RoaringFormat
                         bitset  8192 bytes, bit v & 7 of byte v >> 3    c > 4096
                         runs    u16 r, r x (u16 start, u16 length - 1)
 
-Libraries differ in what they check; `walk` and `BitmapView.check` together check everything: see the docstrings.
+Libraries differ in what they check; `walk` and `BitmapView.check` together check everything.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, BitmapView, ContainerKind
-from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_sorted
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, payload_sizes
+from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, MAX_CONTAINERS, OFFSETS_FROM, from_sorted
+from dvcodec.core.cursor import BytesLike, Cursor, raise_first
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated
 
 __all__ = ["EMPTY_BITMAP", "serialize", "walk"]
 
 EMPTY_BITMAP = COOKIE_NO_RUNS.to_bytes(4, "little") + bytes(4)
-"""The one form of the empty bitmap, 8 bytes."""
-MAX_CONTAINERS = 1 << 16
+"""The only valid encoding of the empty bitmap, 8 bytes."""
 
 
 def walk(cursor: Cursor) -> BitmapView:
-    """Walk one bitmap at the cursor and move past it. Nothing is expanded, no bitmap is built.
+    """Walk one bitmap at the cursor and move past it; nothing is expanded.
 
-    Checked here: cookie, container count, flag padding, a run cookie without runs, key order, the offset
-    table against the containers, every payload inside the window, and everything about runs (see
-    `BitmapView.check_runs`). Left to `BitmapView.check` or `load`: array order and bitset population.
+    Checked: cookie, container count, flag padding, a run cookie without runs, key order, the offset table, payloads
+    within the window, and all runs (see `BitmapView.check_runs`). Not checked: array order and bitset population
+    (`BitmapView.check` or `load`).
 
     Raises:
         Truncated: the window ends first.
-        BadMagic: no roaring cookie.
+        BadMagic: not a roaring cookie.
         NotCanonical: the structure breaks a rule of the specification.
     """
     start = cursor.pos
@@ -49,39 +48,40 @@ def walk(cursor: Cursor) -> BitmapView:
         none = np.zeros(0, np.int64)
         empty = cursor.view[start : cursor.pos]
         return BitmapView(empty, none.astype(np.uint16), none, none.astype(np.uint8), none, none)
-    at = cursor.pos
+    descriptors_pos = cursor.pos
     descriptors = np.frombuffer(cursor.take(4 * count, "roaring descriptors"), "<u2").reshape(count, 2)
     keys, cards = descriptors[:, 0], descriptors[:, 1].astype(np.int64) + 1
-    descents = np.flatnonzero(keys[1:] <= keys[:-1])
-    if len(descents):
-        i = int(descents[0])
-        raise cursor.error(
+    raise_first(
+        keys[1:] <= keys[:-1],
+        lambda i: cursor.error(
             NotCanonical,
             "container keys not strictly ascending",
-            at=at + 4 * (i + 1),
+            at=descriptors_pos + 4 * (i + 1),
             expected=f"a key above {int(keys[i])}",
             actual=int(keys[i + 1]),
-        )
-    table_at, table = cursor.pos, None
+        ),
+    )
+    table_pos, table = cursor.pos, None
     if is_run is None or count >= OFFSETS_FROM:
         table = np.frombuffer(cursor.take(4 * count, "roaring offset table"), "<u4").astype(np.int64)
     header = cursor.pos - start
-    sizes = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    sizes = payload_sizes(cards)
     if is_run is not None:
         sizes = _with_run_sizes(cursor, start, header, sizes, is_run, table)
     ends = header + np.cumsum(sizes)
     starts = ends - sizes
     if table is not None:
-        wrong = np.flatnonzero(table != starts)
-        if len(wrong) and starts[wrong[0]] <= cursor.end - start:
-            i = int(wrong[0])
-            raise cursor.error(
+        offsets = table
+        raise_first(  # from the first container beyond the window on, `take` reports the error
+            (offsets != starts) & (starts <= cursor.end - start),
+            lambda i: cursor.error(
                 NotCanonical,
                 f"offset of container {i}",
-                at=table_at + 4 * i,
+                at=table_pos + 4 * i,
                 expected=int(starts[i]),
-                actual=int(table[i]),
-            )
+                actual=int(offsets[i]),
+            ),
+        )
     cursor.take(int(ends[-1]) - header, "roaring containers")
     kinds = (cards > ARRAY_MAX).astype(np.uint8)
     if is_run is not None:
@@ -93,7 +93,7 @@ def walk(cursor: Cursor) -> BitmapView:
 
 
 def _read_cookie(cursor: Cursor) -> tuple[int, NDArray[np.bool_] | None]:
-    """Return the container count and, if the cookie announces runs, which containers hold them."""
+    """Return the container count and, if the cookie announces runs, which containers have them."""
     start = cursor.pos
     cookie = cursor.u32le("roaring cookie")
     if cookie == COOKIE_NO_RUNS:
@@ -108,19 +108,19 @@ def _read_cookie(cursor: Cursor) -> tuple[int, NDArray[np.bool_] | None]:
             BadMagic, "roaring cookie", at=start, expected=f"{COOKIE_NO_RUNS} or {COOKIE_RUNS}", actual=f"{cookie:#x}"
         )
     count = (cookie >> 16) + 1
-    at = cursor.pos
+    flags_pos = cursor.pos
     flags = np.frombuffer(cursor.take((count + 7) // 8, "run flags"), np.uint8)
     bits = np.unpackbits(flags, bitorder="little").view(np.bool_)
     if bits[count:].any():
         raise cursor.error(
             NotCanonical,
             "padding bits of the run flags",
-            at=at + len(flags) - 1,
+            at=flags_pos + len(flags) - 1,
             expected="0 bits",
             actual=f"{int(flags[-1]):#04x}",
         )
     if not bits.any():
-        # Legal roaring, but Iceberg and Delta in Java re-serialize to find the next bitmap, and lose their place.
+        # Valid roaring, but Iceberg and Delta in Java re-serialize to find the next bitmap, and then miss it.
         raise cursor.error(NotCanonical, "run cookie without a run container", at=start)
     return count, bits[:count]
 
@@ -133,40 +133,40 @@ def _with_run_sizes(
     is_run: NDArray[np.bool_],
     table: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
-    """Fill in the payload sizes of run containers: 2 + 4 r bytes, r standing at the payload's start.
+    """Fill in the payload sizes of run containers: 2 + 4 r bytes, where r is the first word of the payload.
 
-    With an offset table, all r are gathered at once from where it points (`walk` compares the table with
-    the sizes that follow from it). Without one there are at most three containers to hop over.
+    With an offset table, all r are read at once, by its offsets; `walk` then compares the table with the sizes. Without
+    one there are at most three containers.
     """
     sizes = sizes.copy()
     window = np.frombuffer(cursor.view[start : cursor.end], np.uint8)
     if table is not None:
-        # An offset outside of the window is wrong, or right and the window too short: `walk` tells which.
+        # An offset outside the window is either corrupt, or the window is too short: `walk` reports which.
         hints = np.minimum(table[is_run], len(window) - 2)
         sizes[is_run] = 2 + 4 * (window[hints].astype(np.int64) | window[hints + 1].astype(np.int64) << 8)
         return sizes
-    at = header
+    pos = header
     for i in range(len(sizes)):
         if is_run[i]:
-            if at + 2 > len(window):
-                raise cursor.error(Truncated, "roaring containers", at=start + at, expected="2 bytes")
-            sizes[i] = 2 + 4 * (int(window[at]) | int(window[at + 1]) << 8)
-        at += int(sizes[i])
+            if pos + 2 > len(window):
+                raise cursor.error(Truncated, "roaring containers", at=start + pos, expected="2 bytes")
+            sizes[i] = 2 + 4 * (int(window[pos]) | int(window[pos + 1]) << 8)
+        pos += int(sizes[i])
     return sizes
 
 
-def serialize(bitmap: BitMap, *, run_optimize: bool = True) -> bytes:
-    """Serialize a bitmap in the one form that depends on its values alone.
+def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
+    """Serialize a bitmap in a form that depends on its values only.
 
     Args:
-        bitmap: any 32-bit bitmap; left as it is.
+        bitmap: any 32-bit bitmap; not modified.
         run_optimize: True gives the bytes of Java's ``RoaringBitmap``: values added one by one, then
             ``runOptimize()``, then ``serialize()``. False gives no run container, like roaring-rs
             without ``optimize()`` and CRoaring without ``run_optimize``.
     """
     if not run_optimize:
         return from_sorted(np.frombuffer(bitmap.to_array(), np.uint32)).serialize()
-    copy = bitmap.copy()
+    copy = BitMap(bitmap, optimize=False)
     copy.run_optimize()
     data = copy.serialize()
     ties = _tied_runs(data)
@@ -182,10 +182,10 @@ def serialize(bitmap: BitMap, *, run_optimize: bool = True) -> bytes:
 
 
 def _tied_runs(data: BytesLike) -> NDArray[np.uint16]:
-    """Find run containers whose array form is as small: a run there is history, not content.
+    """Return the keys of run containers whose array form has the same size.
 
-    Java turns an array of c values into r runs only if 2c > 2 + 4r, but both Java and CRoaring keep a run
-    container that came as one when the two are equal. c = 2r + 1 is that tie.
+    Java turns an array of c values into r runs only if 2c > 2 + 4r; at a tie (c = 2r + 1), both Java and CRoaring keep
+    the container that was there before.
     """
     view = walk(Cursor(data))
     counts = (view.sizes - 2) >> 2

@@ -1,22 +1,23 @@
-"""The 64-bit roaring-of-roaring in its portable form, walked bitmap by bitmap.
+"""64-bit roaring bitmaps in the portable format, walked bitmap by bitmap.
 
 Specification: RoaringFormatSpec, "Extension for 64-bit implementations". Little-endian throughout::
 
     u64 count | count x ( u32 key | one complete 32-bit bitmap )      keys ascending, unsigned, distinct
 
-`key` is the high half of the row positions in the bitmap that follows. There are no lengths: to find the next
-key one has to walk the bitmap. Java's deletion vectors write every key from 0 to the highest; the ones without
-rows ("gap keys") hold the 8-byte empty bitmap.
+`key` is the high half of the row positions in the bitmap that follows. There are no lengths: only
+walking the bitmap finds the next key. Java's deletion vectors have every key from 0 to the highest; keys without rows
+("gap keys") have the 8-byte empty bitmap.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, FrozenBitMap
 
 from dvcodec.core.bitmap import BitmapView, ContainerMix
 from dvcodec.core.build import Pieces
@@ -38,11 +39,11 @@ __all__ = [
 ]
 
 MAX_KEY = 2**32 - 1
-"""Highest key that the 64-bit format can express."""
+"""Highest key in the 64-bit format."""
 MAX_DV_KEY = 2**31 - 2
 """Highest key of a deletion vector (Iceberg ``RoaringPositionBitmap.MAX_POSITION``, Delta's ``RoaringBitmapArray``)."""
 MAX_DV_POSITION = MAX_DV_KEY << 32 | 1 << 31
-"""Highest row position of a deletion vector, 0x7ffffffe80000000 (the same constants)."""
+"""Highest row position of a deletion vector, 0x7ffffffe80000000 (from the same constants)."""
 MIN_BUCKET = 12
 """Bytes of the smallest bucket: a key and the empty bitmap."""
 
@@ -51,12 +52,12 @@ _GAP = np.frombuffer(EMPTY_BITMAP, "<u4")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorView:
-    """A serialized 64-bit bitmap, walked: nothing is expanded.
+    """A serialized 64-bit bitmap, walked but not expanded.
 
     Attributes:
         data: exactly the vector's bytes.
         bitmaps: (key, bitmap) of every non-empty bitmap, ascending.
-        gaps: number of keys that hold the empty bitmap.
+        gaps: number of keys with the empty bitmap.
     """
 
     data: memoryview
@@ -95,7 +96,7 @@ class VectorView:
         return mix
 
     def check(self) -> None:
-        """Check what the walk leaves out: array order and bitset population.
+        """Check what `walk64` does not: array order and bitset population.
 
         Raises:
             NotCanonical: see `BitmapView.check`.
@@ -103,8 +104,8 @@ class VectorView:
         for _, view in self.bitmaps:
             view.check()
 
-    def load(self) -> dict[int, BitMap]:
-        """Build one bitmap per key; what `check` checks is checked on the way.
+    def load(self) -> dict[int, FrozenBitMap]:
+        """Build one bitmap per key; checks array order and bitset population.
 
         Raises:
             NotCanonical: see `BitmapView.check`.
@@ -115,11 +116,11 @@ class VectorView:
 def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> VectorView:
     """Walk a 64-bit bitmap at the cursor and move past it.
 
-    Checked: the count against the bytes that are left, key order and range, every bitmap (see `roaring.walk`), and
-    `limits`. Not checked: array order and bitset population (`VectorView.check`), bytes that follow.
+    Checked: the count against the remaining bytes, key order and range, every bitmap (see `roaring.walk`), and
+    `limits`. Not checked: array order and bitset population (`VectorView.check`), bytes after the vector.
 
     Raises:
-        Truncated: the window ends first, or could not hold as many bitmaps as announced.
+        Truncated: the window ends first, or is too short for the announced number of bitmaps.
         NotCanonical: keys out of order or range, or a bitmap that breaks its rules.
         LimitExceeded: more bitmaps or rows than `limits` allow.
     """
@@ -142,31 +143,32 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
             gaps, last = _skip_gaps(cursor, left, last, max_key)
             left -= gaps
             continue
-        at = cursor.pos
+        bucket = cursor.pos
         key = cursor.u32le("bitmap key")
-        _check_key(cursor, at, key, last, max_key)
-        limits.check("max_bitmaps", len(bitmaps) + 1, cursor, at)
+        if key <= last or key > max_key:
+            raise _key_error(cursor, bucket, key, last, max_key)
+        limits.check("max_bitmaps", len(bitmaps) + 1, cursor, bucket)
         view = walk(cursor)
         cardinality += view.cardinality
-        limits.check("max_cardinality", cardinality, cursor, at)
+        limits.check("max_cardinality", cardinality, cursor, bucket)
         bitmaps.append((key, view))
         left, last = left - 1, key
     return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
 
 
-def _check_key(cursor: Cursor, at: int, key: int, last: int, max_key: int) -> None:
+def _key_error(cursor: Cursor, offset: int, key: int, last: int, max_key: int) -> NotCanonical:
+    """Return the error for a key that is not above `last`, or above `max_key`."""
     if key <= last:
-        raise cursor.error(
-            NotCanonical, "bitmap keys not strictly ascending", at=at, expected=f"a key above {last}", actual=key
+        return cursor.error(
+            NotCanonical, "bitmap keys not strictly ascending", at=offset, expected=f"a key above {last}", actual=key
         )
-    if key > max_key:
-        raise cursor.error(NotCanonical, "bitmap key", at=at, expected=f"at most {max_key:#x}", actual=f"{key:#x}")
+    return cursor.error(NotCanonical, "bitmap key", at=offset, expected=f"at most {max_key:#x}", actual=f"{key:#x}")
 
 
 def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int, int]:
-    """Move past a stretch of gap keys in vectorised steps; return how many there were and the last key.
+    """Skip consecutive gap keys in vectorised steps; return their number and the last key.
 
-    A vector may hold a hundred million of them in its 2 GiB: one at a time would take minutes.
+    A vector of 2 GiB may have over a hundred million of them: one at a time would take minutes.
     """
     total, step = 0, 16
     while total < left:
@@ -178,7 +180,8 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
         bad = np.flatnonzero((np.diff(keys, prepend=last) <= 0) | (keys > max_key))
         if len(bad):
             i = int(bad[0])
-            _check_key(cursor, cursor.pos + i * MIN_BUCKET, int(keys[i]), int(keys[i - 1]) if i else last, max_key)
+            before = int(keys[i - 1]) if i else last
+            raise _key_error(cursor, cursor.pos + i * MIN_BUCKET, int(keys[i]), before, max_key)
         cursor.pos += gaps * MIN_BUCKET
         total += gaps
         last = int(keys[-1]) if gaps else last
@@ -188,7 +191,7 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
     return total, last
 
 
-def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, BitMap]:
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, FrozenBitMap]:
     """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves.
 
     Raises:
@@ -198,14 +201,18 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
 
 
 def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
-    """Return the bytes of the encoded vector; `sizes` holds those of the serialized bitmap of each key."""
+    """Return the bytes of the encoded vector; `sizes` has the bytes of each key's serialized bitmap."""
     size = 8 + sum(4 + size for size in sizes.values())
     gaps = max(sizes) + 1 - len(sizes) if sizes and gap_keys else 0
     return size + gaps * MIN_BUCKET
 
 
 def encode(
-    bitmaps: dict[int, BitMap], *, run_optimize: bool = True, gap_keys: bool = True, max_size: int = 2**31 - 1
+    bitmaps: Mapping[int, AbstractBitMap],
+    *,
+    run_optimize: bool = True,
+    gap_keys: bool = True,
+    max_size: int = 2**31 - 1,
 ) -> bytes:
     """Serialize a 64-bit bitmap.
 
@@ -213,8 +220,8 @@ def encode(
         bitmaps: high half of the positions -> bitmap of the low halves, keys ascending, no bitmap empty.
         run_optimize: see `roaring.serialize`.
         gap_keys: True writes every key from 0 to the highest, the missing ones as empty bitmaps (Java's
-            deletion vectors); False writes the present keys alone (roaring-rs, CRoaring, ``Roaring64NavigableMap``).
-        max_size: refuse to build more bytes than this.
+            deletion vectors); False writes only keys with rows (roaring-rs, CRoaring, ``Roaring64NavigableMap``).
+        max_size: upper bound on the bytes of the vector.
 
     Raises:
         UsageError: the vector would be larger than `max_size`.
@@ -224,7 +231,7 @@ def encode(
 
 
 def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> Pieces:
-    """Put serialized bitmaps one behind the other; see `encode`.
+    """Join serialized bitmaps; see `encode`.
 
     Raises:
         UsageError: the vector would be larger than `max_size` bytes.
@@ -234,7 +241,7 @@ def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int 
     if size > max_size:
         hint = ""
         if gap_keys and encoded_size(sizes, gap_keys=False) <= max_size:
-            hint = f": the gap keys below key {max(parts)} take most of it, gap_keys=False leaves them out"
+            hint = f": the gap keys below key {max(parts)} take most of it, gap_keys=False omits them"
         raise UsageError(f"the encoded vector would have {size} bytes, more than the {max_size} that fit{hint}")
     count = max(parts) + 1 if parts and gap_keys else len(parts)
     out: Pieces = [struct.pack("<Q", count)]

@@ -1,4 +1,4 @@
-"""Numbers and names for people: one spelling for the command line and the report."""
+"""Formats numbers and names for display, on the command line and in reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def plain(text: str) -> str:
-    """Return text on one line and without a word to the terminal: what does not print is shown as an escape.
+    """Return text on one line, with non-printable characters escaped.
 
-    File names and the paths inside of files may hold anything.
+    File names, and paths stored in files, may contain terminal control sequences.
     """
     if text.isprintable():
         return text
@@ -21,22 +21,22 @@ def plain(text: str) -> str:
 
 
 def number(value: int | None) -> str:
-    """1,234,567, or an en dash for nothing."""
+    """Format a number: 1,234,567, or an en dash for None."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def counted(count: int, what: str) -> str:
-    """Return the number of things: 1 file, 2 files, no files."""
+    """Format a count: 1 file, 2 files, no files."""
     return f"{f'{count:,}' if count else 'no'} {what}{'' if count == 1 else 's'}"
 
 
 def share_text(value: float | None) -> str:
-    """Return a share as a percentage with three significant digits."""
+    """Format a share as a percentage with three significant digits."""
     return NOTHING if value is None else f"{100 * value:.3g} %"
 
 
 def bytes_text(value: float | None) -> str:
-    """Bytes with a unit, with three significant digits."""
+    """Format a size with a unit and three significant digits."""
     if value is None:
         return NOTHING
     units = ["GiB", "MiB", "KiB", "B"]
@@ -47,7 +47,7 @@ def bytes_text(value: float | None) -> str:
 
 
 def folder_of(paths: Sequence[str]) -> str:
-    """Return the deepest folder that all paths lie in, with its slash; empty if there is none.
+    """Return the deepest common folder of all paths, with a trailing slash; empty if there is none.
 
     >>> folder_of(["s3://lake/t/day=1/a.parquet", "s3://lake/t/day=2/a.parquet"])
     's3://lake/t/'

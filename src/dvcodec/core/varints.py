@@ -1,4 +1,4 @@
-"""Unsigned LEB128 varints by the thousand: the bulk counterpart of `Cursor.uvarint`, without a loop over values.
+"""Many unsigned LEB128 varints at once: the bulk counterpart of `Cursor.uvarint`.
 
 A varint has 7 bits a byte, least significant first; the last byte is below 0x80. At most 10 bytes and 64 bits.
 """
@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, raise_first
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.core.ragged import gather, offsets_of, spread
+from dvcodec.core.ragged import Index, gather, offsets_of, spread
 
 __all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
 
 MAX_BYTES = 10
 _THRESHOLDS = np.array([1 << 7 * k for k in range(1, MAX_BYTES)], np.uint64)
 _TOP_BYTE = 1
-"""Largest last byte of ten: bit 63."""
+"""Largest tenth byte: bit 63."""
 _FAR = 4
-"""So many times the bytes that runs can have: then they are copied out of the window first."""
+"""Copy the runs out of the window first if they span this many times their maximum size."""
 
 Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 
 
 def bytes_of(cursor: Cursor) -> NDArray[np.uint8]:
@@ -36,17 +35,15 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
     """Read one varint at each of many positions of a window.
 
     Returns:
-        uint64[n] values, and int64[n] positions behind them.
+        uint64[n] values, and int64[n] positions after them.
 
     Raises:
-        Truncated: one begins outside of the window or runs out of it.
-        NotCanonical: one has more than 10 bytes or 64 bits.
+        Truncated: a varint begins outside the window, or is cut off by its end.
+        NotCanonical: a varint of more than 10 bytes or 64 bits.
     """
     data, end = bytes_of(cursor), cursor.end
     starts = np.asarray(positions, np.int64)
-    outside = np.flatnonzero((starts < 0) | (starts >= end))
-    if len(outside):
-        raise _truncated(cursor, int(starts[outside[0]]), what)
+    raise_first((starts < 0) | (starts >= end), lambda i: _truncated(cursor, int(starts[i]), what))
     first = data[starts]
     values = (first & 0x7F).astype(np.uint64)
     stops = starts + 1
@@ -54,12 +51,12 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
     for k in range(1, MAX_BYTES + 1):
         if not len(open_):
             return values, stops
-        at = stops[open_]
+        index = stops[open_]
         if k == MAX_BYTES:
             raise _too_long(cursor, int(starts[open_[0]]), what)
-        if int(at.max()) >= end:
-            raise _truncated(cursor, int(starts[open_[int(np.argmax(at >= end))]]), what)
-        byte = data[at]
+        if int(index.max()) >= end:
+            raise _truncated(cursor, int(starts[open_[int(np.argmax(index >= end))]]), what)
+        byte = data[index]
         if k == MAX_BYTES - 1:
             _check_top(cursor, starts[open_], byte, what)
         values[open_] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
@@ -69,12 +66,13 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
 
 
 def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: str) -> tuple[Values, Index]:
-    """Read `counts[i]` varints in a row at `starts[i]`, for every i.
+    """Read `counts[i]` consecutive varints at `starts[i]`, for every i.
 
-    Costs what the window from the first start to the last end costs; or, where runs lie far apart, what they cost.
+    Takes time proportional to the window from the first start to the last end or, if the runs are far apart, to the
+    runs alone.
 
     Returns:
-        uint64[sum of counts] values, and int64[n] positions behind each run.
+        uint64[sum of counts] values, and int64[n] positions after each run.
 
     Raises:
         Truncated, NotCanonical: as in `read_at`.
@@ -88,7 +86,7 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
         raise _truncated(cursor, low if low < 0 else int(starts.max()), what)
     data = bytes_of(cursor)
     room = np.minimum(MAX_BYTES * counts, cursor.end - starts)
-    # Positions of all last bytes; which of them are the first of each run, and the first one that is too far away.
+    # Positions of all last bytes; for each run, the index of its first one, and of the first one beyond its room.
     if _FAR * int(room.sum()) < high - low:
         bounds = offsets_of(room)
         inside = np.flatnonzero(gather(data, starts, room) < 0x80)
@@ -98,11 +96,8 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
         ends = np.flatnonzero(data[low:high] < 0x80)
         ends += low
         first, beyond = np.searchsorted(ends, starts), np.full(len(starts), len(ends))
-    short = np.flatnonzero(first + counts > beyond)
-    if len(short):
-        i = int(short[0])
-        fits = int(starts[i] + MAX_BYTES * counts[i]) <= cursor.end
-        raise (_too_long if fits else _truncated)(cursor, int(starts[i]), what)
+    fits = starts + MAX_BYTES * counts <= cursor.end
+    raise_first(first + counts > beyond, lambda i: (_too_long if fits[i] else _truncated)(cursor, int(starts[i]), what))
     index = spread(first, counts)
     stops = starts.copy()
     some = counts > 0
@@ -119,7 +114,7 @@ def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
         uint64[n] values, and int64[n] positions of their last bytes.
 
     Raises:
-        Truncated: the last varint does not end.
+        Truncated: the last varint is incomplete.
         NotCanonical: as in `read_at`.
     """
     data = bytes_of(cursor)
@@ -127,7 +122,7 @@ def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
     ends = np.flatnonzero(is_last)
     if len(data) and not is_last[-1]:
         raise _truncated(cursor, int(ends[-1]) + 1 if len(ends) else 0, what)
-    # Most numbers are one byte: last bytes are values, and only where there are others is more to do.
+    # Most varints are one byte, which is the value; only longer ones need more work.
     values = data[is_last].astype(np.uint64)
     others = np.flatnonzero(~is_last)
     if len(others):
@@ -147,31 +142,32 @@ def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index,
             return values
         byte = data[begins[open_] + k]
         if k == MAX_BYTES - 1:
-            long = np.flatnonzero(extra[open_] > k)
-            if len(long):
-                raise _too_long(cursor, int(begins[open_[long[0]]]), what)
-            _check_top(cursor, begins[open_], byte, what)
+            starts = begins[open_]
+            if (extra[open_] > k).any():
+                raise _too_long(cursor, int(starts[np.argmax(extra[open_] > k)]), what)
+            _check_top(cursor, starts, byte, what)
         values[open_] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
         open_ = open_[extra[open_] > k]
     return values
 
 
 def _check_top(cursor: Cursor, starts: Index, byte: NDArray[np.uint8], what: str) -> None:
-    bad = np.flatnonzero((byte & 0x7F) > _TOP_BYTE)
-    if len(bad):
-        raise cursor.error(NotCanonical, what, at=int(starts[bad[0]]), expected="a varint below 2**64")
+    raise_first(
+        (byte & 0x7F) > _TOP_BYTE,
+        lambda i: cursor.error(NotCanonical, what, at=int(starts[i]), expected="a varint below 2**64"),
+    )
 
 
-def _truncated(cursor: Cursor, at: int, what: str) -> Truncated:
-    return cursor.error(Truncated, what, at=at, expected="a varint", actual=f"{max(cursor.end - at, 0)} bytes left")
+def _truncated(cursor: Cursor, pos: int, what: str) -> Truncated:
+    return cursor.error(Truncated, what, at=pos, expected="a varint", actual=f"{max(cursor.end - pos, 0)} bytes left")
 
 
-def _too_long(cursor: Cursor, at: int, what: str) -> NotCanonical:
-    return cursor.error(NotCanonical, what, at=at, expected=f"a varint of at most {MAX_BYTES} bytes")
+def _too_long(cursor: Cursor, pos: int, what: str) -> NotCanonical:
+    return cursor.error(NotCanonical, what, at=pos, expected=f"a varint of at most {MAX_BYTES} bytes")
 
 
 def sizes(values: NDArray[Any]) -> Index:
-    """Return the bytes that each value takes: int64[n]. Values are unsigned, of at most 64 bits: not checked."""
+    """Return the encoded size of each value: int64[n]. Values are unsigned, of at most 64 bits (not checked)."""
     values = np.asarray(values, np.uint64)
     found = np.ones(len(values), np.int64)
     wide = np.flatnonzero(values >= 0x80)
@@ -180,10 +176,10 @@ def sizes(values: NDArray[Any]) -> Index:
 
 
 def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
-    """Encode unsigned values of at most 64 bits (not checked), one behind the other.
+    """Encode unsigned values of at most 64 bits (not checked).
 
     Returns:
-        uint8 bytes of all, and int64[n] bytes of each.
+        uint8, the varints one after the other; and int64[n], the size of each.
     """
     values = np.asarray(values, np.uint64)
     wide = np.flatnonzero(values >= 0x80)
@@ -203,7 +199,7 @@ def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
 
 
 def uvarints(*values: int) -> bytes:
-    """Encode a few values, none of them negative (not checked)."""
+    """Encode a few non-negative values (not checked)."""
     out = bytearray()
     for value in values:
         rest = value

@@ -1,7 +1,7 @@
-"""A deletion vector as it is stored: framed or bare, in any of the three layouts, walked but not expanded.
+"""A stored deletion vector: framed or bare, in any of the three layouts, walked but not expanded.
 
-The formats differ in the frame's magic and in what their metadata says; what a vector *is* stands here once. Order of
-the checks: length, CRC, magic, structure, cardinality; array order and bitset population last (`check`, `load`).
+Shared by all formats, which differ in magic and metadata only. Checks run in this order: length, CRC, magic, structure,
+cardinality; array order and bitset population last (`check`, `load`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dvcodec.core import roaring, roaring64
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "read_whole"]
+__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "read_whole", "walk"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -36,8 +36,8 @@ class Vector:
 
     Attributes:
         magic: its layout.
-        view: where its bitmaps and containers are.
-        frame: the frame it came in; None if it stood bare.
+        view: its bitmaps and containers.
+        frame: its frame; None for a bare vector.
     """
 
     magic: Magic
@@ -58,12 +58,12 @@ class Vector:
         self.view.check()
 
     def load(self) -> RowSet:
-        """Build the row set; array order and bitset population are checked on the way.
+        """Build the row set; checks array order and bitset population.
 
         Raises:
             NotCanonical: see `BitmapView.check`.
         """
-        return RowSet._wrap(self.view.load())
+        return RowSet.from_bitmaps(self.view.load())
 
 
 def read(
@@ -78,11 +78,11 @@ def read(
     """Read the framed vector at the cursor and move past it.
 
     Args:
-        cursor: stands at the frame's length field.
-        allowed: magics the format knows.
-        exact: True if the frame has to fill the rest of the window.
-        cardinality: rows that the metadata promises; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        cursor: at the frame's length field.
+        allowed: magics that the format allows.
+        exact: True if the frame must fill the rest of the window.
+        cardinality: rows according to the metadata; None skips the check.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
 
     Raises:
@@ -91,7 +91,7 @@ def read(
     start = cursor.pos
     limits.check("max_vector_bytes", min(framing.peek_size(cursor), cursor.remaining), cursor, start)
     frame = framing.read(cursor, allowed=allowed, exact=exact, verify_checksum=verify_checksum)
-    view = _walk(frame.magic, frame.vector, limits)
+    view = walk(frame.magic, frame.vector, limits)
     _check_cardinality(cursor, start, view, cardinality)
     return Vector(frame.magic, view, frame)
 
@@ -105,20 +105,20 @@ def read_whole(
     source: str | None,
     base: int,
 ) -> Vector:
-    """Read a buffer that is one framed vector and nothing else.
+    """Read a buffer that contains exactly one framed vector.
 
     Args:
         buf: exactly the frame.
-        allowed: magics the format knows.
-        cardinality: rows that the metadata promises; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        allowed: magics that the format allows.
+        cardinality: rows according to the metadata; None skips the check.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
         source: name of the file, for errors.
         base: byte offset of the frame in that file, for errors.
 
     Raises:
-        DecodeError: see `read`; also where bytes follow the frame.
-        UsageError: `buf` is no contiguous buffer.
+        DecodeError: see `read`; or bytes follow the frame.
+        UsageError: `buf` is not a contiguous buffer.
     """
     cursor = Cursor(buf, source=source, base=base)
     return read(
@@ -133,37 +133,44 @@ def read_payload(
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Vector:
-    """Read magic and vector that fill the rest of the window: a frame's inside, or a Delta inline vector.
+    """Read magic and vector, which fill the rest of the window: the body of a frame, or a Delta inline vector.
 
     Raises:
         Truncated: the window ends first.
         BadMagic: not one of `allowed`.
         NotCanonical: the structure breaks a rule, or bytes follow the vector.
-        CardinalityMismatch: not as many rows as `cardinality`.
+        CardinalityMismatch: the number of rows is not `cardinality`.
         LimitExceeded: see `Limits`.
     """
     start = cursor.pos
     limits.check("max_vector_bytes", cursor.remaining, cursor)
-    raw = bytes(cursor.take(MAGIC_BYTES, "magic"))
-    magic = Magic.find(raw)
-    if magic is None or magic not in allowed:
-        names = " or ".join(known.value.hex(" ") for known in allowed)
-        raise cursor.error(BadMagic, "magic", at=start, expected=names, actual=raw.hex(" "))
-    view = _walk(magic, cursor, limits)
+    magic = framing.check_magic(cursor, start, bytes(cursor.take(MAGIC_BYTES, "magic")), allowed)
+    view = walk(magic, cursor, limits)
     _check_cardinality(cursor, start, view, cardinality)
     return Vector(magic, view)
 
 
-def _check_cardinality(cursor: Cursor, at: int, view: VectorView, expected: int | None) -> None:
+def _check_cardinality(cursor: Cursor, offset: int, view: VectorView, expected: int | None) -> None:
     if expected is not None and view.cardinality != expected:
         raise cursor.error(
-            CardinalityMismatch, "cardinality", at=at, expected=f"{expected} (metadata)", actual=view.cardinality
+            CardinalityMismatch, "cardinality", at=offset, expected=f"{expected} (metadata)", actual=view.cardinality
         )
 
 
-def _walk(magic: Magic, cursor: Cursor, limits: Limits) -> VectorView:
+def walk(magic: Magic, cursor: Cursor, limits: Limits, *, max_key: int = MAX_DV_KEY) -> VectorView:
+    """Walk the bare vector that fills the rest of the window.
+
+    Args:
+        magic: its layout.
+        cursor: at the vector, behind the magic.
+        limits: bounds on what the bytes may claim.
+        max_key: highest key of a 64-bit portable vector.
+
+    Raises:
+        DecodeError: see `roaring64.walk64` and `roaring.walk`; or bytes follow the vector.
+    """
     if magic is Magic.PORTABLE64:
-        view = roaring64.walk64(cursor, limits=limits)
+        view = roaring64.walk64(cursor, limits=limits, max_key=max_key)
     elif magic is Magic.NATIVE64:
         view = _walk_native(cursor, limits)
     else:
@@ -191,23 +198,23 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
     cardinality = 0
     key = 0
     while (key := key + _skip_native_gaps(cursor, count - key)) < count:
-        at = cursor.pos
+        entry = cursor.pos
         size = cursor.i32le("bitmap length")
         if size < 0:
-            raise cursor.error(NotCanonical, "bitmap length", at=at, expected="0 or more", actual=size)
+            raise cursor.error(NotCanonical, "bitmap length", at=entry, expected="0 or more", actual=size)
         with cursor.restrict_to(size, f"bitmap {key}"):
             view = roaring.walk(cursor)
         if len(view.keys):
-            limits.check("max_bitmaps", len(bitmaps) + 1, cursor, at)
+            limits.check("max_bitmaps", len(bitmaps) + 1, cursor, entry)
             cardinality += view.cardinality
-            limits.check("max_cardinality", cardinality, cursor, at)
+            limits.check("max_cardinality", cardinality, cursor, entry)
             bitmaps.append((key, view))
         key += 1
     return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
 
 
 def _skip_native_gaps(cursor: Cursor, left: int) -> int:
-    """Move past a stretch of empty bitmaps in growing steps; return how many there were, at most `left`."""
+    """Skip consecutive empty bitmaps, in growing steps; return their number, at most `left`."""
     total, size = 0, 1
     while size:
         size = min(8 * size, left - total, cursor.remaining // _MIN_NATIVE)
@@ -225,32 +232,32 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
     """Encode the vector that follows `magic` in a frame; see `encode_pieces`.
 
     Raises:
-        UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
+        UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.
     """
     return b"".join(encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> Pieces:
-    """Encode the vector that follows `magic` in a frame, in pieces that `frame.build` puts together.
+    """Encode the vector that follows `magic` in a frame, in pieces, which `frame.build` joins.
 
     Args:
         rows: the positions.
         magic: the layout.
         run_optimize: see `roaring.serialize`.
-        gap_keys: see `roaring64.encode`; the native layout always has them, the 32-bit one never.
+        gap_keys: see `roaring64.encode`; the native layout always has them, the 32-bit layout never.
 
     Raises:
-        UsageError: a position that this layout cannot hold, or more than 2**31 - 1 bytes.
+        UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.
     """
     highest = rows.max or 0
     if magic is Magic.PAIMON32:
         if highest > 2**31 - 1:
             raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
-        return rows._serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
+        return rows.serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
     if highest > MAX_DV_POSITION:
-        raise UsageError(f"position {highest} is above the highest of a deletion vector, {MAX_DV_POSITION}")
+        raise UsageError(f"position {highest} is above {MAX_DV_POSITION}, the highest in a deletion vector")
     room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
-    parts = rows._serialized(run_optimize=run_optimize)
+    parts = rows.serialized(run_optimize=run_optimize)
     if magic is Magic.PORTABLE64:
         return roaring64.pieces_of(parts, gap_keys=gap_keys, max_size=room)
     count = max(parts) + 1 if parts else 0

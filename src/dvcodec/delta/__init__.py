@@ -1,7 +1,7 @@
 """Delta Lake deletion vectors: descriptors, vector files, inline vectors.
 
-`descriptor` is what the log says, `vectors` the files, `inline` the vectors in the log, `layout` their two forms, and
-`z85` the text form of UUIDs and inline vectors.
+`descriptor` is the log entry, `vectors` the files, `inline` the vectors in the log, `layout` the two layouts, and `z85`
+the text encoding of UUIDs and inline vectors.
 """
 
 from dvcodec.delta.descriptor import EMPTY, Descriptor, new_file
@@ -10,6 +10,7 @@ from dvcodec.delta.vectors import (
     decode,
     encode,
     load,
+    load_frames,
     read_deletion_vectors,
     read_frames,
     write_deletion_vectors,
@@ -24,6 +25,7 @@ __all__ = [
     "encode",
     "encode_inline",
     "load",
+    "load_frames",
     "new_file",
     "read_deletion_vectors",
     "read_frames",

@@ -1,4 +1,4 @@
-"""The deletion vector descriptor of a Delta log: what says where a vector is.
+"""The deletion vector descriptor of a Delta log, which locates a vector.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Descriptor Schema" and "Derived Fields"; Java class
 ``DeletionVectorDescriptor``.
@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
+from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import z85
-from dvcodec.io.reach import check_step
+from dvcodec.io.allowed_locations import check_step
 
 __all__ = ["EMPTY", "Descriptor", "new_file"]
 
@@ -31,9 +31,7 @@ STORAGE_TYPES = {
     RELATIVE: "a path relative to the table (feature adaptiveMetadata)",
 }
 UUID_CHARS = 20
-"""Characters of a UUID in Z85: the last ones of `pathOrInlineDv`; what stands before is the prefix."""
-SIZE_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A frame is this many bytes longer than `sizeInBytes`, which counts magic and bitmap alone."""
+"""Length of a UUID in Z85, at the end of `pathOrInlineDv`, after the prefix."""
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
@@ -52,7 +50,7 @@ class Descriptor:
         offset: byte offset of the frame in the file; None if absent (always for inline).
 
     Raises:
-        UsageError: the fields break a rule of the protocol.
+        UsageError: the fields violate the protocol.
 
     >>> d = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 34, 2, offset=1)
     >>> d.path("s3://bucket/table/")
@@ -74,7 +72,7 @@ class Descriptor:
 
     def _problem(self) -> str | None:
         if self.storage_type not in STORAGE_TYPES:
-            return f"storageType {self.storage_type!r} is none of {', '.join(STORAGE_TYPES)}"
+            return f"storageType {self.storage_type!r} is not one of {', '.join(STORAGE_TYPES)}"
         if not 0 <= self.size_in_bytes <= _INT32_MAX:
             return f"sizeInBytes {self.size_in_bytes} is not between 0 and {_INT32_MAX}"
         if not 0 <= self.cardinality < 2**63:
@@ -91,32 +89,32 @@ class Descriptor:
 
     @classmethod
     def from_json(cls, text: str | bytes | Mapping[str, Any], *, source: str | None = None) -> Descriptor:
-        """Read a descriptor from a log: JSON text, or the object already parsed (a checkpoint's struct too).
+        """Decode a descriptor from a log: JSON text, or the parsed object (such as a checkpoint's struct).
 
-        `offset` may be absent or null; members that the protocol does not define are ignored.
+        `offset` may be absent or null; members unknown to the protocol are ignored.
 
         Args:
             text: the JSON text, or the object.
             source: name of the log, for errors.
 
         Raises:
-            NotCanonical: not JSON, a member missing or of the wrong type, or a rule of the protocol broken.
+            NotCanonical: not JSON, a member is missing or has the wrong type, or the protocol is violated.
         """
         members: Any = text
         if not isinstance(text, Mapping):
             try:
                 members = json.loads(text)
             except (ValueError, RecursionError) as err:
-                raise _refuse(source, "a JSON object", str(err)) from None
+                raise _error(source, "a JSON object", str(err)) from None
         if not isinstance(members, Mapping):
-            raise _refuse(source, "a JSON object", type(members).__name__)
+            raise _error(source, "a JSON object", type(members).__name__)
         kinds = {"storageType": str, "pathOrInlineDv": str, "sizeInBytes": int, "cardinality": int, "offset": int}
         for name, kind in kinds.items():
             value = members.get(name)
             if name == "offset" and value is None:
                 continue
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise _refuse(source, f"{name} of type {kind.__name__}", repr(value)[:60])
+                raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
             return cls(
                 members["storageType"],
@@ -126,29 +124,29 @@ class Descriptor:
                 members.get("offset"),
             )
         except UsageError as err:
-            raise _refuse(source, "what the protocol allows", str(err)) from None
+            raise _error(source, "a valid descriptor", str(err)) from None
 
     def to_json(self) -> str:
-        """Write the descriptor as Delta does: members in protocol order, no spaces, `offset` left out if absent."""
+        """Encode the descriptor as Delta does: members in protocol order, no spaces, no `offset` if absent."""
         values = (self.storage_type, self.path_or_inline_dv, self.offset, self.size_in_bytes, self.cardinality)
         members = {name: value for name, value in zip(_MEMBERS, values, strict=True) if value is not None}
         return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
 
     @property
     def unique_id(self) -> str:
-        """The vector's identity in the log: with the data file's path it is the logical file's key."""
+        """The vector's identity in the log; with the data file's path, the key of the logical file."""
         suffix = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{suffix}"
 
     @property
     def is_inline(self) -> bool:
-        """Whether the descriptor holds the vector itself."""
+        """Whether the descriptor contains the vector."""
         return self.storage_type == INLINE
 
     @property
     def frame_size(self) -> int:
         """Bytes of the whole frame in the file."""
-        return self.size_in_bytes + SIZE_DIFFERENCE
+        return self.size_in_bytes + UNCOUNTED
 
     @property
     def file_uuid(self) -> uuid.UUID:
@@ -156,70 +154,69 @@ class Descriptor:
 
         Raises:
             UsageError: another storage type.
-            NotCanonical: the last 20 characters are no Z85.
+            NotCanonical: the last 20 characters are not Z85.
         """
         if self.storage_type != UUID_RELATIVE:
-            raise UsageError(f"storage type {self.storage_type!r} holds no UUID")
+            raise UsageError(f"storage type {self.storage_type!r} has no UUID")
         return uuid.UUID(bytes=z85.decode(self.path_or_inline_dv[-UUID_CHARS:], 16, source="pathOrInlineDv"))
 
-    def path(self, table_root: str | None = None) -> str:
-        """Return the path or URL of the file that holds the vector.
+    def path(self, folder: str | None = None) -> str:
+        """Return the path or URL of the vector's file.
 
         Args:
-            table_root: the table's folder, as path or URL, with or without a slash at its end; taken as it is,
-                spaces and all. Not needed for ``p``, whose percent-encoding is undone (a ``file:`` URL becomes
-                a local path).
+            folder: the table's folder, path or URL, with or without a trailing slash, not percent-decoded. Not needed
+                for ``p``, which is percent-decoded (a ``file:`` URL becomes a local path).
 
         Raises:
-            UsageError: an inline vector has no file; or no `table_root`.
-            NotCanonical: the path would leave the table's folder, or ``p`` holds no URL.
+            UsageError: the vector is inline, or `folder` is missing.
+            NotCanonical: the path is outside the table's folder, or ``p`` is not a URL.
         """
         if self.is_inline:
-            raise UsageError("an inline vector stands in the log, not in a file")
+            raise UsageError("an inline vector is stored in the log, not in a file")
         if self.storage_type == ABSOLUTE:
             return self._absolute_path()
-        if not table_root:
-            raise UsageError(f"storage type {self.storage_type!r} is relative: the table's folder is needed")
+        if not folder:
+            raise UsageError(f"storage type {self.storage_type!r} is relative: pass the table's folder")
         if self.storage_type == RELATIVE:
             relative = self.path_or_inline_dv
         else:
             prefix = self.path_or_inline_dv[:-UUID_CHARS]
             relative = f"{prefix}{'/' if prefix else ''}deletion_vector_{self.file_uuid}.bin"
         if relative.startswith("/") or ".." in re.split(r"[/\\]", unquote(relative)):
-            raise _refuse(None, "a path inside the table", repr(relative))
-        check_step(relative, table_root)
-        return _printable(f"{table_root.rstrip('/')}/{relative}")
+            raise _error(None, "a path inside the table", repr(relative))
+        check_step(relative, folder)
+        return _printable(f"{folder.rstrip('/')}/{relative}")
 
     def _absolute_path(self) -> str:
         url = self.path_or_inline_dv
         try:
             parts = urlsplit(url)
         except ValueError as err:
-            raise _refuse(None, "a URL", f"{url!r}: {err}") from None
+            raise _error(None, "a URL", f"{url!r}: {err}") from None
         if not parts.scheme and not url.startswith("/"):
-            raise _refuse(None, "an absolute URL", repr(url))
+            raise _error(None, "an absolute URL", repr(url))
         if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
             return _printable(unquote(url))
         if not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise _refuse(None, "a file URL with a path alone", repr(url))
+            raise _error(None, "a file URL with only a path", repr(url))
         return _printable(unquote(parts.path))
 
     @classmethod
-    def from_location(cls, location: DvLocation, table_root: str | None = None) -> Descriptor:
-        """Describe a vector that was written.
+    def from_location(cls, location: DvLocation, folder: str | None = None) -> Descriptor:
+        """Return the descriptor of a written vector.
 
-        Storage type ``u`` if the file lies in `table_root` under a Delta name (see `new_file`), else ``p``.
+        Storage type ``u`` if the file is below `folder` and has a Delta name (see `new_file`), else ``p``.
 
         Args:
             location: where it is, as `write_deletion_vectors` returned it.
-            table_root: the table's folder (path or URL); None: storage type ``p``.
+            folder: the table's folder (path or URL); None: storage type ``p``.
 
         Raises:
-            UsageError: neither is possible: the path is no absolute path or URL.
+            UsageError: the path is not below `folder`, absolute, or a URL.
         """
-        size, offset = location.size - SIZE_DIFFERENCE, location.offset
-        if table_root is not None and location.path.startswith(table_root.rstrip("/") + "/"):
-            prefix, _, name = location.path[len(table_root.rstrip("/")) + 1 :].rpartition("/")
+        size, offset = location.size - UNCOUNTED, location.offset
+        if folder is not None and location.path.startswith(folder.rstrip("/") + "/"):
+            prefix, _, name = location.path[len(folder.rstrip("/")) + 1 :].rpartition("/")
             match = _FILE_NAME.fullmatch(name)
             if match and "/" not in prefix:
                 encoded = z85.encode(uuid.UUID(match[1]).bytes)
@@ -228,9 +225,9 @@ class Descriptor:
 
 
 def _printable(path: str) -> str:
-    """Refuse what no file can be called."""
+    """Check that a path has no NUL and no lone surrogates."""
     if "\0" in path or _SURROGATES.search(path):
-        raise _refuse(None, "a path without NUL and lone surrogates", repr(path))
+        raise _error(None, "a path without NUL and lone surrogates", repr(path))
     return path
 
 
@@ -242,22 +239,22 @@ def _as_url(path: str) -> str:
     return "file://" + quote(os.fsencode(path))
 
 
-def _refuse(source: str | None, expected: str, actual: str) -> DecodeError:
+def _error(source: str | None, expected: str, actual: str) -> DecodeError:
     return NotCanonical("deletion vector descriptor", source=source, expected=expected, actual=actual)
 
 
-def new_file(table_root: str, prefix: str = "") -> str:
-    """Return a fresh path for a vector file, as Delta names it: ``[prefix/]deletion_vector_<uuid>.bin``.
+def new_file(folder: str, prefix: str = "") -> str:
+    """Return a new path for a vector file, named as in Delta: ``[prefix/]deletion_vector_<uuid>.bin``.
 
-    Nothing is created. Not checked: the prefix, which Delta makes of random letters and digits.
+    No file is created. Not checked: the prefix (Delta uses random letters and digits).
 
     Args:
-        table_root: the table's folder (path or URL).
+        folder: the table's folder (path or URL).
         prefix: folder below it; empty for none.
     """
-    folder = f"{prefix}/" if prefix else ""
-    return f"{table_root.rstrip('/')}/{folder}deletion_vector_{uuid.uuid4()}.bin"
+    below = f"{prefix}/" if prefix else ""
+    return f"{folder.rstrip('/')}/{below}deletion_vector_{uuid.uuid4()}.bin"
 
 
 EMPTY = Descriptor(INLINE, "", 0, 0)
-"""The descriptor of no deleted rows."""
+"""The descriptor for no deleted rows."""

@@ -1,4 +1,4 @@
-"""Delta's inline vectors: magic and bitmaps in Z85, in the log itself, without length and CRC.
+"""Delta's inline vectors: magic and bitmaps in Z85, in the log, without length and CRC.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Descriptor Schema", storage type ``i``.
 """
@@ -17,7 +17,7 @@ from dvcodec.delta.layout import MAGICS, magic_of
 __all__ = ["INLINE_ADVICE", "decode_inline", "encode_inline", "read_inline"]
 
 INLINE_ADVICE = 2**16 - 1
-"""Inline vectors of more characters break readers that keep them in Java's modified UTF-8."""
+"""Maximum characters for readers that store inline vectors in Java's modified UTF-8."""
 
 
 def decode_inline(
@@ -32,13 +32,13 @@ def decode_inline(
 
     Args:
         text: `pathOrInlineDv`, with either Z85 padding.
-        size_in_bytes: `sizeInBytes`. Without it the zero bytes of Java's padding would be bytes after the vector.
-        cardinality: the descriptor's; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        size_in_bytes: `sizeInBytes`; without it, the zero bytes of Java's padding are an error.
+        cardinality: from the descriptor; None skips the check.
+        limits: bounds on what the bytes may claim.
         source: name of the log, for errors.
 
     Raises:
-        DecodeError: the text is no Z85 or the bytes are no sound vector.
+        DecodeError: the text is not Z85, or the vector is corrupt.
         UsageError: `size_in_bytes` is negative.
     """
     return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
@@ -55,7 +55,7 @@ def read_inline(
     """Decode the text and walk the vector: `decode_inline` without expanding the rows.
 
     Raises:
-        DecodeError: the text is no Z85 or the bytes are no vector. Not checked: array order and bitset population
+        DecodeError: the text is not Z85, or the bytes are not a vector. Not checked: array order and bitset population
             (`Vector.check`).
         UsageError: `size_in_bytes` is negative.
     """
@@ -68,15 +68,15 @@ def read_inline(
 def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
     """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
 
-    Readers that keep the text in Java's modified UTF-8 fail on more than `INLINE_ADVICE` characters: not checked.
+    Not checked: readers that store the text in Java's modified UTF-8 fail above `INLINE_ADVICE` characters.
 
     Args:
-        rows: the deleted rows; without any, the descriptor is `EMPTY`.
+        rows: the deleted rows; the descriptor of an empty set is `EMPTY`.
         layout: ``portable`` or ``native``.
         run_optimize: False writes no run containers.
 
     Raises:
-        UsageError: a position or a size that the format cannot hold, or an unknown layout.
+        UsageError: a position or a size that does not fit the format, or an unknown layout.
 
     >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
     >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv

@@ -1,4 +1,4 @@
-"""The two layouts that a Delta vector may have, and their magics."""
+"""The two layouts of Delta vectors, and their magics."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 Specification: ZeroMQ RFC 32, which asks for lengths divisible by 4. For other lengths two paddings are in use:
 
-* Delta Spark and the Java kernel pad with zero bytes; the descriptor's size says where the data ends. Written here.
+* Delta Spark and the Java kernel pad with zero bytes; the data ends at the descriptor's size. Used for writing.
 * The Rust crate z85 (delta-kernel-rs) writes a tail of n bytes as ``4 - n`` times ``#`` and n + 1 characters.
 
-No sound group begins with ``#`` (it would be above 2**32 - 1), so a reader can tell them apart. Java's reader does not:
-it decodes Rust's ``##093`` (03 00) to 08 6e.
+No valid group begins with ``#`` (it would be above 2**32 - 1), so a reader can distinguish them. Java's reader does
+not: it decodes Rust's ``##093`` (03 00) to 08 6e.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, raise_first
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 
 __all__ = ["decode", "encode"]
@@ -26,7 +26,7 @@ _VALUES = np.full(256, _NOT_A_DIGIT, np.uint8)
 _VALUES[_DIGITS] = np.arange(len(ALPHABET))
 _POWERS = 85 ** np.arange(4, -1, -1, dtype=np.int64)
 _PAD = 84
-"""The value of ``#``, with which Rust marks a short tail."""
+"""The value of ``#``, Rust's padding."""
 
 
 def encode(data: bytes) -> str:
@@ -41,8 +41,8 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
 
     Args:
         text: the characters.
-        size: bytes of the data, where known (a descriptor's `sizeInBytes`); without it, Java's padding stays.
-        source: name of the place the text stands in, for errors.
+        size: bytes of the data (a descriptor's `sizeInBytes`); None keeps Java's padding.
+        source: name of the log, for errors.
 
     Raises:
         NotCanonical: a length not divisible by 5, a character outside the alphabet, a group above 2**32 - 1,
@@ -57,23 +57,23 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
     if len(raw) % 5:
         raise cursor.error(NotCanonical, "length of Z85 text", expected="a multiple of 5", actual=len(raw))
     digits = _VALUES[np.frombuffer(raw, np.uint8)]
-    foreign = np.flatnonzero(digits == _NOT_A_DIGIT)
-    if len(foreign):
-        at = int(foreign[0])
-        raise cursor.error(
-            NotCanonical, "Z85 character", at=at, expected="one of the alphabet", actual=repr(chr(raw[at]))
-        )
+    raise_first(
+        digits == _NOT_A_DIGIT,
+        lambda i: cursor.error(
+            NotCanonical, "Z85 character", at=i, expected="one of the alphabet", actual=repr(chr(raw[i]))
+        ),
+    )
     groups = digits.reshape(-1, 5).astype(np.int64)
     tail = _rust_tail(groups[-1]) if len(groups) else 0
     values = groups @ _POWERS
     if tail:
         values[-1] = int(groups[-1, 4 - tail :] @ _POWERS[4 - tail :])
-    bad = np.flatnonzero(values >= (1 << 32))
-    if len(bad):
-        at = 5 * int(bad[0])
-        raise cursor.error(
-            NotCanonical, "Z85 group", at=at, expected="a value below 2**32", actual=repr(text[at : at + 5])
-        )
+    raise_first(
+        values >= 1 << 32,
+        lambda i: cursor.error(
+            NotCanonical, "Z85 group", at=5 * i, expected="a value below 2**32", actual=repr(text[5 * i : 5 * i + 5])
+        ),
+    )
     data = values.astype(">u4").tobytes()
     if tail:
         if int(values[-1]) >> 8 * tail:
@@ -85,7 +85,7 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
 
 
 def _rust_tail(group: NDArray[np.int64]) -> int:
-    """Return how many bytes the last group holds if it carries Rust's padding, else 0."""
+    """Return the number of data bytes in the last group if it has Rust's padding, else 0."""
     pads = int(np.argmax(group != _PAD)) if (group != _PAD).any() else len(group)
     return 4 - pads if 1 <= pads <= 3 else 0
 

@@ -1,11 +1,11 @@
-"""Iceberg deletion vectors: the blob, Puffin files of blobs, their rules, and the position deletes they replace.
+"""Iceberg deletion vectors, and the position deletes that they replace.
 
-`vectors` holds the bytes of one, `blobs` what a footer says of it, `files` the Puffin files of many, `manifest` what a
-commit needs of them, `lint` the rules for blob metadata, and `position_deletes` the v2 files of (file_path, pos).
+`vectors`: the blob. `blobs`: its footer entry. `files`: Puffin files. `manifest`: manifest entries. `lint`: rules for
+blob metadata. `position_deletes`: the v2 files of (file_path, pos).
 """
 
 from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD
-from dvcodec.iceberg.files import read_deletion_vectors, write_deletion_vectors, write_stored_vectors
+from dvcodec.iceberg.files import load, read_deletion_vectors, write_deletion_vectors, write_stored_vectors
 from dvcodec.iceberg.lint import lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
 from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow
@@ -18,6 +18,7 @@ __all__ = [
     "encode",
     "java_blob_order",
     "lint",
+    "load",
     "manifest_entry",
     "read_deletion_vectors",
     "read_position_deletes",

@@ -1,6 +1,6 @@
-"""What a Puffin footer says of a deletion vector, as far as reading depends on it.
+"""The parts of a deletion vector's footer entry that reading needs; `lint` checks all of it.
 
-Specification: Apache Iceberg, "Puffin file format", blob type deletion-vector-v1. `lint` has all of its rules.
+Specification: Apache Iceberg, "Puffin file format", blob type deletion-vector-v1.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = [
 BLOB_TYPE = "deletion-vector-v1"
 """Type of a vector's blob in a Puffin footer."""
 DRAFT_BLOB_TYPE = "delete-vector-v1"
-"""What drafts of the specification called it; no released writer used the name."""
+"""Type in drafts of the specification; not used by any released writer."""
 ROW_POSITION_FIELD = 2147483645
-"""Field id of the metadata column _pos: what Java puts into `fields`. Trino and DuckDB leave `fields` empty."""
+"""Field id of the metadata column _pos: Java writes it to `fields`; Trino and DuckDB leave `fields` empty."""
 CARDINALITY = "cardinality"
 """Blob property: number of rows, as a decimal string."""
 NO_ID = -1
-"""snapshot-id and sequence-number of a deletion vector: the manifest gives them at commit."""
+"""snapshot-id and sequence-number of a deletion vector: the manifest has them after the commit."""
 
 
 def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata]:
     """Return the deletion vectors among the blobs of a footer.
 
     Raises:
-        NotCanonical: together they are longer than the file: many names for the same bytes would make reading all
-            of them endless. (A single damaged length is left to the reader of that blob.)
+        NotCanonical: the vectors are larger than the file: many entries for the same bytes would take very long to
+            read. (A single wrong length is reported when that blob is read.)
     """
     blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
     lengths = sorted(max(blob.length, 0) for blob in blobs)
@@ -72,10 +72,10 @@ def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | Non
 
 
 def check_blob(blob: BlobMetadata, source: str | None = None) -> int | None:
-    """Check what the footer says of a vector, as far as reading depends on it; return its `cardinality`.
+    """Check codec and cardinality in the footer entry of a vector; return its `cardinality`.
 
     Raises:
-        NotCanonical: the blob is compressed, or its cardinality is no number.
+        NotCanonical: the blob is compressed, or its cardinality is not a number.
     """
     if blob.compression_codec is not None:
         raise NotCanonical(

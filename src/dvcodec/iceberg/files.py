@@ -1,6 +1,6 @@
-"""Puffin files of deletion vectors: one for each data file, the footer saying which is whose.
+"""Puffin files of deletion vectors, one per data file.
 
-Specification: Apache Iceberg, "Puffin file format"; the bytes that are written are those of Iceberg Java's
+Specification: Apache Iceberg, "Puffin file format"; files are written with the bytes of Iceberg Java's
 ``BaseDVFileWriter``.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from dvcodec._version import __version__
 from dvcodec.core import batch, vector
@@ -19,11 +19,13 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
-from dvcodec.iceberg.manifest import java_blob_order
-from dvcodec.iceberg.vectors import MAGICS, encode
-from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, read_window, target_name
+from dvcodec.iceberg.manifest import java_blob_order, location_of
+from dvcodec.iceberg.vectors import MAGICS, decode, encode
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
+from dvcodec.io.allowed_locations import check_reach, protocols
+from dvcodec.io.coalesce import coalesce
 from dvcodec.io.file_key import file_key, file_keys, log_united
-from dvcodec.io.stretches import stretches
+from dvcodec.io.frames import read_frame
 from dvcodec.puffin import (
     CREATED_BY,
     MAGIC,
@@ -33,19 +35,19 @@ from dvcodec.puffin import (
     PuffinWriter,
     open_puffin,
 )
-from dvcodec.puffin.alike import BlobsAlike
 from dvcodec.puffin.payload import encodable
+from dvcodec.puffin.uniform_footer import UniformBlobs
 
-__all__ = ["DEFAULT_CREATED_BY", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
+__all__ = ["DEFAULT_CREATED_BY", "load", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
 
 DEFAULT_CREATED_BY = f"dvcodec {__version__}"
 
 
 def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool = True) -> Vector:
-    """Read and walk one vector of a Puffin file, held against its `cardinality` property.
+    """Read and walk one vector of a Puffin file, and check its `cardinality` property.
 
     Raises:
-        DecodeError: the blob's metadata or its bytes are not sound.
+        DecodeError: the blob or its metadata is corrupt.
         OSError: the file cannot be read.
     """
     return vector.read(
@@ -58,6 +60,47 @@ def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool
     )
 
 
+def load(
+    location: DvLocation | Mapping[str, Any],
+    source: SourceTarget | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    allow: Iterable[str] = (),
+    storage_options: StorageOptions = None,
+) -> RowSet:
+    """Read one vector by its byte range and check it against its location. The footer is not read.
+
+    Args:
+        location: a manifest's ``data_file`` struct (see `manifest_entry`), or what `write_deletion_vectors` returned.
+        source: the Puffin file; None opens the path in `location`.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRC.
+        allow: protocols allowed in a manifest's path, besides local files and object stores: ``http``.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        DecodeError: the vector is corrupt, or its size or cardinality differs from the manifest's.
+        Unsupported: a path in a manifest that `allow` does not cover.
+        UsageError: a member of the manifest entry is missing, or `allow` is not a collection of protocols.
+        OSError: the file cannot be opened or read.
+    """
+    if not isinstance(location, DvLocation):
+        location = location_of(location)
+        if source is None:
+            check_reach(location.path, None, protocols(allow))
+    with open_source(location.path if source is None else source, storage_options=storage_options) as opened:
+        cursor = read_frame(opened, location.offset, location.size, limits)
+        return decode(
+            cursor.view,
+            cardinality=location.cardinality,
+            limits=limits,
+            verify_checksum=verify_checksum,
+            source=opened.name,
+            base=cursor.base,
+        )
+
+
 def read_deletion_vectors(
     source: SourceTarget,
     *,
@@ -66,28 +109,28 @@ def read_deletion_vectors(
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> dict[str, RowSet]:
-    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are left alone.
+    """Read all deletion vectors of a Puffin file: data file -> deleted rows. Other blobs are ignored.
 
     Args:
         source: bytes, path, URL or open file.
         duplicates: what to do with two vectors for one data file. Iceberg forbids it (``error``); DuckLake keeps
-            one cumulative vector per snapshot (``last``); ``union`` mends a table that has both. Two spellings of
+            one cumulative vector per snapshot (``last``); ``union`` repairs a table that has both. Two spellings of
             one file are one data file; the first is kept.
-        limits: what the bytes may ask for.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRCs.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file or a vector is not sound, has no `referenced-data-file`, or is one of two.
+        DecodeError: the file or a vector is corrupt, or a `referenced-data-file` is missing or named twice.
         OSError: the file cannot be opened or read.
     """
     rows: dict[str, RowSet] = {}
     spelled: dict[str, str] = {}
     united: list[tuple[str, str]] = []
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
-        at_once = _read_alike(reader, verify_checksum)
-        if at_once is not None:
-            return at_once
+        uniform = _read_uniform(reader, verify_checksum)
+        if uniform is not None:
+            return uniform
         for blob in vector_blobs(reader.footer, reader.source.name):
             path = blob.properties.get(REFERENCED_DATA_FILE)
             if path is None:
@@ -104,13 +147,10 @@ def read_deletion_vectors(
     return rows
 
 
-def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet] | None:
-    """Read the vectors of a file that holds thousands, described alike by the footer and soundly; None for others.
-
-    They are read in a few passes over all of them, where one at a time costs a hundred microseconds each.
-    """
+def _read_uniform(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet] | None:
+    """Read the vectors of a file with a uniform footer in bulk, saving 100 microseconds each; None for other files."""
     blobs = reader.footer.blobs
-    if not isinstance(blobs, BlobsAlike) or blobs.first.type != BLOB_TYPE:
+    if not isinstance(blobs, UniformBlobs) or blobs.first.type != BLOB_TYPE:
         return None
     paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
     if paths is None or cardinalities is None or len(set(file_keys(paths))) < len(paths):
@@ -120,7 +160,7 @@ def _read_alike(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowSet
     if int(offsets[0]) < len(MAGIC) or (ends[:-1] > offsets[1:]).any() or int(ends[-1]) > reader.footer.offset:
         return None
     rows: list[RowSet] = []
-    for first, last, start, stop in stretches(offsets, lengths):
+    for first, last, start, stop in coalesce(offsets, lengths):
         rows += batch.load(
             read_window(reader.source, start, stop - start),
             offsets[first:last] - start,
@@ -138,7 +178,7 @@ def _blob_error(reader: PuffinReader, blob: BlobMetadata, what: str, expected: s
 
 
 def write_deletion_vectors(
-    sink: SinkTarget,
+    target: SinkTarget,
     vectors: Mapping[str, RowSet],
     *,
     created_by: str = DEFAULT_CREATED_BY,
@@ -150,24 +190,24 @@ def write_deletion_vectors(
     """Write one Puffin file with a vector for each data file.
 
     For the same vectors, `created_by` and order of first delete, the file equals that of Iceberg Java's
-    ``BaseDVFileWriter``. No vectors: no file, like there.
+    ``BaseDVFileWriter``. No vectors: no file, as in Java.
 
     Args:
-        sink: path, URL or writable file.
+        target: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
         order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
             the mapping.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is, in file order; `manifest_entry` makes manifest values of it.
+        The location of each vector, in file order; `manifest_entry` converts it to a manifest entry.
 
     Raises:
         UsageError: a row set that does not fit (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     counts = {path: rows.cardinality for path, rows in vectors.items()}
     paths = java_blob_order(counts) if order == "java" else list(vectors)
@@ -175,28 +215,28 @@ def write_deletion_vectors(
         StoredFrame(path, counts[path], encode(vectors[path], run_optimize=run_optimize, gap_keys=gap_keys))
         for path in paths
     )
-    return write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
+    return write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
 
 
 def write_stored_vectors(
-    sink: SinkTarget,
+    target: SinkTarget,
     vectors: Iterable[StoredFrame],
     *,
     created_by: str = DEFAULT_CREATED_BY,
     storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
-    """Write frames as they are, in file order: conversion without re-encoding.
+    """Write frames unchanged, in the order given: conversion without re-encoding.
 
     Args:
-        sink: path, URL or writable file.
-        vectors: the frames; what is in them is not looked at. None of them: no file.
+        target: path, URL or writable file.
+        vectors: the frames; their contents are not checked. No frames: no file.
         created_by: file property ``created-by``.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
             then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     items = iter(vectors)
     seen: dict[str, str] = {}
@@ -204,19 +244,19 @@ def write_stored_vectors(
     if first is None:
         return []
     blobs = []
-    with PuffinWriter(sink, {CREATED_BY: created_by}, storage_options=storage_options) as writer:
+    with PuffinWriter(target, {CREATED_BY: created_by}, storage_options=storage_options) as writer:
         for path, cardinality, blob in chain([first], items):
             if path is None:
-                raise UsageError("a Puffin file names the data file of every vector")
+                raise UsageError("a Puffin file needs the data file of every vector")
             key = file_key(encodable(path))
             if key in seen:
-                other = "" if seen[key] == path else f", which {seen[key]!r} names too"
-                raise UsageError(f"two vectors for the data file {path!r}{other}: unite them first")
+                other = "" if seen[key] == path else f", also spelled {seen[key]!r}"
+                raise UsageError(f"two vectors for the data file {path!r}{other}: merge them first")
             seen[key] = path
             properties = {REFERENCED_DATA_FILE: path, CARDINALITY: str(cardinality)}
             metadata = BlobMetadata(BLOB_TYPE, (ROW_POSITION_FIELD,), NO_ID, NO_ID, 0, 0, None, properties)
             blobs.append((path, cardinality, writer.add_stored(metadata, blob)))
-    name = target_name(sink)
+    name = target_name(target)
     return [
         DvLocation("iceberg", name, blob.offset, blob.length, cardinality, path, writer.file_size)
         for path, cardinality, blob in blobs

@@ -1,6 +1,6 @@
-"""The rules for the metadata of ``deletion-vector-v1`` blobs, each a named check.
+"""Rules for the metadata of ``deletion-vector-v1`` blobs, as named checks.
 
-Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go refuse files that break the first
+Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go reject files that break the first
 four. Fields are not checked: writers differ (Java names the row position column, Trino and DuckDB none).
 """
 
@@ -14,13 +14,13 @@ from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
-__all__ = ["ONE_VECTOR", "check_doubles", "lint", "subject_of"]
+__all__ = ["check_duplicates", "lint", "lint_blob", "subject_of"]
 
 ONE_VECTOR = "one-vector-per-file"
 
 
 def subject_of(blob: BlobMetadata) -> str:
-    """Name a blob in a report: its data file, or its place."""
+    """Return the name of a blob in reports: its data file, or its offset."""
     path = blob.properties.get(REFERENCED_DATA_FILE)
     return f"vector of {path}" if path is not None else f"{blob.type} at byte {blob.offset}"
 
@@ -30,19 +30,21 @@ def lint(footer: Footer) -> list[Check]:
 
     Checks of each vector: ``blob-ids`` (snapshot and sequence number are -1), ``blob-properties``
     (referenced-data-file and cardinality), ``blob-codec`` (none), ``blob-range`` (inside the file; of every
-    blob); of the whole file: ``blob-overlap``, ``one-vector-per-file`` (of one data file, however it is spelled).
+    blob); of the whole file: ``blob-overlap``, ``one-vector-per-file`` (for each data file, in any spelling).
     """
-    checks: list[Check] = []
-    for blob in footer.blobs:
-        checks.append(_range(blob, footer))
-        if blob.type == DRAFT_BLOB_TYPE:
-            expected, actual = BLOB_TYPE, blob.type
-            checks.append(Check.failed("blob-type", subject_of(blob), blob.offset, "draft name", expected, actual))
-        if blob.type == BLOB_TYPE:
-            checks += _vector(blob)
+    checks = [check for blob in footer.blobs for check in lint_blob(blob, footer)]
     checks += _overlaps(footer)
-    checks += check_doubles(footer.blobs)
+    checks += check_duplicates(footer.blobs)
     return checks
+
+
+def lint_blob(blob: BlobMetadata, footer: Footer) -> Iterator[Check]:
+    """Check the metadata of one blob of a Puffin file; see `lint`."""
+    yield _range(blob, footer)
+    if blob.type == DRAFT_BLOB_TYPE:
+        yield Check.failed("blob-type", subject_of(blob), blob.offset, "draft name", BLOB_TYPE, blob.type)
+    if blob.type == BLOB_TYPE:
+        yield from _vector(blob)
 
 
 def _range(blob: BlobMetadata, footer: Footer) -> Check:
@@ -62,8 +64,8 @@ def _range(blob: BlobMetadata, footer: Footer) -> Check:
 def _vector(blob: BlobMetadata) -> Iterator[Check]:
     subject = subject_of(blob)
 
-    def check(name: str, sound: bool, what: str, expected: object, actual: object) -> Check:
-        if sound:
+    def check(name: str, valid: bool, what: str, expected: object, actual: object) -> Check:
+        if valid:
             return Check.passed(name, subject, blob.offset)
         return Check.failed(name, subject, blob.offset, what, expected, actual)
 
@@ -97,22 +99,22 @@ def _overlaps(footer: Footer) -> Iterator[Check]:
         yield Check.passed("blob-overlap", "file")
 
 
-def check_doubles(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
-    """Find vectors of a data file that another blob names before, in any spelling: ``one-vector-per-file``."""
+def check_duplicates(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
+    """Report second vectors of a data file, in any spelling: ``one-vector-per-file``."""
     seen: dict[str, BlobMetadata] = {}
-    doubles = 0
+    duplicates = 0
     for blob in blobs:
         path = blob.properties.get(REFERENCED_DATA_FILE)
         if blob.type != BLOB_TYPE or path is None:
             continue
         key = file_key(path)
         if key in seen:
-            doubles += 1
+            duplicates += 1
             first = seen[key]
-            what = f"second vector, the first stands at byte {first.offset}"
+            what = f"second vector, the first is at byte {first.offset}"
             if (other := first.properties[REFERENCED_DATA_FILE]) != path:
                 what += f" and spells the same data file {other!r}"
             yield Check.failed(ONE_VECTOR, subject_of(blob), blob.offset, what, 1, "2 or more")
         seen.setdefault(key, blob)
-    if not doubles:
+    if not duplicates:
         yield Check.passed(ONE_VECTOR, "file")

@@ -1,4 +1,4 @@
-"""What a commit needs besides the bytes: manifest values, and the order in which Java writes."""
+"""Manifest entries of vectors, and the blob order of Java's writer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 
-__all__ = ["java_blob_order", "manifest_entry"]
+__all__ = ["java_blob_order", "location_of", "manifest_entry"]
 
 _JAVA_TABLE = 16
-"""Buckets of a new HashMap."""
+"""Initial buckets of a HashMap."""
 _JAVA_CROWDED = 8
 """Entries of a bucket from which a small table doubles."""
 _JAVA_MIN_TREE_TABLE = 64
@@ -21,15 +21,15 @@ _INVERSE_31 = pow(31, -1, 2**32)
 
 
 def manifest_entry(location: DvLocation) -> dict[str, Any]:
-    """Return what a v3 delete manifest's ``data_file`` struct says of a vector (partition and sequence aside).
+    """Return a vector's ``data_file`` struct for a v3 delete manifest (without partition and sequence numbers).
 
-    Sizes and offsets are in bytes; nothing is held against the file.
+    Sizes and offsets are in bytes; nothing is checked against the file.
 
     Raises:
-        UsageError: the data file is unknown, without which Iceberg cannot refer to the vector.
+        UsageError: the data file is unknown.
     """
     if location.data_file is None:
-        raise UsageError(f"{location.path} at byte {location.offset}: an Iceberg vector needs its data file")
+        raise UsageError(f"{location.path} at byte {location.offset}: unknown data file, which a manifest entry needs")
     return {
         "content": 1,
         "file_path": location.path,
@@ -42,17 +42,32 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
     }
 
 
+def location_of(entry: Mapping[str, Any]) -> DvLocation:
+    """Return the location in a v3 delete manifest's ``data_file`` struct: the inverse of `manifest_entry`.
+
+    Raises:
+        UsageError: a member is missing or has the wrong type.
+    """
+    members = {"file_path": str, "content_offset": int, "content_size_in_bytes": int, "record_count": int}
+    for name, kind in members.items():
+        if not isinstance(entry.get(name), kind):
+            raise UsageError(f"manifest entry: {name} must be of type {kind.__name__}, found {entry.get(name)!r:.60}")
+    path, offset, size, cardinality = (entry[name] for name in members)
+    file_size = entry.get("file_size_in_bytes")
+    return DvLocation("iceberg", path, offset, size, cardinality, entry.get("referenced_data_file"), file_size)
+
+
 def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
     """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as its ``HashMap`` iterates.
 
-    The map is filled by ``computeIfAbsent``, once for every deleted row: a bucket takes its newest entry at the head,
-    and a call that finds the table more than three quarters full doubles it first, even for a key that is there.
+    The map is filled by ``computeIfAbsent``, once for every deleted row. New entries go to the head of their bucket; a
+    call that finds the table more than three quarters full doubles it first, even if the key exists.
 
     Args:
-        deletes: data file -> number of deleted rows, in the order in which the files were deleted from, one file
-            after the other.
+        deletes: data file -> number of deleted rows, in the order of their first delete, with all deletes of a file
+            before those of the next.
 
-    Not modelled: buckets of 8 and more in tables of 64 and more, which Java turns into trees.
+    Not modelled: buckets of 8 or more entries in tables of 64 or more, which Java turns into trees.
     """
     size = _JAVA_TABLE
     table: dict[int, list[str]] = {}

@@ -1,7 +1,7 @@
 """Position deletes of Iceberg v2: rows of (file_path, pos), to be replaced by deletion vectors in v3.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545), 0-based; sorted by both, which is not relied on here.
+(2147483545), 0-based; sorted by both (not required here).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import RandomAccess, SourceTarget, StorageOptions, open_source
@@ -41,19 +42,16 @@ def read_position_deletes(
     Args:
         source: bytes, path, URL or open file of Parquet.
         batch_rows: rows read at a time.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         OSError: the file cannot be opened or read.
-        NotCanonical: it is no Parquet file, it is damaged, it has no columns ``file_path`` and ``pos``, or a null or a
-            position that no vector can hold (below 0, above 0x7ffffffe80000000) in one of them.
-        Unsupported: it uses what pyarrow does not know.
+        NotCanonical: not a Parquet file, a damaged one, or one without columns ``file_path`` and ``pos``; a null in
+            them, or a position below 0 or above 0x7ffffffe80000000.
+        Unsupported: a Parquet feature that pyarrow does not support.
     """
-    try:
-        import pyarrow.parquet as pq  # noqa: PLC0415  (extra "arrow")
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
+    pq = require_extra("pyarrow.parquet", "arrow")
     with open_source(source, storage_options=storage_options) as opened:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
@@ -73,7 +71,7 @@ def read_position_deletes(
 
 @contextmanager
 def data_errors(source: str) -> Iterator[None]:
-    """Turn what is wrong with the rows of a file into a `NotCanonical`: they are not the caller's."""
+    """Turn a `UsageError` about rows into `NotCanonical`: here they come from a file, not from the caller."""
     try:
         yield
     except UsageError as err:
@@ -83,7 +81,7 @@ def data_errors(source: str) -> Iterator[None]:
 
 
 def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_column: str = POS) -> dict[str, RowSet]:
-    """Build vectors from Arrow rows of (data file, position), in any order, duplicates fine.
+    """Build vectors from Arrow rows of (data file, position), in any order; duplicates are fine.
 
     Args:
         data: a Table, a RecordBatch, or an iterable of RecordBatches (then memory stays bounded).
@@ -91,16 +89,16 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
         pos_column: integer column, 0-based physical row positions.
 
     Raises:
-        UsageError: a column is missing, has nulls, or holds no row positions (0 to 0x7ffffffe80000000).
+        UsageError: a column is missing, has nulls, or has values that are not positions (0 to 0x7ffffffe80000000).
     """
     found: dict[str, list[RowSet]] = {}
     for batch in _batches(data):
         for path, rows in _split_batch(batch, file_column, pos_column):
             parts = found.setdefault(path, [])
             parts.append(rows)
-            if len(parts) >= 16:  # fold now and then: many small parts cost more than their union
-                parts[:] = [RowSet.union(*parts)]
-    return {path: RowSet.union(*parts) for path, parts in found.items()}
+            if len(parts) >= 16:  # merge now and then: many small parts take more memory than their union
+                parts[:] = [RowSet().union(*parts)]
+    return {path: RowSet().union(*parts) for path, parts in found.items()}
 
 
 def _batches(data: Any) -> Iterator[Any]:
@@ -117,7 +115,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
     check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
         if batch.column(name).null_count:
-            raise UsageError(f"column {name!r} holds {batch.column(name).null_count} nulls")
+            raise UsageError(f"column {name!r} contains {batch.column(name).null_count} nulls")
     if not batch.num_rows:
         return
     paths = batch.column(file_column)
@@ -125,7 +123,7 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         paths = paths.dictionary_encode()
     codes: NDArray[np.integer[Any]] = paths.indices.to_numpy(zero_copy_only=False)
     if int(codes.min()) < 0 or int(codes.max()) >= len(paths.dictionary):
-        raise UsageError(f"column {file_column!r} has codes outside of its dictionary")
+        raise UsageError(f"column {file_column!r} has codes outside its dictionary")
     positions = batch.column(pos_column).to_numpy(zero_copy_only=False)
     if (codes[1:] < codes[:-1]).any():
         order = np.argsort(codes, kind="stable")
@@ -135,33 +133,33 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         try:
             path = paths.dictionary[int(codes[start])].as_py()
         except UnicodeDecodeError as err:
-            raise UsageError(f"column {file_column!r} holds a path that is no UTF-8: {err}") from None
+            raise UsageError(f"column {file_column!r} has a path that is not valid UTF-8: {err}") from None
         if path is None:  # a null of the dictionary, which null_count does not see
-            raise UsageError(f"column {file_column!r} holds None, which is no string")
+            raise UsageError(f"column {file_column!r} has None in place of a string")
         rows = RowSet(positions[start:stop])
         if (rows.max or 0) > MAX_DV_POSITION:
-            raise UsageError(f"column {pos_column!r} holds {rows.max}: no vector has rows above {MAX_DV_POSITION:#x}")
+            raise UsageError(f"column {pos_column!r} contains {rows.max}, expected at most {MAX_DV_POSITION:#x}")
         yield path, rows
 
 
 def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: str = "") -> None:
-    """Check that both columns are there once, and that data files are strings, as they are or in a dictionary.
+    """Check that both columns exist exactly once, and that data files are strings, dictionary-encoded or not.
 
-    Not checked: the type of the positions (`RowSet` does). `where` stands in front of the message.
+    Not checked: the type of the positions (`RowSet` does). `where` is the prefix of the message.
 
     Raises:
-        UsageError: a column is missing, is there twice, or holds no strings; or a name is no UTF-8.
+        UsageError: a column is missing or duplicated, or is not of strings; or a name is not valid UTF-8.
     """
     try:
         names = schema.names
-    except UnicodeDecodeError as err:  # Arrow does not look when it reads a schema
-        raise UsageError(f"{where}a column has a name that is no UTF-8: {err}") from None
+    except UnicodeDecodeError as err:  # Arrow does not check names when it reads a schema
+        raise UsageError(f"{where}a column has a name that is not valid UTF-8: {err}") from None
     for name in (file_column, pos_column):
         count = names.count(name)
         if count != 1:
-            problem = f"{count} columns are called {name!r}" if count else f"no column {name!r}"
-            raise UsageError(f"{where}{problem}, but {', '.join(names)}")
+            problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
+            raise UsageError(f"{where}{problem} among {', '.join(names)}")
     kind = schema.field(file_column).type
     kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
     if str(kind) not in ("string", "large_string", "string_view"):
-        raise UsageError(f"{where}column {file_column!r} holds {kind}, not strings")
+        raise UsageError(f"{where}column {file_column!r} is of type {kind}, expected strings")

@@ -1,12 +1,12 @@
-"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob alone; `files` has the Puffin files of many.
+"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` has the Puffin files.
 
 Specification: Apache Iceberg, "Puffin file format" (blob type deletion-vector-v1) and "Table spec" v3; the bytes are
 those of Iceberg Java's ``BitmapPositionDeleteIndex``. A blob is one frame::
 
     u32 BE length | D1 D3 39 64 | 64-bit portable roaring, LE | u32 BE CRC-32
 
-Java engines read a blob by the manifest's `content_offset` and `content_size_in_bytes` alone and never open the
-footer; so does `decode`. Positions are 0-based physical row positions in the data file.
+Like Java engines, `decode` needs only the byte range from the manifest (`content_offset`, `content_size_in_bytes`), not
+the footer. Positions are 0-based physical row positions in the data file.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def decode(
 
     Args:
         buf: exactly the blob: `content_size_in_bytes` bytes from `content_offset`.
-        cardinality: the manifest's `record_count`; None leaves it unchecked.
-        limits: what the bytes may ask for.
+        cardinality: the manifest's `record_count`; None skips the check.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
         source: name of the file, for errors.
-        base: byte offset of the blob in that file, for errors.
+        base: byte offset of the vector in that file, for errors.
 
     Returns:
-        The deleted rows, 0-based physical positions. Not checked here: positions against the data file's row count.
+        The deleted rows, 0-based physical positions. Not checked: positions against the data file's row count.
 
     Raises:
-        DecodeError: the bytes are no sound deletion vector: `Truncated`, `ChecksumMismatch`, `BadMagic`,
-            `NotCanonical`, `CardinalityMismatch` or `LimitExceeded`.
-        UsageError: `buf` is no contiguous buffer.
+        DecodeError: the vector is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
+            `CardinalityMismatch` or `LimitExceeded`.
+        UsageError: `buf` is not a contiguous buffer.
 
     >>> decode(encode(RowSet([1, 3, 5])), cardinality=3)
     RowSet([1, 3, 5])
@@ -58,8 +58,8 @@ def decode(
 def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode one blob.
 
-    The defaults give the bytes of Iceberg Java (positions deleted one by one, then serialized). What Java makes of
-    *range* deletes and of merges with an older vector may hold other containers for the same rows.
+    The defaults give the bytes of Iceberg Java (positions deleted one by one, then serialized). After
+    *range* deletes and merges with an older vector, Java may write other containers for the same rows.
 
     Args:
         rows: the deleted rows.

@@ -1,23 +1,22 @@
-"""Where bytes come from and where they go: byte ranges in, whole files out.
+"""Reading by byte ranges, writing whole files.
 
-A source is anything that can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
-is a path, a writable file or a URL; what is written appears as a whole or not at all. `Storage` is what one reader of
-many files knows of where they are; `dvcodec.io.store` are the stores themselves.
+A source can be read by (offset, size): bytes, a path, an open file, a URL (extra ``remote``). A sink
+is a path, a writable file or a URL; a write appears as a whole or not at all. `Storage` caches listings and small files
+for one reader of many files; `dvcodec.io.store` has the stores themselves.
 """
 
-from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, open_sink, remove, target_name
+from dvcodec.io.listing import Listed
+from dvcodec.io.opening import list_names, open_sink, open_source, remove
+from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, target_name
 from dvcodec.io.source import (
     RandomAccess,
     ReadAhead,
     Source,
     SourceTarget,
-    StorageOptions,
-    list_names,
-    open_source,
     read_up_to,
     read_window,
 )
-from dvcodec.io.storage import Listed, Storage, storage_of
+from dvcodec.io.storage import Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [

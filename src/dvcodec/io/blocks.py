@@ -1,4 +1,4 @@
-"""Reading far away: what lies close together is fetched together, and once."""
+"""Block cache for remote files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["BlockSource"]
 
 BLOCK_BYTES = 1 << 16
 MAX_BLOCKS = 256
-"""Blocks that are kept, 16 MiB; the ones used last."""
+"""Blocks kept (16 MiB), least recently used first out."""
 
 
 class BlockSource:
-    """A source in front of another that answers small reads from blocks; large ones go through as they are.
+    """A source that reads another in cached blocks; large reads bypass the cache.
 
-    Many small structures that point at each other (fields, dictionaries, lists) are otherwise a request each.
+    It saves requests where many small structures point at each other (fields, dictionaries, lists).
     """
 
     def __init__(self, source: Source) -> None:
@@ -29,7 +29,7 @@ class BlockSource:
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range does not lie in the source.
+            Truncated: the range reaches beyond the end of the source.
             OSError: it cannot be read.
         """
         first, last = offset // BLOCK_BYTES, (offset + size - 1) // BLOCK_BYTES

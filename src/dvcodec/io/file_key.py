@@ -1,9 +1,9 @@
-"""Whether two names are one file: `file_key` decides it, here and for every room above.
+"""Identity of data files: names with the same `file_key` are the same file.
 
-Engines spell one file in many ways: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables
-spell in plain text, Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name alone does not say whether
-it is encoded, because a file may really be called ``a%20b`` (folders of Hive partitions are), so `file_key` never
-decodes: what a name means is decided among the names of a job (`unite_spellings`), or among the files that are there.
+Engines spell the same file differently: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables
+store plain text; Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name does not show whether it is
+encoded, because a file may really be named ``a%20b`` (folders of Hive partitions are), so `file_key` never decodes:
+`unite_spellings` resolves this by the names of a job, other callers by the files that exist.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "wasb": ("wasbs",), "gs": ("gcs",)}
-"""Schemes that are other clients, or other transports, of the same storage."""
+"""Scheme -> other clients or transports of the same storage."""
 LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])?/+))"
-"""What a path from the root of this machine begins with; ``file://host/`` is another machine's."""
+"""Start of an absolute local path; ``file://host/`` is on another machine."""
 
 ROOTED_SCHEMES = ("dbfs", "hdfs", "viewfs")
 ROOTED = rf"^((?i:{'|'.join(ROOTED_SCHEMES)})):/(?!/)"
-"""What a path from the root of Hadoop's default file system begins with, where no empty host is written."""
+"""Start of an absolute path in Hadoop's default file system, without the empty host (``hdfs:/x``)."""
 
 _LOG = logging.getLogger("dvcodec.paths")
 _SCHEMES = {other: scheme for scheme, others in SAME_SCHEMES.items() for other in others}
@@ -46,7 +46,7 @@ _IS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*").fullmatch
 _LOCAL = re.compile(LOCAL)
 _ROOTED = re.compile(ROOTED)
 _HEAD = re.compile(r"/|file:/(?:(?!/)|//)|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/\n]+/")
-"""What names of one table have in common at least: the root, or a host."""
+"""Start that the names of a table usually share: the root, or a host."""
 _SLASHES = re.compile(r"/{2,}")
 _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
@@ -54,14 +54,14 @@ Name = TypeVar("Name", bound="str | None")
 
 
 def file_key(path: str) -> str:
-    """Return the form in which all spellings of one file in plain text (not percent-encoded) are equal.
+    """Return a key that all plain-text (not percent-encoded) spellings of a file share.
 
     Equal are ``/x``, ``file:/x``, ``file:///x`` and ``file://localhost/x``; ``hdfs:/x`` and ``hdfs:///x``; ``s3``,
     ``s3a`` and ``s3n``; ``abfs``, ``abfss``, ``az``, ``azure`` and ``adl``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``;
-    schemes, and hosts of web addresses, in upper and lower case. Slashes that follow a slash, and those at the end, do
-    not count, in object stores too: Hadoop's clients drop them.
+    schemes, and hosts of web addresses, in upper and lower case. Repeated and trailing slashes are ignored, in object
+    stores too: Hadoop's clients drop them.
 
-    Not done: resolving ``.`` and ``..``, comparing hosts or ports, percent-decoding (see `decoded_key`).
+    Not resolved: ``.`` and ``..``, aliases of hosts, default ports, percent-encoding (see `decoded_key`).
 
     >>> file_key("s3a://lake/a b"), file_key("file:///a//b"), file_key("S3://lake/t//a%20b")
     ('s3://lake/a b', '/a/b', 's3://lake/t/a%20b')
@@ -72,7 +72,7 @@ def file_key(path: str) -> str:
     if url and _IS_SCHEME(scheme):
         scheme = scheme.lower()
         if scheme != "file":
-            if rest.startswith("/"):  # hdfs:///x: no host, the path begins at once
+            if rest.startswith("/"):  # hdfs:///x: an empty host
                 return f"{_SCHEMES.get(scheme, scheme)}:///{_tidy(rest).lstrip('/')}"
             if scheme in ("http", "https"):
                 host, slash, key = rest.partition("/")
@@ -89,16 +89,16 @@ def file_key(path: str) -> str:
 
 
 def _tidy(path: str) -> str:
-    """Drop slashes that follow another, and those at the end."""
+    """Drop repeated and trailing slashes."""
     if "//" in path:
         path = _SLASHES.sub("/", path)
     return path.removesuffix("/")
 
 
 def file_keys(paths: list[str]) -> list[str]:
-    """Return the `file_key` of each of many names; the list itself where each is its own key.
+    """Return the `file_key` of many names; the same list if all names are their own keys.
 
-    Names of one table begin alike, which is found without looking at them one by one.
+    Names of one table usually share their start, which a few operations on the whole list detect.
     """
     if not paths:
         return paths
@@ -107,9 +107,9 @@ def file_keys(paths: list[str]) -> list[str]:
     head = begin[0] if begin else ""
     text = "\n".join(paths)
     if head:
-        # All begin as the first and the last in order do, and are no longer than that: slashes are left to look at.
-        alike = high.startswith(head) and text.count("//") == len(paths) * head.count("//")
-        if alike and "/\n" not in text and not text.endswith("/"):
+        # The least and the greatest name share the start, so all do: only slashes can differ from the key.
+        uniform = high.startswith(head) and text.count("//") == len(paths) * head.count("//")
+        if uniform and "/\n" not in text and not text.endswith("/"):
             new = file_key(f"{head}x")[:-1]
             return paths if new == head else [new + path[len(head) :] for path in paths]
     elif "/" not in text and ":" not in text:
@@ -118,9 +118,9 @@ def file_keys(paths: list[str]) -> list[str]:
 
 
 def decoded_key(path: str) -> str | None:
-    """Return the `file_key` of a name taken for a percent-encoded URI; None if that is no other name.
+    """Return the `file_key` of a percent-decoded name; None if it is not percent-encoded.
 
-    A ``+`` is a plus. A name with a ``%`` that encodes nothing, or nothing in UTF-8, is no URI.
+    A ``+`` is a plus. A name with an invalid ``%`` escape, or one that does not decode to UTF-8, is not encoded.
 
     >>> decoded_key("file:/t/a%20b"), decoded_key("/t/a b"), decoded_key("/t/50%")
     ('/t/a b', None, None)
@@ -134,30 +134,30 @@ def decoded_key(path: str) -> str | None:
 
 
 def named_as(path: str | None, wanted: str | None) -> bool:
-    """Whether a name is a spelling of the file that is wanted; of None, any is."""
+    """Whether two names are the same file; True if `wanted` is None."""
     return wanted is None or (path is not None and (path == wanted or file_key(path) == file_key(wanted)))
 
 
 def undecidable(encoded: str, plain: str) -> UsageError:
-    """Return the error for two names of which one may be the other's percent-encoded spelling."""
+    """Return the error for two names that may be the same file, one of them percent-encoded."""
     return UsageError(
-        f"{encoded!r} and {plain!r} may be one data file, percent-encoded and in plain text, or two: the names "
-        "alone do not say. Spell both sides in plain text first (dvcodec.spark.paths.data_file_of decodes Spark's)"
+        f"{encoded!r} and {plain!r} may be one data file, percent-encoded and in plain text, or two files: the "
+        "names alone do not show. Spell both in plain text (dvcodec.spark.paths.data_file_of decodes Spark's)"
     )
 
 
 def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
-    """Return each name with the one that stands for its file: the first spelling of it, in the order given.
+    """Map each name to the first spelling of its file.
 
-    Names of one `file_key` are one file, which is logged at INFO (logger ``dvcodec.paths``).
+    Names with the same `file_key` are the same file; this is logged at INFO (logger ``dvcodec.paths``).
 
     Args:
-        inputs: the names of one table, file or mapping each. Within one input all files are spelled in one way: ``a b``
-            and ``a%20b`` are two files there. None stands for itself.
+        inputs: the names of one table, file or mapping each. Within one input all files are spelled in the same way:
+            ``a b`` and ``a%20b`` are two files there. None maps to itself.
 
     Raises:
-        UsageError: a name of one input is the percent-decoded form of another's, or percent-encoded otherwise than
-            another's, or names no account of Azure where another does, and no input has both.
+        UsageError: names of two inputs may be the same file, and no input has both: one is percent-encoded and the
+            other is not, or is encoded differently; or only one has the account in a URL of Azure.
 
     >>> unite_spellings(["/t/x"], ["file:///t/x", "/t/y"])
     {'/t/x': '/t/x', 'file:///t/x': '/t/x', '/t/y': '/t/y'}
@@ -187,33 +187,29 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
 
 
 def _check_accounts(first: dict[str, Name], keys: list[set[str]]) -> None:
-    """Refuse names of Azure of which one says the account, and another, in another input, does not.
-
-    Raises:
-        UsageError: there are such names.
-    """
+    """Raise `UsageError` if a URL of Azure has the account in one input, and lacks it in another."""
     bare = {key: name for key, name in first.items() if key.startswith("abfs://")}
     for key, name in bare.items():
         container, account, rest = key.partition("@")
         other = f"{container}/{rest.partition('/')[2]}"
         if account and other in bare and not any(key in some and other in some for some in keys):
             raise UsageError(
-                f"{name!r} and {bare[other]!r} may be one data file, or two of different storage accounts: spell the "
-                "account on both sides"
+                f"{name!r} and {bare[other]!r} may be one data file, or files of two storage accounts: spell the "
+                "account in both"
             )
 
 
 def log_united(pairs: list[tuple[Name, Name]]) -> None:
-    """Log at INFO that names were taken for other spellings of files: (spelling, the one that is kept)."""
+    """Log at INFO names that are other spellings of a file: (spelling, the one that is kept)."""
     if pairs:
         count = "one data file is" if len(pairs) == 1 else f"{len(pairs)} data files are"
         _LOG.info("%s spelled in two ways, the first is kept: %r for %r", count, pairs[0][1], pairs[0][0])
 
 
 def path_below(path: str, folder: str) -> str | None:
-    """Return a path from a folder on, None if it is not below it; both in plain text.
+    """Return a path relative to a folder, None if it is not below it; both in plain text.
 
-    What is below keeps its own slashes in object stores, where ``a//b`` can be opened only by that name.
+    In object stores, repeated slashes in the relative path are kept: ``a//b`` can be opened only by that name.
 
     >>> path_below("s3a://lake//t/p=1//x", "s3://lake/t/"), path_below("file:/t2/x", "/t")
     ('p=1//x', None)

@@ -1,12 +1,13 @@
-"""What a URL means to who reads files: an object, all that is below a folder, or what matches a pattern."""
+"""Find the files of a URL: an object, a folder's files, or the matches of a pattern."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from dvcodec.io.listing import Listed
 from dvcodec.io.paths import join
-from dvcodec.io.storage import Listed, Storage
+from dvcodec.io.storage import Storage
 from dvcodec.io.store import Reason, StoreError, open_store
 
 __all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]
@@ -16,13 +17,13 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """What was found by a URL.
+    """Files found for a URL.
 
     Attributes:
-        files: by location.
-        folder: what was listed: the URL, or the part of a pattern before its first magic character; None where the
-            URL is an object's own.
-        is_pattern: whether it was a pattern.
+        files: sorted by location.
+        folder: the folder that was listed: the URL, or the part of a pattern before its first wildcard; None for an
+            object.
+        is_pattern: whether the URL was used as a pattern.
     """
 
     files: list[Listed]
@@ -31,28 +32,28 @@ class FoundFiles:
 
 
 def has_pattern(url: str) -> bool:
-    """Whether a URL, query aside, may be a pattern: it has ``*``, ``?`` or ``[`` in its key."""
+    """Whether the key of a URL, without query, has ``*``, ``?`` or ``[``."""
     return _MAGIC.search(without_query(url.partition("::")[0]).partition("://")[2]) is not None
 
 
 def without_query(url: str) -> str:
-    """Return a web address without its query, any other URL as it is."""
+    """Return a web address without its query, any other URL unchanged."""
     return url.partition("?")[0] if url.lower().startswith(("http:", "https:")) else url
 
 
 def find_remote(url: str, storage: Storage) -> FoundFiles | None:
-    """Find the files that a URL means; None if there is nothing.
+    """Find the files of a URL; None if there are none.
 
-    What is there under the very name comes first, then a folder, then a pattern: ``*`` and ``?`` are of one step,
-    ``**`` of any number of them.
+    The URL is tried as an object, then as a folder, then as a pattern, where ``*`` and ``?`` match within one path
+    component and ``**`` matches any number of them.
 
     Args:
         url: with a scheme, not ``file:``.
-        storage: by which it is looked up.
+        storage: to look it up.
 
     Raises:
         UsageError: an unknown protocol or option.
-        OSError: the store cannot be asked.
+        OSError: the store cannot be reached.
     """
     store, key = open_store(url, storage.options)
     denied: StoreError | None = None
@@ -82,7 +83,7 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
 
 
 def _matching(url: str, storage: Storage) -> FoundFiles | None:
-    """Find what is in the folder of that very name, else what matches: one list of what stands before it has both."""
+    """List the folder of that exact name, else the keys that match: one listing of the prefix has both."""
     inner, chain, outer = url.partition("::")
     before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
     base = before + chain + outer
@@ -102,7 +103,7 @@ def _matching(url: str, storage: Storage) -> FoundFiles | None:
 
 
 def pattern_regex(pattern: str) -> re.Pattern[str]:
-    """Translate a pattern into a regular expression for the whole of a name.
+    """Translate a pattern into a regular expression for whole names.
 
     >>> [bool(pattern_regex("a/**/*.bin").fullmatch(name)) for name in ("a/x.bin", "a/b/c/x.bin", "a/x.puffin")]
     [True, True, False]
@@ -129,7 +130,7 @@ def pattern_regex(pattern: str) -> re.Pattern[str]:
 
 
 def _set_regex(inside: str) -> str:
-    """Translate what stands in brackets; a range that ends before it begins matches nothing."""
+    """Translate the inside of brackets; a reversed range matches nothing."""
     letters = re.sub(r"([\\\[\]&~|])", r"\\\1", inside[1:] if inside[0] in "!^" else inside).replace("--", "-\\-")
     try:
         re.compile(found := f"[{'^' if inside[0] in '!^' else ''}{letters}]")
@@ -139,7 +140,7 @@ def _set_regex(inside: str) -> str:
 
 
 def _without_markers(files: list[Listed]) -> list[Listed]:
-    """Leave out empty objects that stand for folders: ``t/`` in a list of ``t``, and ``t/sub/`` beside ``t/sub/x``."""
+    """Drop folder markers: empty objects such as ``t/`` in a listing of ``t``, and ``t/sub`` beside ``t/sub/x``."""
     empty = {file.location.rstrip("/") for file in files if not file.size}
     if not empty:
         return files

@@ -1,10 +1,10 @@
-"""Files of frames: a version byte, and frames back to back. Delta's vector files and Paimon's index files are such.
+"""Files of frames: a version byte and frames back to back, as in Delta's vector files and Paimon's index files.
 
 ::
 
     u8 1 | frame | frame | ...          (see `core.frame`)
 
-Neither has a count, a footer or names: those are in Delta's log and in Paimon's index manifest.
+These files have no count, footer or names: Delta's log and Paimon's index manifest have them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, 
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.opening import open_source
 from dvcodec.io.sink import Sink
-from dvcodec.io.source import Source, read_window
+from dvcodec.io.source import Source, SourceTarget, read_window
+from dvcodec.io.storage import StorageOptions
 
-__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frames", "write_frames"]
+__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frame", "read_frames", "write_frames"]
 
 VERSION = 1
-"""The byte such a file begins with."""
+"""The first byte of the file."""
 MAX_FILE_BYTES = 2**31 - 1
 """Offsets are signed 32-bit values."""
 _PIECE = 1 << 20
@@ -33,7 +35,7 @@ _REMOTE_PIECE = 1 << 24
 
 
 def check_version(source: Source) -> Cursor:
-    """Check the version byte, and return a cursor behind it.
+    """Check the version byte; return a cursor after it.
 
     Raises:
         Truncated: the file is empty.
@@ -47,23 +49,41 @@ def check_version(source: Source) -> Cursor:
     return head
 
 
-def read_frames(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Cursor]:
-    """Yield a cursor on each frame of a file, read in large pieces. What is in the frames is not looked at.
+def read_frames(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Iterator[Cursor]:
+    """Yield a cursor over each frame of a file, read in large pieces. The vectors in the frames are not checked.
 
     Args:
-        source: the file, open.
-        limits: what the bytes may ask for.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        BadMagic: the file does not begin with the version.
+        BadMagic: the file does not begin with version 1.
         Truncated: it is empty, or ends inside a frame.
         NotCanonical: a frame is too short to hold a vector.
         LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
         OSError: the file cannot be read.
     """
-    for piece, starts, sizes in _pieces(source, limits):
-        for start, size in zip(starts, sizes, strict=True):
-            yield Cursor(piece.view[start : start + size], source=source.name, base=piece.base + start)
+    with open_source(source, storage_options=storage_options) as opened:
+        for piece, starts, sizes in _pieces(opened, limits):
+            for start, size in zip(starts, sizes, strict=True):
+                yield Cursor(piece.view[start : start + size], source=opened.name, base=piece.base + start)
+
+
+def read_frame(source: Source, offset: int, size: int, limits: Limits) -> Cursor:
+    """Read the byte range of one frame.
+
+    Raises:
+        LimitExceeded: the frame is larger than `Limits.max_vector_bytes`.
+        Truncated: the range reaches beyond the end of the file.
+        OSError: the file cannot be read.
+    """
+    if size > limits.max_vector_bytes:  # only here: the size of a remote file costs a request
+        here = Cursor(b"", source=source.name, base=offset)
+        limits.check("max_vector_bytes", min(size, max(source.size - offset, 0)), here)
+    return read_window(source, offset, size)
 
 
 def load_frames(
@@ -76,7 +96,7 @@ def load_frames(
     """Read the vectors in all frames of a file: offset of the frame -> deleted rows.
 
     Raises:
-        DecodeError: the first that is wrong, the file (see `read_frames`) or a vector (see `core.vector.read`).
+        DecodeError: the first error in the file (see `read_frames`) or in a vector (see `core.vector.read`).
         OSError: the file cannot be read.
     """
     found: dict[int, RowSet] = {}
@@ -94,9 +114,9 @@ def load_frames(
 
 
 def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int], list[int]]]:
-    """Yield pieces of a file, and where in each its frames begin and how large they are: whole ones, at least one.
+    """Yield pieces of a file with the starts and sizes of their frames; each piece has at least one whole frame.
 
-    What is wrong with a frame is raised when all that come before it were taken.
+    An error in a frame is raised after all frames before it are yielded.
     """
     check_version(source)
     size_of_piece = _REMOTE_PIECE if getattr(source, "remote", False) else _PIECE
@@ -127,7 +147,7 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
 
 
 def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
-    """Return the size of the frame that begins here, the file's `count`-th, with `left` bytes of file from here on."""
+    """Return the size of the next frame, the `count`-th of the file; `left` bytes remain in the file."""
     size = frame.peek_size(piece)
     if size > left:
         raise piece.error(
@@ -146,21 +166,21 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
 def write_frames(
     out: Sink, frames: Iterable[StoredFrame], *, until: int = MAX_FILE_BYTES
 ) -> list[tuple[str | None, int, int, int]]:
-    """Write the version byte and frames, the last one being the first to pass `until` bytes of file.
+    """Write the version byte and frames, until the file has more than `until` bytes.
 
     Returns:
-        For each frame: data file, cardinality (rows), offset of its length field (bytes), bytes.
+        For each frame: data file, cardinality (rows), offset of its length field (bytes), size (bytes).
 
     Raises:
-        UsageError: the file would have more than 2**31 - 1 bytes.
-        OSError: it cannot be written.
+        UsageError: the file would be larger than 2**31 - 1 bytes.
+        OSError: the file cannot be written.
     """
     out.write(bytes([VERSION]))
     written = []
     for stored in frames:
         offset = out.write(stored.data)
         if out.position > MAX_FILE_BYTES:
-            raise UsageError(f"{out.name}: more than {MAX_FILE_BYTES} bytes; write several files")
+            raise UsageError(f"{out.name}: larger than {MAX_FILE_BYTES} bytes; write several files")
         written.append((stored.data_file, stored.cardinality, offset, out.position - offset))
         if out.position > until:
             break

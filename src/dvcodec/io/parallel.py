@@ -1,4 +1,4 @@
-"""Work on many items by a few threads, with bounded memory."""
+"""Process many items in a few threads, with bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def run_bounded(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Yield ``work(item)`` for each item, in order; no more than twice as many tasks as threads are under way.
+    """Yield ``work(item)`` for each item, in order. At most two tasks per thread are pending.
 
     Raises:
         UsageError: fewer than one thread.

@@ -1,4 +1,4 @@
-"""Damage in files that pyarrow reads, told in this library's errors."""
+"""Errors of pyarrow's readers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["arrow_damage"]
 
 @contextmanager
 def arrow_damage(what: str, expected: str) -> Iterator[None]:
-    """Turn what pyarrow raises for damaged bytes into errors of this library; others, of systems and stores, pass.
+    """Convert pyarrow's errors for corrupt bytes to `DecodeError`; errors of the OS and of stores are not changed.
 
     Args:
-        what: is read in the block.
-        expected: of it.
+        what: the part of the file that the block reads.
+        expected: what it should be.
 
     Raises:
-        NotCanonical: pyarrow could not make sense of the bytes.
-        Unsupported: it does not know what they ask for.
+        NotCanonical: pyarrow cannot decode the bytes.
+        Unsupported: pyarrow does not support a feature of the file.
     """
-    import pyarrow as pa  # noqa: PLC0415  (who calls this has it)
+    import pyarrow as pa  # noqa: PLC0415  (callers have it)
 
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # names of columns are decoded when looked at
-        # Damage is an OSError too, one that no system call and no store has caused.
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # column names are decoded lazily
+        # pyarrow raises OSError for corrupt bytes too, without an errno and without a store's error as its cause.
         if isinstance(err, OSError) and (err.errno is not None or err.__cause__ is not None):
             raise
         kind = Unsupported if isinstance(err, pa.ArrowNotImplementedError) else NotCanonical

@@ -1,4 +1,4 @@
-"""Paths and URLs as names: put together and taken apart. See `file_key` for comparing them."""
+"""Join and split paths and URLs. See `file_key` for comparing them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ __all__ = ["join", "split"]
 
 
 def join(folder: str, name: str) -> str:
-    """Return the path of something in a folder, spelled as the folder is (`name` may have slashes).
+    """Return the path of `name` in a folder, spelled as the folder is; `name` may have slashes.
 
-    A name found in ``file:/a%20b`` is encoded too, one in ``/a b`` is not. Not checked: whether `name`
-    leaves the folder.
+    The name is percent-encoded in a ``file:`` URL, and only there. Not checked: whether `name` leaves the folder.
 
     Raises:
-        UsageError: a ``file:`` URL that names a host.
+        UsageError: a ``file:`` URL with a host.
     """
     inner, chain, outer = folder.partition("::")
     if chain:  # zip://folder::s3://bucket/archive.zip
@@ -30,7 +29,7 @@ def split(path: str) -> tuple[str, str]:
     """Return folder and bare name of a file.
 
     Raises:
-        UsageError: a ``file:`` URL that names a host.
+        UsageError: a ``file:`` URL with a host.
     """
     local = local_path(path)
     if local is not None:

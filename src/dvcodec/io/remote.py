@@ -1,4 +1,4 @@
-"""An object of a store as a source: few requests, each byte asked for once, never two states of an object mixed."""
+"""An object of a store as a source: few requests, each byte read once, never two versions of an object mixed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from dvcodec.io.store import Fetched, ObjectChanged, Reason, Store, StoredObject
 __all__ = ["HEAD_BYTES", "WHOLE_BYTES", "StoreSource"]
 
 HEAD_BYTES = 1 << 16
-"""What is read first of an object of unknown size: the answer has the size too, so no request is made for it."""
+"""First read of an object of unknown size; the response includes the size, which saves a request."""
 WHOLE_BYTES = 4 << 20
-"""Objects of up to so many bytes are read as a whole rather than range by range."""
+"""Objects up to this size are read whole rather than range by range."""
 
 
 class StoreSource:
     """An object of a store, see `dvcodec.io.Source`. Safe to use from several threads.
 
-    Nothing is asked for before it is needed. The first answer says how large the object is, and which: every later
-    request is for that very one.
+    Requests are lazy. The first response fixes size and version (ETag); later requests are for the same version.
 
     Args:
-        store: where it is.
-        key: its name there.
+        store: of the object.
+        key: of the object.
         name: for errors.
-        listed: what a listing has said of it.
-        expected: bytes that metadata says it has. A hint: what is true is known from the first answer.
-        eager: True reads from the beginning of a small object, for others will ask for the rest; False reads just the
-            range that is wanted, where that is the first to be read.
-        grown: called with the number of bytes that are kept in addition.
+        listed: the object as a listing reported it.
+        expected: bytes according to metadata; only a hint.
+        eager: whether the first read starts at the beginning of a small object, expecting further reads; False reads
+            only the requested range.
+        grown: called with the change in the number of kept bytes.
     """
 
     remote = True
@@ -51,8 +50,8 @@ class StoreSource:
         self._store, self._key, self._eager, self._grown = store, key, eager, grown
         self._known = listed if listed is not None and listed.size is not None else None
         self._expected = expected
-        self._trusted = False  # whether bytes, or the size, were given out as those of `_known`
-        self._answered = False  # whether `_known` is of an answer, not of a list: its ETag then is the object's
+        self._trusted = False  # whether a caller has received bytes, or the size, of `_known`
+        self._answered = False  # whether `_known` is from a response, whose ETag is reliable, not from a listing
         self._head = self._tail = memoryview(b"")
         self._has_read = False
         self._lock = threading.RLock()
@@ -62,7 +61,7 @@ class StoreSource:
         """Bytes of the object.
 
         Raises:
-            OSError: there is none, or it cannot be read.
+            OSError: the object does not exist or cannot be read.
         """
         with self._lock:
             if self._known is None:
@@ -72,13 +71,13 @@ class StoreSource:
 
     @property
     def kept(self) -> int:
-        """Bytes that are held in memory."""
+        """Bytes kept in memory."""
         return len(self._head) + len(self._tail)
 
     def prefetch(self) -> None:
-        """Read a small object as a whole, or the beginning of a large one, for those who will want it.
+        """Read a small object whole, or the beginning of a large one, ahead of use.
 
-        What goes wrong is raised when it is read.
+        Errors are ignored here; the actual read raises them.
         """
         with suppress(OSError, DvcodecError), self._lock:
             if self._known is None:
@@ -91,7 +90,8 @@ class StoreSource:
 
         Raises:
             Truncated: the range is not in the object.
-            OSError: it cannot be read; or the object was replaced since its size or other bytes of it were given out.
+            ObjectChanged: the object was replaced since its size or other bytes were returned.
+            OSError: it cannot be read.
         """
         data = self.read_up_to(offset, size) if offset >= 0 and size >= 0 else memoryview(b"")
         if offset < 0 or size < 0 or len(data) != size or (not size and offset and offset > self.size):
@@ -120,7 +120,7 @@ class StoreSource:
                 return memoryview(b"")
             end = min(stop, self._size)
             if end <= offset:
-                self._trusted = True  # that there is nothing is told
+                self._trusted = True  # an empty result is one too
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
@@ -129,11 +129,11 @@ class StoreSource:
             if end <= len(self._head):
                 self._trusted = True
                 return self._head[offset:end]
-            # Footers are found by a few bytes at the very end, and are there as well.
+            # A reader of the last bytes will read the footer in front of them next.
             near = max(self._size - HEAD_BYTES, 0)
             if end == self._size and offset >= near and not self._tail:
                 tail = self._get(near, end)
-                if len(tail) < end - near:  # another object by now, and a shorter one
+                if len(tail) < end - near:  # replaced by a shorter object
                     return tail[offset - near :]
                 self._tail = tail
                 self._count(len(tail))
@@ -148,11 +148,11 @@ class StoreSource:
         return self._known.size or 0
 
     def _begin(self, offset: int, stop: int) -> memoryview | None:
-        """Make the first request; return the bytes that were wanted if they alone were asked for."""
+        """Make the first request; return the bytes if only the range was requested."""
         self._answered = True
-        if not self._store.tells_size:
+        if not self._store.reports_size:
             self._known = self._store.head(self._key)
-            if self._known.size is None:  # some web servers do not say
+            if self._known.size is None:  # some web servers do not report it
                 self._set_head(self._store.get(self._key).data)
                 self._known = StoredObject(self._key, len(self._head))
             return None
@@ -168,7 +168,7 @@ class StoreSource:
         except StoreError as err:
             if err.reason is not Reason.RANGE:
                 raise
-            self._known = self._store.head(self._key)  # it is empty, or shorter than was thought
+            self._known = self._store.head(self._key)  # the object is empty or shorter than expected
             return None
         self._known = found.found
         if found.start == 0:
@@ -178,9 +178,9 @@ class StoreSource:
         return found.data
 
     def _keep(self, start: int, stop: int) -> None:
-        """Read on to the end of a small object, and hold all of it."""
+        """Read the rest of a small object, and keep all of it."""
         more = self._get(start, stop)
-        if (start and not self._head) or len(more) < self._size - start:  # another object by now than was known
+        if (start and not self._head) or len(more) < self._size - start:  # the object was replaced
             start, more = 0, self._get(0, self._size)
         self._set_head(memoryview(bytes(self._head) + bytes(more)) if start else more)
 
@@ -193,7 +193,7 @@ class StoreSource:
             self._grown(by)
 
     def _get(self, start: int, stop: int) -> memoryview:
-        """Read a range of the very object that is known; what was listed alone, and replaced, becomes known anew."""
+        """Read a range of the known version; a version known only from a listing is updated if it was replaced."""
         with self._lock:
             known = self._known
         try:
@@ -201,26 +201,26 @@ class StoreSource:
         except StoreError as err:
             if err.reason not in (Reason.CHANGED, Reason.RANGE) or known is None:
                 raise
-            found = self._again(start, err)
+            found = self._get_current(start, err)
         self._settle(found.found)
-        if found.start < start:  # a server without ranges sends the whole
+        if found.start < start:  # a server without byte ranges sends everything
             self._set_head(found.data)
         return found.data[start - found.start : stop - found.start]
 
-    def _again(self, start: int, err: StoreError) -> Fetched:
-        """Read an object that is not what was listed."""
+    def _get_current(self, start: int, err: StoreError) -> Fetched:
+        """Read an object that was replaced since it was listed."""
         now = self._store.head(self._key)
         self._settle(now)
         if start >= (now.size or 0):
             raise err
-        # Some stores list other ETags than they answer with: then the one of the answer counts.
+        # Some stores report another ETag in listings than in responses: the latter counts.
         return self._store.get(self._key, start, now.size, etag=now.etag)
 
     def _settle(self, now: StoredObject) -> None:
-        """Hold what an answer is of against what is known; what was listed alone gives way to it.
+        """Compare the version in a response with the known one, which is updated if it comes from a listing.
 
         Raises:
-            ObjectChanged: bytes or a size that is not this one's were given out.
+            ObjectChanged: they differ, and a caller has received bytes or the size of the known one.
         """
         with self._lock:
             known = self._known
@@ -229,14 +229,14 @@ class StoreSource:
                 if changed and self._trusted:
                     words = f"{known.size} bytes, ETag {known.etag}; now {now.size} bytes, ETag {now.etag}"
                     raise ObjectChanged(self._store.url(self._key), "read", Reason.CHANGED, words) from None
-                if changed and self._head:  # held, and given to nobody
+                if changed and self._head:  # kept, but not returned to a caller yet
                     self._set_head(memoryview(b""))
                 self._known = now
             self._answered = self._trusted = True
 
 
 def _is_same(one: StoredObject, other: StoredObject) -> bool:
-    """Whether two answers are of one object. Weak ETags may differ from one server to the next."""
+    """Whether two responses are for the same version. Weak ETags may differ between servers."""
     if one.etag is None or other.etag is None or "W/" in (one.etag[:2], other.etag[:2]):
         return (one.size, one.modified_ms) == (other.size, other.modified_ms)
     return (one.size, one.etag) == (other.size, other.etag)

@@ -1,4 +1,4 @@
-"""Writing whole files, or none."""
+"""Sinks: atomic writes of whole files."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from dvcodec.core.cursor import BytesLike, as_view
-from dvcodec.core.errors import DvcodecError
-from dvcodec.io.source import StorageOptions, options_of
-from dvcodec.io.store import open_store
-from dvcodec.io.target import errors_name, local_path
+from dvcodec.io.target import errors_name
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "can_exclude", "is_partial", "open_sink", "remove", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "buffered", "is_partial", "open_local_sink", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
 
 
 def is_partial(name: str) -> bool:
-    """Whether a bare file name is one that a writer uses until its file is whole, and leaves if it is killed."""
+    """Whether a bare file name is a writer's temporary one, left behind if the process was killed."""
     return _PARTIAL.fullmatch(name) is not None
 
 
@@ -36,7 +33,7 @@ def target_name(target: SinkTarget) -> str:
 
 
 class Sink:
-    """Counts what goes through it; see `open_sink`."""
+    """A file open for writing that counts its bytes; see `open_sink`."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
@@ -47,7 +44,7 @@ class Sink:
         """Append `data`; return the byte offset it begins at.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written; the error names the target.
         """
         start = self.position
@@ -59,24 +56,24 @@ class Sink:
 
 
 class SinkFile(RawIOBase):
-    """A `Sink` as the file object that pyarrow wants to write to."""
+    """A `Sink` as a writable file object for pyarrow."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def writable(self) -> bool:
-        """Whether it can be written: yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes written."""
         return self._sink.position
 
     def write(self, data: Any) -> int:
         """Append bytes; return how many.
 
         Raises:
-            UsageError: `data` is no contiguous buffer.
+            UsageError: `data` is not a contiguous buffer.
             OSError: it cannot be written.
         """
         view = as_view(data)
@@ -85,56 +82,24 @@ class SinkFile(RawIOBase):
 
 
 @contextmanager
-def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: StorageOptions = None) -> Iterator[Sink]:
-    """Open something to write to, whole or not at all.
-
-    A local file is written under a temporary name beside it, synced and renamed when the block ends well; if
-    it does not, the temporary file is removed and an old file stays as it was. A file or object that is there is
-    replaced, unless `exclusive` says otherwise. A process that is killed leaves the
-    temporary file, ``.<name>.<16 hexadecimal digits>.partial``, which nothing reads. What is replaced keeps its
-    permissions, and a symbolic link stays one. Other targets (open files, URLs, devices, pipes) get all bytes
-    in one call at the end.
-
-    Args:
-        target: path, URL or writable file.
-        exclusive: whether a file or object must not be there yet. That is looked at when it gets its name: of several
-            processes that write it at once, one succeeds.
-        storage_options: for URLs: how the store is reached.
+def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
+    """Open a local file for an atomic write; see `open_sink`.
 
     Raises:
-        FileExistsError: it is there, and that is not wanted.
-        OSError: the target cannot be written; the error names the target.
-        UsageError: a ``file:`` URL that names a host, an unknown protocol or option, or a store that cannot write
-            exclusively.
-        MissingExtra: a URL, and what serves its protocol is not installed.
+        FileExistsError: the file exists, and `exclusive` is set.
+        OSError: it cannot be written.
     """
-    if not isinstance(target, (str, os.PathLike)):
-        with _buffered(target_name(target), target.write) as sink:
-            yield sink
-        return
-    local = local_path(target)
-    if local is None:
-        store, key = open_store(str(target), options_of(storage_options))
-        write = store.put_if_absent if exclusive else store.put
-
-        def put(data: bytes) -> None:
-            with _changes(str(target), storage_options):
-                write(key, data)
-
-        with _buffered(str(target), put) as sink:
-            yield sink
-        return
     mode = _mode(local)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(local))
     if mode and not stat.S_ISREG(mode):  # renaming over /dev/null would replace the device
-        with _buffered(str(local), local.write_bytes) as sink:
+        with buffered(str(local), local.write_bytes) as sink:
             yield sink
         return
     final = Path(os.path.realpath(local))
     partial = final.with_name(f".{final.name[:48]}.{secrets.token_hex(8)}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with _errors_of(local):  # with no more permissions than the old file has, from its first byte on
+    with _errors_of(local):  # never with more permissions than the old file
         file = os.fdopen(os.open(partial, flags, stat.S_IMODE(mode) if mode else 0o666), "wb")
     try:
         yield Sink(str(local), file)
@@ -145,11 +110,11 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
             os.fsync(file.fileno())
             file.close()
             if exclusive:
-                _name(partial, final)
+                _rename_exclusively(partial, final)
             else:
                 partial.replace(final)
     except BaseException:
-        with suppress(OSError):  # it tries again to write what it could not
+        with suppress(OSError):  # closing flushes, which may fail again
             file.close()
         with suppress(OSError):
             partial.unlink()
@@ -157,13 +122,13 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     _sync_folder(final.parent)
 
 
-def _name(partial: Path, final: Path) -> None:
-    """Give a whole file its name, unless another has that name by now."""
+def _rename_exclusively(partial: Path, final: Path) -> None:
+    """Rename a file; raise `FileExistsError` if the new name exists."""
     try:
         os.link(partial, final)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: the name is taken first
+    except OSError:  # a file system without links: reserve the name first
         os.close(os.open(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         partial.replace(final)
     else:
@@ -181,7 +146,7 @@ def _errors_of(path: Path) -> Iterator[None]:
 
 
 class _Parts:
-    """What was written, put together once in the end; of bytes that cannot change, no copy is held."""
+    """Collects written data for one join at the end; immutable bytes are not copied."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
@@ -191,51 +156,23 @@ class _Parts:
 
 
 @contextmanager
-def _buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
-    """Collect all bytes and hand them over at the end."""
+def buffered(name: str, write: Callable[[bytes], object]) -> Iterator[Sink]:
+    """Collect all bytes and pass them to `write` once, at the end."""
     parts = _Parts()
     yield Sink(name, cast("BinaryIO", parts))
     with errors_name(name):
         left = b"".join(parts.pieces)
         while True:
             done = write(left)
-            if not isinstance(done, int) or done >= len(left):  # a raw file may take less than it is given
+            if not isinstance(done, int) or done >= len(left):  # a raw file may write only a part
                 break
             if done <= 0:
-                raise OSError(errno.EIO, "nothing could be written", name)
+                raise OSError(errno.EIO, "no byte was written", name)
             left = left[done:]
 
 
-def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
-    """Whether a file or object at a path or URL can be written only if it is not there yet; see `open_sink`.
-
-    Raises:
-        UsageError, MissingExtra: see `open_sink`.
-    """
-    return local_path(target) is not None or open_store(target, options_of(storage_options))[0].excludes
-
-
-def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
-    """Remove a file that was just written, if that is possible: what went wrong before is to be told, not this."""
-    with suppress(OSError, DvcodecError):
-        local = local_path(target)
-        if local is not None:
-            local.unlink()
-        else:
-            store, key = open_store(str(target), options_of(storage_options))
-            with _changes(str(target), storage_options):
-                store.delete(key)
-
-
-def _changes(location: str, storage_options: StorageOptions) -> AbstractContextManager[None]:
-    """Let a storage forget what the block writes or removes; options by themselves know nothing."""
-    if storage_options is None or isinstance(storage_options, Mapping):
-        return nullcontext()
-    return storage_options.changes(location)
-
-
 def _mode(path: Path) -> int:
-    """Return type and permissions of a file, 0 if there is none. A circle of links is an error."""
+    """Return type and permissions of a file, 0 if it does not exist. A loop of links is an error."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -243,7 +180,7 @@ def _mode(path: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where folders can be synced."""
+    """Make the rename durable, where folders can be synced."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

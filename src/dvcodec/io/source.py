@@ -12,48 +12,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
-from dvcodec.core.errors import Truncated, UsageError
-from dvcodec.io.target import errors_name, local_path
-
-if TYPE_CHECKING:
-    from dvcodec.io.storage import Storage
-    from dvcodec.io.store import StoreOptions
+from dvcodec.core.errors import Truncated
+from dvcodec.io.target import errors_name
 
 __all__ = [
+    "BUFFERS",
     "RandomAccess",
     "ReadAhead",
     "Source",
     "SourceTarget",
-    "StorageOptions",
     "held_source",
     "hold_source",
-    "list_names",
+    "object_source",
     "open_local",
-    "open_source",
-    "options_of",
     "read_up_to",
     "read_window",
 ]
 
 
-def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
-    """Return the options themselves."""
-    if storage_options is None or isinstance(storage_options, Mapping):
-        return storage_options
-    found: StoreOptions | None = getattr(storage_options, "options", None)
-    if found is None:
-        raise UsageError(f"storage_options must be a mapping of options or a Storage, not {storage_options!r:.40}")
-    return found
-
-
 @runtime_checkable
 class Source(Protocol):
-    """Bytes that can be read by range. `name` stands in errors, `size` is in bytes."""
+    """Bytes that can be read by range. `name` is shown in errors, `size` is in bytes."""
 
     name: str
 
@@ -65,18 +49,18 @@ class Source(Protocol):
         """Return `size` bytes from `offset`.
 
         Raises:
-            Truncated: the range does not lie in the source.
+            Truncated: the range reaches beyond the end of the source.
             OSError: it cannot be read.
         """
 
 
 SourceTarget: TypeAlias = "Source | BytesLike | str | os.PathLike[str] | BinaryIO"
-StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
-"""How stores are reached: options as deltalake and polars spell them, see `dvcodec.io.store.options`."""
+BUFFERS = (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)
+"""Types that are used as bytes in memory."""
 
 
 class _RangeSource:
-    """A source over one function that reads a range."""
+    """A source that reads ranges by a function."""
 
     def __init__(self, name: str, size: int, fetch: Callable[[int, int], BytesLike]) -> None:
         self.name = name
@@ -100,56 +84,31 @@ class _RangeSource:
         return data
 
 
-@contextmanager
-def open_source(
-    target: SourceTarget, *, name: str | None = None, storage_options: StorageOptions = None
-) -> Iterator[Source]:
-    """Open anything that has bytes.
-
-    Args:
-        target: bytes-like, path, URL (``file:`` needs nothing, others the extra ``remote``), binary file, or a
-            `Source`. A path is that of a regular file, or of a link to one: a pipe or device may never end, and has to
-            be opened first.
-        name: what to call it in errors.
-        storage_options: for URLs: how the store is reached.
+def object_source(target: object, name: str | None = None) -> Source:
+    """Return a buffer, a binary file or a `Source` as a source.
 
     Raises:
-        UsageError: not a source, a ``file:`` URL that names a host, an unknown protocol, or an unknown option.
-        MissingExtra: a URL, and what serves its protocol is not installed.
-        OSError: it cannot be opened.
+        UsageError: another type.
     """
-    if isinstance(target, (str, os.PathLike)):
-        held = held_source(os.fspath(target))
-        local = local_path(target)
-        if held is not None:
-            yield held
-        elif local is None:
-            from dvcodec.io.storage import open_remote  # noqa: PLC0415  (which opens local files by this module)
-
-            yield open_remote(str(target), storage_options, name=name)
-        else:
-            with open_local(local, name=name) as source:
-                yield source
-    elif isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)) or not hasattr(target, "read"):
+    if isinstance(target, BUFFERS) or not hasattr(target, "read"):
         view = as_view(cast("BytesLike", target))
-        yield _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
-    elif _is_source(target):
-        yield target
-    else:
-        yield _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
+        return _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
+    if _is_source(target):
+        return target
+    return _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
 
 
 _HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=MappingProxyType({}))
 
 
 def held_source(location: str) -> Source | None:
-    """Return the source that is open for all who open this path or URL in this thread; see `Storage.hold`."""
+    """Return the source that `hold_source` set for this path or URL in this thread, if any."""
     return _HELD.get().get(location)
 
 
 @contextmanager
 def hold_source(location: str, source: Source) -> Iterator[None]:
-    """Give a source to all who open this path or URL within the block, in this thread."""
+    """Reuse a source whenever this path or URL is opened within the block, in this thread; see `Storage.hold`."""
     token = _HELD.set({**_HELD.get(), location: source})
     try:
         yield
@@ -158,9 +117,9 @@ def hold_source(location: str, source: Source) -> Iterator[None]:
 
 
 def _is_source(target: object) -> TypeGuard[Source]:
-    """Whether something is a `Source`, without a look at its size: a remote one would have to be asked for it.
+    """Whether an object is a `Source`, without reading `size`, which costs a request for remote sources.
 
-    Files of fsspec have name and size too, but can be moved in.
+    fsspec's files have `name` and `size` too, but also `seek`.
     """
     own = getattr(target, "__dict__", {})
     return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
@@ -171,9 +130,9 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     """Open a regular file.
 
     Raises:
-        OSError: it is not one, or cannot be opened.
+        OSError: not a regular file, or it cannot be opened.
     """
-    # A pipe that no one writes to would wait when it is opened, so it is asked before.
+    # Opening a pipe without a writer would block: check the mode first.
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
     with path.open("rb") as file:
@@ -181,12 +140,12 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
 
 
 class ReadAhead:
-    """A source in front of another, one range of which was read at once.
+    """A source with one range read ahead.
 
     Args:
-        source: the other.
+        source: the underlying source.
         start: offset of the range in bytes.
-        size: of the range in bytes.
+        size: size of the range in bytes.
 
     Raises:
         Truncated: the range is not in the source.
@@ -204,9 +163,9 @@ class ReadAhead:
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`; see `Source.read`."""
-        at = offset - self._start
-        if at >= 0 and at + size <= len(self._data):
-            return self._data[at : at + size]
+        local = offset - self._start
+        if local >= 0 and local + size <= len(self._data):
+            return self._data[local : local + size]
         return self._source.read(offset, size)
 
 
@@ -227,7 +186,7 @@ def _file_source(file: BinaryIO, name: str) -> Source:
 
 
 class RandomAccess:
-    """A `Source` as the read-only file object that pyarrow wants."""
+    """A `Source` as a read-only file object for pyarrow."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -235,10 +194,10 @@ class RandomAccess:
         self.closed = False
 
     def read(self, size: int | None = None) -> bytes:
-        """Return `size` bytes, or all that are left.
+        """Return `size` bytes, or all remaining ones.
 
         Raises:
-            Truncated: the source has become shorter.
+            Truncated: the source was shortened.
             OSError: they cannot be read.
         """
         left = max(self._source.size - self._at, 0)
@@ -248,39 +207,39 @@ class RandomAccess:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move; return where to."""
+        """Move; return the new position."""
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return where it stands."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be read in any order."""
+        """Return True: reads may come in any order."""
         return True
 
     def writable(self) -> bool:
-        """Tell that it cannot be written."""
+        """Return False."""
         return False
 
     def flush(self) -> None:
         """Nothing to flush."""
 
     def close(self) -> None:
-        """Nothing to close: the source is its opener's."""
+        """Mark as closed; the source stays open."""
         self.closed = True
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:
-    """Read a byte range (default: to the end) and stand a cursor on it that knows where it came from.
+    """Read a byte range (default: to the end) and return a cursor whose errors carry file offsets.
 
     Raises:
-        Truncated: the range does not lie in the source.
+        Truncated: the range reaches beyond the end of the source.
         OSError: it cannot be read.
     """
     if size is None:
@@ -289,7 +248,7 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
 
 
 def read_up_to(source: Source, offset: int, size: int) -> Cursor:
-    """Read a byte range, or as much of it as there is. A remote file is not asked for its size before.
+    """Read a byte range, clipped to the end of the source. The size of a remote file is not requested first.
 
     Raises:
         OSError: it cannot be read.
@@ -298,16 +257,3 @@ def read_up_to(source: Source, offset: int, size: int) -> Cursor:
     if clipped is None:
         return read_window(source, min(offset, source.size), max(min(size, source.size - offset), 0))
     return Cursor(clipped(offset, size), source=source.name, base=offset)
-
-
-def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names of what is in a folder (path or URL), in no order.
-
-    Raises:
-        OSError: there is no such folder, or it cannot be read.
-        UsageError: a ``file:`` URL that names a host, or an unknown protocol.
-        MissingExtra: a URL, and what serves its protocol is not installed.
-    """
-    from dvcodec.io.storage import storage_of  # noqa: PLC0415
-
-    return storage_of(storage_options).names(folder)

@@ -1,4 +1,4 @@
-"""What a target names: a local path, a URL, or something else; and how errors say which."""
+"""Local paths and URLs, and OS errors that name the file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _URL_AS_PATH = re.compile(r"(?:s3[an]?|gc?s|az|abfss?|wasbs?|https?|hdfs|memory)
 
 
 def is_url(target: object) -> bool:
-    """Whether `target` is a string with a scheme: ``s3://bucket/key``, ``file:/path``, ``zip://part::s3://bucket/key``.
+    """Whether `target` is a str with a scheme: ``s3://bucket/key``, ``file:/path``, ``zip://part::s3://bucket/key``.
 
-    A colon alone makes no URL: ``part:0.bin`` is a file.
+    A colon alone does not make a URL: ``part:0.bin`` is a file.
     """
     return isinstance(target, str) and _URL.match(target) is not None
 
 
 def local_path(target: str | os.PathLike[str]) -> Path | None:
-    """Return the local path that `target` means, None for a URL elsewhere. Whether there is a file is not looked at.
+    """Return the local path of `target`, None for a remote URL. The file need not exist.
 
     Raises:
-        UsageError: a ``file:`` URL that names a host, or a URL that was made a `Path`.
+        UsageError: a ``file:`` URL with a host, or a URL as a `Path`.
     """
     if not is_url(target):
         if isinstance(target, os.PathLike) and _URL_AS_PATH.match(os.fspath(target)):
-            raise UsageError(f"{target}: give a URL as text, a Path drops a slash of it")
+            raise UsageError(f"{target}: pass a URL as str: a Path drops one of its slashes")
         return Path(target)
     scheme, _, rest = str(target).partition(":")
     if scheme.lower() != "file" or rest.startswith(":"):
@@ -49,7 +49,7 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
 
 @contextmanager
 def errors_name(name: str) -> Iterator[None]:
-    """Let an error of the operating system say which file it is about."""
+    """Add the file name to an OSError that has none."""
     try:
         yield
     except OSError as err:

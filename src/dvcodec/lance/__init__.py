@@ -1,9 +1,8 @@
-"""Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest that names them.
+"""Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest.
 
-`row_ids` and `versions` are the sequences, made of the `segments` and `arrays` that hold their numbers, which
-`segment_reader` reads from the protobuf form of `wire`; `deletions` and `addresses` are sets of rows; `manifest` and
-its `fragments` cut all of them out of a dataset, `transactions` tells what made a version, and `check` holds the ids
-of the fragments against each other.
+`row_ids` and `versions`: the sequences, of `segments` of numbers in `arrays`; `segment_reader` decodes them from
+protobuf (`wire`). `deletions` and `addresses`: sets of rows. `manifest` and `fragments`: the versions of a dataset.
+`transactions`: the operation that created a version. `check`: whether row ids are unique. `data_file`: row counts.
 """
 
 from dvcodec.lance.addresses import (
@@ -18,7 +17,7 @@ from dvcodec.lance.addresses import (
 from dvcodec.lance.arrays import EncodedArray
 from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
 from dvcodec.lance.deletions import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
-from dvcodec.lance.fragments import DataFile, Fragment
+from dvcodec.lance.fragments import Fragment, FragmentFile
 from dvcodec.lance.manifest import (
     BasePath,
     Manifest,
@@ -27,23 +26,23 @@ from dvcodec.lance.manifest import (
     manifest_version,
     read_manifest,
 )
-from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, rechunk
-from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, encode_row_ids, rechunk
+from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
 from dvcodec.lance.transactions import read_operation
-from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions
+from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions, encode_versions
 
 __all__ = [
     "TOMBSTONE_ADDRESS",
     "TOMBSTONE_FRAGMENT",
-    "Array",
+    "ArraySegment",
     "BasePath",
-    "DataFile",
     "DeletionFile",
     "EncodedArray",
     "Fragment",
+    "FragmentFile",
     "FragmentIds",
     "Manifest",
-    "Range",
+    "RangeSegment",
     "RangeWithBitmap",
     "RangeWithHoles",
     "RowAddrMap",
@@ -58,6 +57,8 @@ __all__ = [
     "decode_row_ids",
     "decode_versions",
     "encode_row_addr_map",
+    "encode_row_ids",
+    "encode_versions",
     "find_manifest",
     "live_row_ids",
     "manifest_name",

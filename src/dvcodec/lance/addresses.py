@@ -1,12 +1,12 @@
-"""Lance row addresses, and sets of them: what scalar indices hold.
+"""Lance row addresses, and sets of them as stored by scalar indices.
 
 Specification: Rust class ``RowAddrTreeMap`` of ``lance-core`` (``RowIdTreeMap`` until 2025). An address is
-fragment << 32 | physical row offset; in datasets with stable row ids the same form holds ids, and the "fragment" is
+fragment << 32 | physical row offset; in datasets with stable row ids the same structure has ids, and the "fragment" is
 their high half. Serialized::
 
     u32 LE entries | u32 LE fragment | u32 LE size | 32-bit portable roaring, `size` bytes | ...      fragments ascend
 
-Size 0 is the whole fragment. (Iceberg's and Delta's 64-bit form has a u64 count and no sizes.)
+Size 0 is the whole fragment. (The 64-bit format of Iceberg and Delta has a u64 count and no sizes.)
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 TOMBSTONE_FRAGMENT = 0xFFFFFFFF
-"""Fragment of rows that are no more."""
+"""Fragment of deleted rows."""
 TOMBSTONE_ADDRESS = 2**64 - 1
-"""Address of a row that is no more."""
+"""Address of a deleted row."""
 _MIN_ENTRY = 8
 _U32 = 2**32
 
@@ -50,8 +50,7 @@ class RowAddrMap:
     """A set of row addresses.
 
     Attributes:
-        fragments: fragment (0 .. 2**32 - 1), ascending -> physical row offsets in it; None is the whole fragment,
-            however many rows it has.
+        fragments: fragment (0 .. 2**32 - 1), ascending -> physical row offsets in it; None is the whole fragment.
 
     Raises:
         UsageError: a fragment or an offset beyond 32 bits, or a fragment without rows.
@@ -64,7 +63,7 @@ class RowAddrMap:
             if not 0 <= fragment < _U32:
                 raise UsageError(f"fragment {fragment} is not between 0 and {_U32 - 1}")
             if rows is not None and not rows:
-                raise UsageError(f"fragment {fragment} without rows: leave it out")
+                raise UsageError(f"fragment {fragment} has no rows: omit it")
             if rows is not None and (rows.max or 0) >= _U32:
                 raise UsageError(f"row offset {rows.max} of fragment {fragment} is beyond 32 bits")
         ordered = {fragment: self.fragments[fragment] for fragment in sorted(self.fragments)}
@@ -73,7 +72,7 @@ class RowAddrMap:
     def __hash__(self) -> int:
         return hash(tuple(self.fragments.items()))
 
-    def __reduce__(self) -> tuple[object, ...]:  # the read-only view of a dict does not pickle
+    def __reduce__(self) -> tuple[object, ...]:  # a MappingProxyType cannot be pickled
         return (type(self), (dict(self.fragments),))
 
     def __contains__(self, address: int) -> bool:
@@ -82,7 +81,7 @@ class RowAddrMap:
 
     @property
     def cardinality(self) -> int | None:
-        """Number of addresses; None if a whole fragment is among them."""
+        """Number of addresses; None if the map contains a whole fragment."""
         counts = [None if rows is None else rows.cardinality for rows in self.fragments.values()]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -90,32 +89,32 @@ class RowAddrMap:
         """Return the addresses (or stable row ids) as a set of 64-bit values.
 
         Raises:
-            UsageError: a whole fragment is among them.
+            UsageError: the map contains a whole fragment.
         """
         whole = next((fragment for fragment, rows in self.fragments.items() if rows is None), None)
         if whole is not None:
-            raise UsageError(f"fragment {whole} is there as a whole: how many rows that is, the map does not say")
-        return RowSet._wrap({fragment: rows._bitmaps[0] for fragment, rows in self.fragments.items() if rows})
+            raise UsageError(f"the map contains fragment {whole} as a whole, with an unknown number of rows")
+        return RowSet.from_bitmaps({fragment: rows.bitmaps[0] for fragment, rows in self.fragments.items() if rows})
 
     @classmethod
     def from_row_set(cls, addresses: RowSet) -> RowAddrMap:
         """Return the map of addresses (or stable row ids)."""
-        return cls({key: RowSet._wrap({0: bitmap}) for key, bitmap in addresses._bitmaps.items()})
+        return cls({key: RowSet.from_bitmaps({0: bitmap}) for key, bitmap in addresses.bitmaps.items()})
 
 
 def decode_row_addr_map(
     buf: BytesLike, *, limits: Limits = DEFAULT_LIMITS, source: str | None = None, base: int = 0
 ) -> RowAddrMap:
-    """Decode a map that fills `buf`.
+    """Decode a map.
 
     Args:
-        buf: the map.
-        limits: `max_bitmaps` and `max_cardinality` are kept.
+        buf: exactly the map.
+        limits: `max_bitmaps` and `max_cardinality` apply.
         source: name of the file, for errors.
         base: offset of the map in that file, for errors.
 
     Raises:
-        DecodeError: the bytes are no sound map.
+        DecodeError: the map is corrupt.
     """
     cursor = Cursor(buf, source=source, base=base)
     count = cursor.u32le("fragment count")
@@ -126,10 +125,10 @@ def decode_row_addr_map(
     found: dict[int, RowSet | None] = {}
     last, total = -1, 0
     for _ in range(count):
-        at = cursor.pos
+        entry = cursor.pos
         fragment, size = cursor.u32le("fragment"), cursor.u32le("bitmap size")
         if fragment <= last:
-            raise cursor.error(NotCanonical, "fragment", at=at, expected=f"above {last}", actual=fragment)
+            raise cursor.error(NotCanonical, "fragment", at=entry, expected=f"above {last}", actual=fragment)
         last = fragment
         if not size:
             found[fragment] = None
@@ -137,19 +136,20 @@ def decode_row_addr_map(
         with cursor.restrict_to(size, f"bitmap of fragment {fragment}"):
             view = roaring.walk(cursor)
         total += view.cardinality
-        limits.check("max_cardinality", total, cursor, at)
+        limits.check("max_cardinality", total, cursor, entry)
         if not view.cardinality:
-            raise cursor.error(NotCanonical, f"bitmap of fragment {fragment}", at=at, expected="rows", actual="none")
-        found[fragment] = RowSet._wrap({0: view.load()})
+            what = f"bitmap of fragment {fragment}"
+            raise cursor.error(NotCanonical, what, at=entry, expected="rows", actual="none")
+        found[fragment] = RowSet.from_bitmaps({0: view.load()})
     cursor.expect_end("the map")
     return RowAddrMap(found)
 
 
 def encode_row_addr_map(rows: RowAddrMap) -> bytes:
-    """Encode a map with Lance's bytes: fragments ascend, bitmaps without run containers."""
+    """Encode a map with Lance's bytes: ascending fragments, no run containers."""
     out = [struct.pack("<I", len(rows.fragments))]
     for fragment, offsets in rows.fragments.items():
-        data = b"" if offsets is None else roaring.serialize(offsets._bitmaps[0], run_optimize=False)
+        data = b"" if offsets is None else roaring.serialize(offsets.bitmaps[0], run_optimize=False)
         out += [struct.pack("<II", fragment, len(data)), data]
     return b"".join(out)
 
@@ -166,13 +166,13 @@ def row_addresses(fragment: int, offsets: ArrayLike) -> NDArray[np.uint64]:
     """
     values = as_positions(offsets)
     if not 0 <= fragment < _U32 or (len(values) and int(values.max()) >= _U32):
-        raise UsageError("fragments and row offsets have 32 bits")
+        raise UsageError("fragments and row offsets must fit 32 bits")
     addresses: NDArray[np.uint64] = values | np.uint64(fragment << 32)
     return addresses
 
 
 def split_row_addresses(addresses: ArrayLike) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return fragments and physical row offsets: uint32[n] each. Tombstones are not treated apart.
+    """Return fragments and physical row offsets: uint32[n] each. Tombstones are treated like other addresses.
 
     Raises:
         UsageError: not integers from 0 to 2**64 - 1.

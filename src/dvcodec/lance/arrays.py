@@ -29,16 +29,16 @@ _NUMBERS = {width: number for number, width in WIDTHS.items()}
 _FULL_WIDTH = 8
 _TOP = 2**64 - 1
 _MOST_VALUES = 2**60 - 1
-"""Values above which an array has no size in bytes that NumPy could name, whatever memory there is."""
+"""Maximum number of values whose bytes NumPy can address."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedArray:
-    """Unsigned 64-bit values as they are stored.
+    """Unsigned 64-bit values as stored.
 
     Attributes:
         width: bytes of a stored value: 2, 4 or 8.
-        base: what is added to each; 0 with 8 bytes.
+        base: added to each value; 0 with 8 bytes.
         data: the stored values, little-endian, in element order.
     """
 
@@ -48,7 +48,7 @@ class EncodedArray:
 
     @classmethod
     def from_values(cls, values: Values) -> EncodedArray:
-        """Choose the narrowest form; the base is the minimum."""
+        """Encode with the narrowest width; the base is the minimum."""
         if not len(values):
             return cls(_FULL_WIDTH)
         low, high = int(values.min()), int(values.max())
@@ -74,16 +74,16 @@ class EncodedArray:
         return values
 
     def at(self, i: int) -> int:
-        """Return one value; `i` is inside."""
+        """Return one value; `i` must be in range."""
         return self.base + int.from_bytes(self.data[i * self.width : (i + 1) * self.width], "little")
 
     def cut(self, offset: int, length: int) -> EncodedArray:
-        """Return `length` elements from `offset` on, with the same base."""
+        """Return `length` elements from index `offset`, with the same base."""
         data = self.data[offset * self.width : (offset + length) * self.width]
         return EncodedArray(self.width, self.base, data)
 
     def search(self, value: int) -> int:
-        """Return how many values of an ascending array are below `value`."""
+        """Return the number of values below `value` in an ascending array."""
         wanted = value - self.base
         if wanted <= 0:
             return 0
@@ -109,7 +109,7 @@ class EncodedArray:
 
 @dataclass(slots=True)
 class ArrayParts:
-    """What has been read of an array so far: its message may come in parts."""
+    """An array being decoded: its message may come in several parts."""
 
     number: int = 0
     base: int = 0
@@ -120,12 +120,12 @@ class ArrayParts:
 
         Raises:
             Truncated: the bytes end inside a field.
-            NotCanonical: a field of another wire type, or a varint that cannot be one.
+            NotCanonical: a field of the wrong wire type, or an invalid varint.
         """
         for entry in wire.fields(cursor):
             if entry.number not in WIDTHS:
                 continue
-            if entry.number != self.number:  # the last of the three wins
+            if entry.number != self.number:  # the last one wins
                 self.number, self.base, self.data = entry.number, 0, None
             window = entry.window(cursor, "array")
             for inner in wire.fields(window):
@@ -135,10 +135,10 @@ class ArrayParts:
                     self.data = inner.window(window, "values of an array")
 
     def finish(self, cursor: Cursor, at: int) -> EncodedArray:
-        """Check the array and return it; `at` is where it stands in `cursor`, for errors.
+        """Check the array and return it; `at` is its position in `cursor`, for errors.
 
         Raises:
-            NotCanonical: no array, an odd number of bytes, or a value above 2**64 - 1.
+            NotCanonical: no array, an incomplete value, or a value above 2**64 - 1.
         """
         if not self.number:
             raise cursor.error(NotCanonical, "array", at=at, expected="a U16Array, U32Array or U64Array")
@@ -161,15 +161,15 @@ class ArrayParts:
 
 @contextmanager
 def expanding(what: str, count: int, max_rows: int | None) -> Iterator[None]:
-    """Let so many values be expanded in the block: a few bytes can stand for any number of them.
+    """Bound an expansion: a few bytes can encode any number of values.
 
     Args:
-        what: they are, in the plural.
-        count: how many.
-        max_rows: most that may be; None = as many as there is memory for.
+        what: the values, in the plural.
+        count: number of values.
+        max_rows: upper bound on `count`; None bounds by memory only.
 
     Raises:
-        LimitExceeded: there are more, or something in the block could not be allocated.
+        LimitExceeded: `count` is above `max_rows`, or an allocation in the block failed.
     """
     most = _MOST_VALUES if max_rows is None else max_rows
     if count > most:

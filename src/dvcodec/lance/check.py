@@ -1,7 +1,7 @@
-"""Are the row ids of a dataset sound?
+"""Checks the row ids of a dataset.
 
-Nothing in Lance checks that they are unique, and its indices find the wrong rows if they are not. Ids of deleted rows
-may come again, though: an update writes the row anew, with its old id, and deletes the old row.
+Lance does not check that they are unique, and its indices return wrong rows if they are not. Ids of deleted rows may be
+reused: an update deletes the row and writes a new one with the same id.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
 from dvcodec.lance.arrays import Values
 from dvcodec.lance.row_ids import RowIdSequence
-from dvcodec.lance.segments import Range, RangeWithHoles
+from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 
 __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
 
 _MOST_LISTED = 1 << 24
-"""Ids of a fragment up to which repeated ones are looked for one by one."""
+"""Ids of a fragment up to which repeated ones are listed."""
 
 
 class FragmentIds(NamedTuple):
-    """One fragment's part in `check_row_ids`."""
+    """The row ids of one fragment, for `check_row_ids`."""
 
     fragment: int
     row_ids: RowIdSequence
     deleted: RowSet = RowSet()
-    """Physical row offsets that are deleted; their ids do not count."""
+    """Deleted physical row offsets; their ids are not checked."""
     physical_rows: int | None = None
     """Rows of the fragment, None if unknown."""
 
@@ -41,23 +41,23 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
     """Return the ids of the rows that are not deleted, as a set; ranges are not expanded.
 
     Args:
-        row_ids: of all rows of the fragment, in their order.
+        row_ids: of all rows of the fragment, in row order.
         deleted: the deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        UsageError: a deleted row is beyond the end, or a range beyond 2**63 - 1 or of more than 2**40 ids.
-        LimitExceeded: more than 2**30 rows are deleted, or there is no memory for them or for the ids.
+        UsageError: a deleted row is beyond the end, or a range is beyond 2**63 - 1 or has more than 2**40 ids.
+        LimitExceeded: more than 2**30 rows are deleted, or rows or ids do not fit in memory.
     """
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
     for segment in filter(lambda segment: segment.count, sequence.segments):
-        if isinstance(segment, (Range, RangeWithHoles)):
+        if isinstance(segment, (RangeSegment, RangeWithHoles)):
             whole = RowSet.from_ranges([(segment.start, segment.end)])
             parts.append(whole - RowSet(segment.holes.to_numpy()) if isinstance(segment, RangeWithHoles) else whole)
         else:
             with enough_memory(f"{segment.count} row ids", None):
                 parts.append(RowSet(segment.values()))
-    return RowSet.union(*parts)
+    return RowSet().union(*parts)
 
 
 def check_row_ids(
@@ -65,13 +65,13 @@ def check_row_ids(
 ) -> Report:
     """Check that live rows have distinct ids, within a fragment and across fragments.
 
-    Checks, for each fragment: ``row-count`` (one id per physical row), ``duplicates`` (an id twice in the fragment),
-    ``overlap`` (an id that a fragment before it has too), ``next-row-id`` (all ids are below it).
+    Checks, for each fragment: ``row-count`` (one id per physical row), ``duplicates`` (no id twice in the
+    fragment), ``overlap`` (no id of an earlier fragment), ``next-row-id`` (all ids below it).
 
     Args:
         fragments: of one dataset version, in any order.
-        next_row_id: from the manifest; None leaves it unchecked.
-        source: what to call the dataset in the report.
+        next_row_id: from the manifest; None skips the check.
+        source: name of the dataset in the report.
 
     Raises:
         UsageError, LimitExceeded: see `live_row_ids`.

@@ -1,4 +1,4 @@
-"""How many rows a Lance data file has, by its footer.
+"""Reads the row count of a Lance data file from its footer.
 
 Specification: Lance's file format, version 2: the last 40 bytes are the footer, all little-endian::
 
@@ -6,7 +6,7 @@ Specification: Lance's file format, version 2: the last 40 bytes are the footer,
     u16 major version | u16 minor version | "LANC"
 
 The first global buffer (u64 position, u64 size in the table) is a protobuf ``FileDescriptor``, whose field 2 is the
-number of rows. Version 2.0 writes itself as 0.3; files of 0.2 and below, the legacy format, are of another structure.
+number of rows. Version 2.0 is stored as 0.3; files of 0.2 and below have the legacy format, which differs.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ MAGIC = b"LANC"
 FOOTER_BYTES = 40
 _FIRST_VERSION = (0, 3)
 _NEXT_FORMAT = 3
-"""Major version of a format that is not known here."""
+"""First unknown major version of the format."""
 _LENGTH = 2
 
 
 def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> int | None:
-    """Return the rows of a Lance data file as its footer says; None for a format version that is not known here.
+    """Return the rows of a Lance data file from its footer; None for an unknown format version.
 
-    Not checked: that the file's pages hold as many.
+    Not checked against the pages of the file.
 
     Args:
-        source: a file, path or URL.
-        limits: what the bytes may ask for: `Limits.max_footer_bytes` holds for the descriptor.
+        source: bytes, path, URL or open file.
+        limits: bounds on what the bytes may claim; `Limits.max_footer_bytes` bounds the descriptor.
 
     Raises:
-        DecodeError: it is not a valid Lance data file.
-        OSError: it cannot be read.
+        DecodeError: not a valid Lance data file.
+        OSError: the file cannot be read.
     """
     with open_source(source) as opened:
         footer = read_window(opened, max(opened.size - FOOTER_BYTES, 0))

@@ -1,9 +1,9 @@
-"""Lance deletion files: the deleted rows of one fragment, all of them, as physical row offsets.
+"""Lance deletion files: all deleted rows of one fragment, as physical row offsets.
 
-Specification: Lance's ``table.proto``, message ``DeletionFile``; Rust module ``io/deletion.rs``. Of two kinds::
+Specification: Lance's ``table.proto``, message ``DeletionFile``; Rust module ``io/deletion.rs``. Two kinds::
 
-    .arrow   an Arrow IPC file: one batch, one column row_id: uint32 not null, in any order    (the rarer rows)
-    .bin     one 32-bit portable roaring bitmap without run containers, and nothing else
+    .arrow   an Arrow IPC file: one batch, one column row_id: uint32 not null, in any order    (few rows)
+    .bin     exactly one 32-bit portable roaring bitmap, without run containers
 
 `_deletions/<fragment>-<read version>-<id>.<kind>`; each file replaces the one before it.
 """
@@ -18,12 +18,8 @@ import numpy as np
 
 from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import (
-    CardinalityMismatch,
-    MissingExtra,
-    NotCanonical,
-    UsageError,
-)
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_window
@@ -34,26 +30,26 @@ __all__ = ["BITMAP_FROM", "DeletionFile", "Kind", "choose_kind", "read_deletion_
 
 Kind = Literal["arrow", "bin"]
 KINDS: tuple[Kind, Kind] = ("arrow", "bin")
-"""In the order of the message's `file_type`."""
+"""In the order of the `file_type` enum."""
 BITMAP_FROM = 5000
-"""Deleted rows from which a first deletion file is a bitmap."""
+"""Deleted rows from which the first deletion file is a bitmap."""
 COLUMN = "row_id"
 _U32 = 2**32
 _PADDING = 64
-"""Bytes up to which an Arrow buffer is padded."""
+"""Maximum padding of an Arrow buffer, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """What the manifest says of a fragment's deletion file.
+    """A fragment's deletion file, from the manifest.
 
     Attributes:
         kind: ``arrow`` or ``bin``.
-        fragment: the fragment whose rows are deleted.
-        read_version: dataset version that the delete started from.
-        id: random, to keep names apart.
-        num_deleted_rows: how many rows; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+        fragment: id of the fragment.
+        read_version: dataset version that the delete read.
+        id: random, makes the name unique.
+        num_deleted_rows: number of deleted rows; 0 if unknown.
+        base_id: id of the base path that it is stored under; None for the dataset's folder.
     """
 
     kind: Kind
@@ -63,21 +59,21 @@ class DeletionFile:
     num_deleted_rows: int = 0
     base_id: int | None = None
 
-    def path(self, dataset: str) -> str:
+    def path(self, folder: str) -> str:
         """Return the file's path or URL below the folder of the dataset (or of the base path)."""
         name = f"{self.fragment}-{self.read_version}-{self.id}.{self.kind}"
-        return f"{str(dataset).rstrip('/')}/_deletions/{name}"
+        return f"{str(folder).rstrip('/')}/_deletions/{name}"
 
 
 def choose_kind(rows: int, previous: Kind | None = None) -> Kind:
-    """Return the kind that Lance's writer takes for a fragment with `rows` deleted rows.
+    """Return the kind of deletion file that Lance's writer chooses for a fragment.
 
-    A first file is a bitmap from 5,000 rows on. Rows added to an ``arrow`` set make it one above 5,000; a bitmap
-    stays one.
+    The first file is a bitmap from 5,000 rows. After an ``arrow`` file, the next is a bitmap above 5,000 rows; after a
+    bitmap, always.
 
     Args:
-        rows: deleted rows, those of before included.
-        previous: kind of the deletion file that the fragment has; None without one.
+        rows: number of all deleted rows of the fragment.
+        previous: kind of the fragment's current deletion file; None without one.
 
     >>> choose_kind(4999), choose_kind(5000), choose_kind(5000, "arrow"), choose_kind(3, "bin")
     ('arrow', 'bin', 'arrow', 'bin')
@@ -95,20 +91,20 @@ def read_deletion_file(
     limits: Limits = DEFAULT_LIMITS,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Read a deletion file of either kind, which its first bytes tell (``.arrow``: extra ``arrow``).
+    """Read a deletion file of either kind, detected by its first bytes (``.arrow``: extra ``arrow``).
 
     Args:
         source: bytes, path, URL or open file.
-        num_deleted_rows: what the manifest says; None or 0 leave it unchecked.
-        physical_rows: rows of the fragment; None leaves it unchecked. (Lance fails on scanning such a file.)
-        limits: what the bytes may ask for; `Limits.max_vector_bytes` bounds the file, and what it unpacks to.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        num_deleted_rows: from the manifest; None or 0 skip the check.
+        physical_rows: rows of the fragment; None skips the check. (Lance fails on scanning such a file.)
+        limits: bounds on what the bytes may claim; `Limits.max_vector_bytes` bounds the file, also decompressed.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        DecodeError: the file is not sound, or not as the manifest says.
+        DecodeError: the file is corrupt, or differs from the manifest.
     """
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_window(opened, 0, min(opened.size, limits.max_vector_bytes + 1))
@@ -127,7 +123,7 @@ def read_deletion_file(
 
 
 def write_deletion_file(
-    dataset: str,
+    folder: str,
     rows: RowSet,
     *,
     fragment: int,
@@ -135,35 +131,35 @@ def write_deletion_file(
     previous: Kind | None = None,
     kind: Kind | None = None,
 ) -> DeletionFile:
-    """Write the deleted rows of a fragment, all of them, as Lance's writer does.
+    """Write all deleted rows of a fragment as Lance's writer does.
 
     Args:
-        dataset: the dataset's folder, path or URL; its ``_deletions`` has to exist.
+        folder: the dataset's folder, path or URL; its ``_deletions`` must exist.
         rows: physical row offsets, below 2**32.
         fragment: id of the fragment.
         read_version: dataset version that the delete starts from.
-        previous: kind of the fragment's deletion file so far.
+        previous: kind of the fragment's current deletion file.
         kind: the kind to write; None chooses (see `choose_kind`).
 
     Returns:
-        What the manifest has to say of it.
+        Its entry for the manifest.
 
     Raises:
         UsageError: no rows, or an offset beyond 32 bits.
         OSError: the file cannot be written.
     """
-    if not str(dataset):
-        raise UsageError("the dataset's folder is empty: name one")
+    if not str(folder):
+        raise UsageError("folder must not be empty")
     if not rows:
-        raise UsageError("a deletion file without rows: Lance has none then")
+        raise UsageError("no deleted rows: Lance writes no deletion file then")
     if (rows.max or 0) >= _U32:
-        raise UsageError(f"row offset {rows.max} is beyond 32 bits")
+        raise UsageError(f"row offset {rows.max} does not fit 32 bits")
     chosen = kind or choose_kind(rows.cardinality, previous)
     if chosen not in KINDS:
         raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {chosen!r}")
     file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
-    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows._bitmaps[0], run_optimize=False)
-    with open_sink(file.path(dataset)) as out:
+    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
+    with open_sink(file.path(folder)) as out:
         out.write(data)
     return file
 
@@ -172,7 +168,7 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
     view = roaring.walk(cursor)
     limits.check("max_cardinality", view.cardinality, cursor, 0)
     cursor.expect_end("the bitmap")
-    return RowSet._wrap({0: view.load()})
+    return RowSet.from_bitmaps({0: view.load()})
 
 
 def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
@@ -188,14 +184,14 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
         content += sum(sizes)
         limits.check("max_vector_bytes", content, cursor, 0)
     with enough_memory("the rows", cursor.source):
-        column = _the_batch(cursor, pa).column(0)
+        column = _read_batch(cursor, pa).column(0)
         if column.null_count:
             raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
         return RowSet(np.asarray(column))
 
 
-def _the_batch(cursor: Cursor, pa: Any) -> Any:
-    """Read the one record batch of a deletion file, or raise the MemoryError of an allocation."""
+def _read_batch(cursor: Cursor, pa: Any) -> Any:
+    """Read the single record batch of a deletion file; a MemoryError is raised unchanged."""
     try:
         with pa.ipc.open_file(pa.py_buffer(cursor.view)) as file:
             schema, count = file.schema, file.num_record_batches
@@ -208,11 +204,11 @@ def _the_batch(cursor: Cursor, pa: Any) -> Any:
             batch = file.get_batch(0)
             batch.validate(full=True)
             return batch
-    except MemoryError:  # an ArrowException too
+    except MemoryError:  # also an ArrowException
         raise
     except (pa.ArrowException, OSError) as err:
         text = " ".join(str(err).split())[:120]
-        raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a sound file", actual=text) from None
+        raise cursor.error(NotCanonical, "Arrow IPC file", at=0, expected="a valid file", actual=text) from None
 
 
 def _encode_arrow(rows: RowSet) -> bytes:
@@ -227,9 +223,5 @@ def _encode_arrow(rows: RowSet) -> bytes:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "arrow")
-        import pyarrow.ipc  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "arrow") from None
-    return pa
+    require_extra("pyarrow.ipc", "arrow")
+    return require_extra("pyarrow", "arrow")

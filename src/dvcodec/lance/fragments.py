@@ -1,4 +1,4 @@
-"""A fragment of a dataset as the manifest has it: its data files, sequences and deletion file.
+"""A fragment of a dataset from the manifest: its data files, sequences and deletion file.
 
 Specification: Lance's ``table.proto``, messages ``DataFragment``, ``DataFile`` and ``DeletionFile``.
 """
@@ -17,24 +17,24 @@ from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
 from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
 from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
 
-__all__ = ["DataFile", "Fragment", "Stored", "decode_fragment"]
+__all__ = ["Fragment", "FragmentFile", "Stored", "decode_fragment"]
 
 _SPILL_COLUMNS = {
     -3: "_rowid",
     -4: "_row_created_at_version",
     -5: "_row_last_updated_at_version",
 }
-"""Field ids by which a data file says that it holds a spilled sequence, and the hidden column's name."""
+"""Field ids of spilled sequences in data files -> name of the hidden column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a sequence of a fragment is.
+    """A sequence of a fragment, stored in the manifest or elsewhere.
 
     Attributes:
         inline: its bytes, if they are in the manifest.
         offset: byte offset of `inline` in the manifest file.
-        elsewhere: in words, where it is otherwise: a hidden column of a data file, or a file of its own.
+        elsewhere: otherwise, a description of the location: a hidden column of a data file, or a separate file.
     """
 
     inline: bytes | None = None
@@ -43,13 +43,13 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class FragmentFile:
     """A data file of a fragment.
 
     Attributes:
-        path: as recorded: below the folder ``data`` of the dataset, or of a base path.
-        size: bytes; 0 where the writer did not say.
-        base_id: which of the dataset's base paths it lies under; None for the dataset's own folder.
+        path: relative to the folder ``data`` of the dataset, or of a base path.
+        size: bytes; 0 if unknown.
+        base_id: id of the base path that it is stored under; None for the dataset's folder.
     """
 
     path: str
@@ -62,14 +62,14 @@ class Fragment:
     """One fragment of a dataset version.
 
     Attributes:
-        id: of the fragment.
-        physical_rows: rows in its data files, deleted ones included; 0 where the writer did not say.
-        row_ids: where its row-id sequence is, None without stable row ids.
-        created_at: where its sequence of creating versions is, None without.
-        last_updated_at: where its sequence of updating versions is, None without.
+        id: id of the fragment.
+        physical_rows: rows in its data files, including deleted ones; 0 if unknown.
+        row_ids: its row-id sequence, None without stable row ids.
+        created_at: its sequence of creating versions, or None.
+        last_updated_at: its sequence of updating versions, or None.
         deletion_file: its deletion file, None without deleted rows.
-        files: its data files; all have the same rows, each other columns.
-        overlays: files that overlay new values on some of them.
+        files: its data files, with the same rows and different columns.
+        overlays: files with newer values for some rows.
         source: name of the manifest, for errors.
     """
 
@@ -79,17 +79,17 @@ class Fragment:
     created_at: Stored | None = None
     last_updated_at: Stored | None = None
     deletion_file: DeletionFile | None = None
-    files: tuple[DataFile, ...] = ()
-    overlays: tuple[DataFile, ...] = ()
+    files: tuple[FragmentFile, ...] = ()
+    overlays: tuple[FragmentFile, ...] = ()
     source: str | None = None
 
     def row_id_sequence(self) -> RowIdSequence:
-        """Decode the row ids: as many as there are physical rows.
+        """Decode the row ids, one per physical row.
 
         Raises:
             UsageError: the dataset has no stable row ids.
-            Unsupported: they are not in the manifest; the message says where they are.
-            DecodeError: the sequence is not sound, or not of `physical_rows` ids.
+            Unsupported: they are not in the manifest; the message names the location.
+            DecodeError: the sequence is corrupt, or does not have `physical_rows` ids.
         """
         data, offset = self._bytes(self.row_ids, "row ids")
         sequence = decode_row_ids(data, source=self.source, base=offset)
@@ -105,18 +105,18 @@ class Fragment:
         return self._versions(self.last_updated_at, "updating versions")
 
     def deleted_rows(
-        self, dataset: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+        self, folder: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
     ) -> RowSet:
-        """Read the deletion file below the dataset's folder and hold it against the manifest.
+        """Read the deletion file and check it against the manifest.
 
         Args:
-            dataset: the dataset's folder, path or URL.
-            limits: what the bytes may ask for.
-            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+            folder: the dataset's folder, path or URL.
+            limits: bounds on what the bytes may claim.
+            storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
-            Unsupported: it lies under another base path.
-            DecodeError: it is not sound.
+            Unsupported: the file is stored under a base path.
+            DecodeError: the file is corrupt.
         """
         if self.deletion_file is None:
             return RowSet()
@@ -124,7 +124,7 @@ class Fragment:
             what = f"deletion file of fragment {self.id}"
             raise Unsupported(what, source=self.source, actual=f"base path {self.deletion_file.base_id}")
         return read_deletion_file(
-            self.deletion_file.path(dataset),
+            self.deletion_file.path(folder),
             num_deleted_rows=self.deletion_file.num_deleted_rows,
             physical_rows=self.physical_rows or None,
             limits=limits,
@@ -161,23 +161,23 @@ _SEQUENCES = {
     7: "last_updated_at", 8: "last_updated_at", 13: "last_updated_at",
     9: "created_at", 10: "created_at", 14: "created_at",
 }  # fmt: skip
-"""Fields of ``DataFragment`` that hold a sequence: inline, in a file of its own, or spilled to a hidden column."""
+"""Fields of ``DataFragment`` for sequences: inline, in a separate file, or spilled to a hidden column."""
 _INLINE, _EXTERNAL = (5, 7, 9), (6, 8, 10)
 _COLUMN_OF = {12: -3, 13: -5, 14: -4}
 
 
 def decode_fragment(cursor: Cursor) -> Fragment:
-    """Read the message ``DataFragment`` that fills the window; sequences in it are cut out.
+    """Decode the message ``DataFragment`` that fills the window; its sequences are decoded on demand.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: the message is corrupt.
     """
     numbers = {1: 0, 4: 0}
     sequences: dict[str, Stored] = {}
     spilled: list[int] = []
     columns: dict[int, str] = {}
-    files: list[DataFile] = []
-    overlays: list[DataFile] = []
+    files: list[FragmentFile] = []
+    overlays: list[FragmentFile] = []
     deletion: list[Cursor] = []
     for entry in wire.fields(cursor):
         number = entry.number
@@ -215,8 +215,8 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     )
 
 
-def _data_file(cursor: Cursor) -> tuple[DataFile, dict[int, str]]:
-    """Read a data file, and the hidden columns that it holds: field id -> path of the file."""
+def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
+    """Decode a data file, and its hidden columns: field id -> path of the file."""
     path, size, base_id = "", 0, None
     ids: list[int] = []
     for entry in wire.fields(cursor):
@@ -233,14 +233,14 @@ def _data_file(cursor: Cursor) -> tuple[DataFile, dict[int, str]]:
             size = entry.integer(cursor, "size of a data file")
         elif entry.number == 7:
             base_id = entry.integer(cursor, "base path of a data file")
-    # An int32 below zero is written as the 64-bit varint of the same value.
+    # A negative int32 is stored as the varint of its 64-bit two's complement.
     signed = (value - (1 << 64) if value >> 63 else value for value in ids)
     hidden = {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
-    return DataFile(path, size, base_id), hidden
+    return FragmentFile(path, size, base_id), hidden
 
 
-def _overlay(cursor: Cursor) -> list[DataFile]:
-    """Read the data file of a ``DataOverlayFile``."""
+def _overlay(cursor: Cursor) -> list[FragmentFile]:
+    """Decode the data file of a ``DataOverlayFile``."""
     return [_data_file(entry.window(cursor, "data file"))[0] for entry in wire.fields(cursor) if entry.number == 1]
 
 

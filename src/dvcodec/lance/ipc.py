@@ -1,7 +1,7 @@
-"""How much an Arrow IPC file asks for: read from its metadata before pyarrow allocates it.
+"""Buffer sizes of an Arrow IPC file, from its metadata, before pyarrow allocates them.
 
-Specification: Arrow columnar format, "IPC File Format"; FlatBuffers "Internals". pyarrow takes a buffer's size after
-decompression from the file and allocates it, whatever it is; nothing here may. The few fields that bound it::
+Specification: Arrow columnar format, "IPC File Format"; FlatBuffers "Internals". pyarrow takes the decompressed
+size of a buffer from the file and allocates it unchecked. The fields that bound it::
 
     "ARROW1" 0 0 | messages | Footer | i32 size of the Footer | "ARROW1"
     Footer       3 recordBatches: [i64 offset, i32 metadata bytes, i64 body bytes], 2 dictionaries: the same
@@ -21,21 +21,21 @@ __all__ = ["MAGIC", "batch_lengths"]
 MAGIC = b"ARROW1"
 _CONTINUATION = 0xFFFFFFFF
 _BLOCK, _BUFFER = 24, 16
-"""Bytes of a struct in the vectors of blocks and of buffers."""
-_MOST = 64
-"""Blocks or buffers that a file of one column is allowed."""
+"""Bytes of a struct in the vectors of blocks and buffers."""
+_MAX_STRUCTS = 64
+"""Maximum blocks or buffers in a file of one column."""
 _RAW = -1
-"""Stored size of a buffer that was not worth compressing."""
+"""Stored size that marks an uncompressed buffer."""
 
 
 def batch_lengths(cursor: Cursor) -> list[tuple[int, list[int]]]:
-    """Return for each record batch its rows, and the bytes of its buffers after decompression.
+    """Return the rows of each record batch, and the decompressed bytes of its buffers.
 
     Args:
-        cursor: the whole file; it is not moved.
+        cursor: the whole file; its position does not change.
 
     Raises:
-        DecodeError: the metadata leads out of the file, or there are dictionaries or many buffers.
+        DecodeError: the metadata points outside the file, or there are dictionaries or too many buffers.
     """
     size = cursor.end
     if bytes(cursor.view[-len(MAGIC) :]) != MAGIC or size < 2 * len(MAGIC) + 4:
@@ -58,7 +58,7 @@ def _batch(cursor: Cursor, block: int) -> tuple[int, list[int]]:
     prefix = 8 if _u32(cursor, offset) == _CONTINUATION else 4
     start = offset + prefix
     message = _Table(cursor, start + _u32(cursor, start))
-    if message.has(4):  # files before metadata V5 name their codec there, and pyarrow believes them
+    if message.has(4):  # custom metadata, from which pyarrow takes the codec of files before V5
         raise cursor.error(NotCanonical, "metadata of a record batch", at=offset, expected="none")
     batch = message.table(2)
     rows = batch.i64(0)
@@ -77,7 +77,7 @@ def _batch(cursor: Cursor, block: int) -> tuple[int, list[int]]:
 
 
 class _Table:
-    """A FlatBuffers table at a position: its fields are found through its vtable."""
+    """A FlatBuffers table at a position; its vtable locates the fields."""
 
     def __init__(self, cursor: Cursor, at: int) -> None:
         self._cursor = cursor
@@ -112,8 +112,8 @@ class _Table:
             return []
         start = at + _u32(self._cursor, at)
         count = _u32(self._cursor, start)
-        if count > _MOST:
-            expected = f"at most {_MOST} blocks or buffers"
+        if count > _MAX_STRUCTS:
+            expected = f"at most {_MAX_STRUCTS} blocks or buffers"
             raise self._cursor.error(NotCanonical, "metadata", at=start, expected=expected, actual=count)
         return [start + 4 + size * j for j in range(count)]
 

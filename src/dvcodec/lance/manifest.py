@@ -1,8 +1,8 @@
-"""Lance's manifest, as far as rows are concerned: its fragments, and where their files are.
+"""Lance's manifest: the parts about rows, fragments and their files.
 
 Specification: Lance's ``table.proto``, message ``Manifest``; Rust module ``io/manifest.rs``::
 
-    [u32 LE size, index section] [u32 LE size, transaction]          both optional; the first is not looked at here
+    [u32 LE size, index section] [u32 LE size, transaction]          both optional; the first is ignored
     u32 LE size | Manifest                                           <- position
     i64 LE position | u16 LE major | u16 LE minor | "LANC"
 
@@ -40,16 +40,16 @@ _NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _TOP = 2**64 - 1
 _V2_DIGITS = 20
 _TRANSACTION_SECTION = (21, 23)
-"""Field of the inline transaction's position: that of the published ``table.proto``, and the one pylance 14 writes."""
+"""Field numbers of the inline transaction's position: in the published ``table.proto``, and in pylance 14."""
 
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """A folder outside of the dataset's own in which files of it lie: what a shallow clone, or a branch, stands on.
+    """Another folder with files of the dataset: the base of a shallow clone or branch.
 
     Attributes:
         path: absolute path or URL.
-        is_dataset_root: whether it is a dataset, with its folders ``data`` and ``_deletions``; else data files lie
+        is_dataset_root: True if it is a dataset with folders ``data`` and ``_deletions``; False if the data files are
             directly in it.
     """
 
@@ -62,16 +62,16 @@ class Manifest:
     """One version of a dataset.
 
     Attributes:
-        version: of the dataset.
+        version: dataset version.
         fragments: in manifest order.
-        next_row_id: the id that the next new row gets.
-        reader_flags: features that a reader has to know; 2 are stable row ids.
-        writer_flags: features that a writer has to know.
-        writer: library and version that wrote it, empty where it did not say.
-        base_paths: by the id that files name them by.
-        timestamp_ms: when it was made, milliseconds since 1970 UTC; None where the writer did not say.
-        transaction_file: name of the transaction's file in ``_transactions``, empty without.
-        transaction_offset: where the transaction is in the manifest's own file, None if it is not; see
+        next_row_id: id of the next new row.
+        reader_flags: features that a reader must support; 2: stable row ids.
+        writer_flags: features that a writer must support.
+        writer: library and version of the writer, empty if unknown.
+        base_paths: id -> base path.
+        timestamp_ms: time of the commit, in milliseconds since 1970 UTC; None if unknown.
+        transaction_file: name of the transaction's file in ``_transactions``, or empty.
+        transaction_offset: byte offset of the transaction in the manifest file, None if it is not there; see
             `read_operation`.
     """
 
@@ -97,7 +97,7 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
     Args:
         version: from 1.
-        scheme: ``V2`` counts down from 2**64 - 1, so that the latest sorts first; ``V1`` is the plain number.
+        scheme: ``V2`` counts down from 2**64 - 1, so that the latest version sorts first; ``V1`` is the version itself.
 
     Raises:
         UsageError: `version` is not between 1 and 2**64 - 1.
@@ -111,7 +111,7 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
 
 def manifest_version(name: str) -> int | None:
-    """Return the version that a manifest's file name stands for; None for other names and detached versions.
+    """Return the version in a manifest's file name; None for other names and detached versions.
 
     >>> manifest_version("18446744073709551613.manifest"), manifest_version("2.manifest")
     (2, 2)
@@ -122,41 +122,41 @@ def manifest_version(name: str) -> int | None:
     return _TOP - int(match[1]) if len(match[1]) == _V2_DIGITS else int(match[1])
 
 
-def find_manifest(dataset: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
-    """Return the path or URL of a version's manifest, under either naming scheme; of the latest by default.
+def find_manifest(folder: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
+    """Return the path or URL of the manifest of a version (by default the latest), in either naming scheme.
 
     Args:
-        dataset: the dataset's folder, path or URL.
+        folder: the dataset's folder, path or URL.
         version: from 1; None for the latest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: no such version.
         OSError: the folder ``_versions`` cannot be listed.
     """
-    folder = f"{str(dataset).rstrip('/')}/_versions"
-    found = {manifest_version(name): name for name in list_names(folder, storage_options=storage_options)}
+    versions_folder = f"{str(folder).rstrip('/')}/_versions"
+    found = {manifest_version(name): name for name in list_names(versions_folder, storage_options=storage_options)}
     found.pop(None, None)
     versions = [known for known in found if known is not None]
     wanted = max(versions, default=None) if version is None else version
     if wanted is None or wanted not in found:
         which = "no version" if wanted is None else f"no version {wanted}"
-        raise UsageError(f"{dataset}: {which} of a Lance dataset in {folder}")
-    return f"{folder}/{found[wanted]}"
+        raise UsageError(f"{folder}: {which} of a Lance dataset in {versions_folder}")
+    return f"{versions_folder}/{found[wanted]}"
 
 
 def read_manifest(
     source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Manifest:
-    """Read a manifest; sequences in it are cut out, and decoded when asked for.
+    """Read a manifest; its sequences are decoded on demand.
 
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: `Limits.max_manifest_bytes` bounds the manifest.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, or no manifest.
+        DecodeError: the file is damaged, or not a manifest.
     """
     with open_source(source, storage_options=storage_options) as opened:
         size = opened.size
@@ -178,7 +178,7 @@ def read_manifest(
 
 
 def _manifest(cursor: Cursor) -> Manifest:
-    """Read the message ``Manifest``; fields that say nothing of rows are passed over."""
+    """Decode the message ``Manifest``; fields unrelated to rows are skipped."""
     numbers = {3: 0, 9: 0, 10: 0, 14: 0}
     fragments: list[Fragment] = []
     writer: list[str] = []
@@ -229,7 +229,7 @@ def _base_path(cursor: Cursor) -> dict[int, BasePath]:
 
 
 def _milliseconds(parts: list[Cursor]) -> int:
-    """Read a ``google.protobuf.Timestamp``: seconds, an int64, and nanoseconds."""
+    """Decode a ``google.protobuf.Timestamp``: seconds, an int64, and nanoseconds."""
     seconds = nanoseconds = 0
     for cursor in parts:
         for entry in wire.fields(cursor):

@@ -1,7 +1,7 @@
-"""Lance row-id sequences: the stable ids of a fragment's rows, by physical row offset, deleted rows included.
+"""Lance row-id sequences: the stable ids of all rows of a fragment, including deleted ones, by physical row offset.
 
 Specification: Lance's ``rowids.proto``, message ``RowIdSequence``; Rust module ``rowids/serde.rs``. As strict as the
-reader of pylance 14; what it accepts is kept as it is, so that decoding and encoding give the same bytes::
+reader of pylance 14; non-canonical bytes are kept, so that decoding and encoding round-trip::
 
     1 U64Segment | 1 U64Segment | ...                    (see `segments`)
 """
@@ -24,9 +24,9 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import Values, expanding
 from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import Array, Range, Segment
+from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
 
-__all__ = ["RowIdSequence", "decode_row_ids", "rechunk"]
+__all__ = ["RowIdSequence", "decode_row_ids", "encode_row_ids", "rechunk"]
 
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
@@ -38,40 +38,40 @@ class RowIdSequence:
 
     Attributes:
         segments: in row order.
+        stored: the decoded bytes, if `segments` would encode to others.
 
     >>> RowIdSequence.from_values([3, 4, 5, 9]).segments
     (RangeWithBitmap(start=3, end=10),)
     """
 
     segments: tuple[Segment, ...] = ()
-    _stored: bytes | None = field(default=None, compare=False, repr=False)
-    """The bytes that were decoded, where `segments` alone would give others."""
+    stored: bytes | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_values(cls, values: ArrayLike | Iterable[int]) -> RowIdSequence:
-        """Choose the segment that Lance's writer chooses for these ids, in row order; no ids are no segment.
+        """Build the segment that Lance's writer chooses for these ids; no segment for no ids.
 
         Args:
-            values: integers from 0 to 2**64 - 1, none of them twice. A ``range`` is not expanded.
+            values: distinct integers from 0 to 2**64 - 1, in row order. A ``range`` is not expanded.
 
         Raises:
             UsageError: an id is repeated, negative or too large.
         """
         if isinstance(values, range) and values.step == 1 and values.start >= 0 and values.stop <= _TOP:
-            return cls((Range(values.start, values.stop),) if values else ())
+            return cls((RangeSegment(values.start, values.stop),) if values else ())
         if isinstance(values, range) and (values.stop - values.start) // values.step > DEFAULT_MAX_ROWS:
-            raise UsageError(f"{values} is too long to be anything but one range below 2**64 - 1")
+            raise UsageError(f"{values} is too long: only a range with step 1 below 2**64 - 1 is not expanded")
         ids = as_positions(values)
         if not len(ids):
             return cls()
         chosen = segments.from_values(ids)
-        if isinstance(chosen, Array) and (repeated := _repeated(ids)) is not None:
-            raise UsageError(f"row id {repeated} is repeated: the ids of a fragment are distinct")
+        if isinstance(chosen, ArraySegment) and (repeated := _repeated(ids)) is not None:
+            raise UsageError(f"row id {repeated} is repeated: the ids of a fragment must be distinct")
         return cls((chosen,))
 
     @property
     def count(self) -> int:
-        """Number of row ids (``len`` stops at 2**63 - 1, as everywhere in Python)."""
+        """Number of row ids (``len`` is limited to 2**63 - 1)."""
         return sum(segment.count for segment in self.segments)
 
     def __len__(self) -> int:
@@ -81,10 +81,10 @@ class RowIdSequence:
         """Return all row ids in row order: uint64[n].
 
         Args:
-            max_rows: refuse to expand more ids than this: 20 bytes can stand for 2**64 of them. None: no limit.
+            max_rows: upper bound on expanded ids, as 20 bytes can encode 2**64 of them; None for no bound.
 
         Raises:
-            LimitExceeded: the sequence has more than `max_rows` ids, or more than there is memory for.
+            LimitExceeded: the sequence has more than `max_rows` ids, or more than fit in memory.
         """
         count = self.count
         with expanding("row ids", count, max_rows):
@@ -99,7 +99,7 @@ class RowIdSequence:
             return ids
 
     def position(self, row_id: int) -> int | None:
-        """Return the physical row offset of `row_id` (the first, should it be repeated), None if it is not there."""
+        """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing."""
         start = 0
         for segment in self.segments:
             found = segment.position(row_id)
@@ -120,12 +120,12 @@ class RowIdSequence:
         return None
 
     def slice(self, offset: int, length: int) -> RowIdSequence:
-        """Return the ids of `length` rows from `offset` on, as compaction cuts them.
+        """Return the ids of `length` rows from `offset`, as compaction cuts them.
 
-        Each piece of a segment is encoded anew, ranges that touch are joined, and empty pieces are dropped.
+        Cut segments are re-encoded, adjacent ranges are joined, and empty segments are dropped.
 
         Raises:
-            UsageError: the rows are not all there.
+            UsageError: rows beyond the end.
         """
         count = self.count
         if offset < 0 or length < 0 or offset + length > count:
@@ -143,11 +143,11 @@ class RowIdSequence:
     def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
         """Drop the rows at physical row offsets, such as those of a deletion file.
 
-        A segment that loses rows is encoded anew (an `Array` stays one); one that loses all is dropped.
+        Segments with dropped rows are re-encoded (an `ArraySegment` stays one); empty segments are dropped.
 
         Raises:
             UsageError: an offset is negative or beyond the end.
-            LimitExceeded: more than 2**30 rows are dropped, or more than there is memory for.
+            LimitExceeded: more than 2**30 rows are dropped, or more than fit in memory.
         """
         rows = offsets if isinstance(offsets, RowSet) else RowSet(offsets)
         if (rows.max or 0) >= max(self.count, 1) or (rows and not self.count):
@@ -155,19 +155,12 @@ class RowIdSequence:
         with enough_memory("the rows to drop", None):
             return RowIdSequence(tuple(_masked(self.segments, rows)))
 
-    def encode(self) -> bytes:
-        """Encode the sequence; one that was decoded gives the bytes it came from.
-
-        Not checked: segments that were put together by hand, such as a `Range` whose end is before its start.
-        """
-        return self._stored if self._stored is not None else _encode(self.segments)
-
 
 def _repeated(ids: Values) -> int | None:
-    """Return the lowest id that stands there twice, None if none does.
+    """Return the lowest repeated id, None if all are distinct.
 
-    Each id is put into the slot of its low bits. Where all find their own there, none is repeated; only those that
-    share a slot, which are few unless somebody chose them so, have to be sorted.
+    Ids are hashed by their low bits; without a collision there is no duplicate. Only ids that share a slot, usually
+    few, are sorted.
     """
     slots = 1 << (_SLOTS_PER_ID * len(ids)).bit_length()
     slot = (ids & np.uint64(slots - 1)).view(np.int64)
@@ -185,7 +178,7 @@ def _repeated(ids: Values) -> int | None:
 
 
 def _masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
-    """Drop rows from segments that follow one another; segments that lose all their rows are left out."""
+    """Drop rows from consecutive segments; segments without remaining rows are omitted."""
     start = 0
     dropped = rows.to_numpy(np.uint64)
     for segment in parts:
@@ -197,10 +190,10 @@ def _masked(parts: Iterable[Segment], rows: RowSet) -> Iterator[Segment]:
 
 
 def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[RowIdSequence]:
-    """Cut the ids of several fragments, one after the other, into fragments of `sizes` rows, as compaction does.
+    """Redistribute the ids of several fragments to fragments of `sizes` rows, as compaction does.
 
     Args:
-        sequences: the ids of each fragment.
+        sequences: the ids of each fragment, in order.
         sizes: rows of each new fragment.
 
     Raises:
@@ -209,16 +202,16 @@ def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[Ro
     whole = RowIdSequence(tuple(itertools.chain.from_iterable(sequence.segments for sequence in sequences)))
     cuts = [0, *itertools.accumulate(sizes)]
     if cuts[-1] != whole.count:
-        raise UsageError(f"fragments of {cuts[-1]} rows in all cannot hold {whole.count} row ids")
+        raise UsageError(f"the sizes add up to {cuts[-1]} rows, expected {whole.count}, the number of row ids")
     return [whole.slice(start, stop - start) for start, stop in itertools.pairwise(cuts)]
 
 
 def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
-    """Join ranges that touch."""
+    """Join adjacent ranges."""
     last: Segment | None = None
     for piece in pieces:
-        if isinstance(last, Range) and isinstance(piece, Range) and last.end == piece.start:
-            last = Range(last.start, piece.end)
+        if isinstance(last, RangeSegment) and isinstance(piece, RangeSegment) and last.end == piece.start:
+            last = RangeSegment(last.start, piece.end)
         else:
             if last is not None:
                 yield last
@@ -227,32 +220,38 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
         yield last
 
 
-def _encode(parts: Iterable[Segment]) -> bytes:
-    return b"".join(piece for segment in parts for piece in wire.nested(1, segment.pieces()))
-
-
-def _gives(parts: Iterable[Segment], stored: bytes) -> bool:
-    """Whether segments are encoded as these bytes, without a copy of what may be large."""
-    at = 0
+def _encodes_to(parts: Iterable[Segment], stored: bytes) -> bool:
+    """Whether segments encode to these bytes, without joining the pieces."""
+    pos = 0
     for segment in parts:
         for piece in wire.nested(1, segment.pieces()):
-            if not stored.startswith(piece, at):
+            if not stored.startswith(piece, pos):
                 return False
-            at += len(piece)
-    return at == len(stored)
+            pos += len(piece)
+    return pos == len(stored)
+
+
+def encode_row_ids(sequence: RowIdSequence) -> bytes:
+    """Encode a row-id sequence; a decoded one encodes to the same bytes.
+
+    Not checked: segments built by the caller, such as a `RangeSegment` that ends before its start.
+    """
+    if sequence.stored is not None:
+        return sequence.stored
+    return b"".join(piece for segment in sequence.segments for piece in wire.nested(1, segment.pieces()))
 
 
 def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) -> RowIdSequence:
     """Decode a row-id sequence.
 
     Args:
-        buf: the message (no bytes are a sequence without ids).
+        buf: the message (empty for a sequence without ids).
         source: name of the file, for errors.
         base: offset of the message in that file, for errors.
 
     Raises:
         Truncated: the bytes end inside a field.
-        NotCanonical: an unknown field, or a segment that breaks a rule of its kind.
+        NotCanonical: an unknown field, or an invalid segment.
         Unsupported: a segment of the proposed kind ``RangeWithRuns``.
     """
     cursor = Cursor(buf, source=source, base=base)
@@ -267,4 +266,4 @@ def decode_row_ids(buf: BytesLike, *, source: str | None = None, base: int = 0) 
             raise cursor.error(NotCanonical, "row ids", at=entry.at, expected=f"at most {_TOP}", actual=total)
         found.append(segment)
     stored = bytes(cursor.view)
-    return RowIdSequence(tuple(found), None if _gives(found, stored) else stored)
+    return RowIdSequence(tuple(found), None if _encodes_to(found, stored) else stored)

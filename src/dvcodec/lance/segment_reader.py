@@ -1,6 +1,6 @@
-"""Reads the message ``U64Segment`` of a Lance sequence: one of five kinds, each by its own rules.
+"""Decodes the message ``U64Segment`` of a Lance sequence, which has five kinds.
 
-What the kinds hold, and how they are written, stands in `segments`. As strict as the reader of pylance 14.
+`segments` describes and encodes them. As strict as the reader of pylance 14.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import ArrayParts
-from dvcodec.lance.segments import Array, Range, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
 
 __all__ = ["decode_segment"]
 
 RANGE_WITH_RUNS = 6
-"""Field number of a segment that has been proposed and that no release writes."""
+"""Field number of a proposed segment kind that no release writes."""
 _NAMES = {1: "Range", 2: "RangeWithHoles", 3: "RangeWithBitmap", 4: "sorted_array", 5: "array"}
 _START, _END, _THIRD = 1, 2, 3
 
 
 def decode_segment(parts: list[Cursor]) -> Segment:
-    """Decode one segment, whose message may have come in parts.
+    """Decode one segment, whose message may come in several parts.
 
     Raises:
         Truncated: the bytes end inside a field.
-        NotCanonical: none of the five, or one that breaks a rule of its kind.
+        NotCanonical: none of the five kinds, or an invalid segment.
         Unsupported: the proposed kind ``RangeWithRuns``.
     """
     number, start, end = 0, 0, 0
@@ -42,10 +42,10 @@ def decode_segment(parts: list[Cursor]) -> Segment:
                 )
             if entry.number not in _NAMES:
                 continue
-            if entry.number != number:  # the last of the five wins
+            if entry.number != number:  # the last one wins
                 number, start, end, third, array = entry.number, 0, 0, None, None
             window = entry.window(cursor, _NAMES[number])
-            if number in (SortedArray.number, Array.number):
+            if number in (SortedArray.number, ArraySegment.number):
                 array = array or ArrayParts()
                 array.read(window)
                 continue
@@ -61,12 +61,12 @@ def decode_segment(parts: list[Cursor]) -> Segment:
                     array.read(inner.window(window, "holes"))
     if not number:
         raise whole.error(NotCanonical, "segment", at=0, expected=f"one of {', '.join(_NAMES.values())}")
-    if number in (SortedArray.number, Array.number):
+    if number in (SortedArray.number, ArraySegment.number):
         return _array_segment(number, array or ArrayParts(), whole)
     if start > end:
         raise whole.error(NotCanonical, _NAMES[number], at=0, expected="start <= end", actual=f"{start} > {end}")
-    if number == Range.number:
-        return Range(start, end)
+    if number == RangeSegment.number:
+        return RangeSegment(start, end)
     if number == RangeWithHoles.number:
         return _with_holes(start, end, array, whole)
     return _with_bitmap(start, end, third, whole)
@@ -74,8 +74,8 @@ def decode_segment(parts: list[Cursor]) -> Segment:
 
 def _array_segment(number: int, parts: ArrayParts, cursor: Cursor) -> Segment:
     array = parts.finish(cursor, 0)
-    if number == Array.number:
-        return Array(array)
+    if number == ArraySegment.number:
+        return ArraySegment(array)
     if not array.ascends:
         raise (parts.data or cursor).error(NotCanonical, "sorted_array", expected="values that ascend strictly")
     return SortedArray(array)

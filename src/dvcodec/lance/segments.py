@@ -1,13 +1,13 @@
-"""The five segments of a Lance row-id sequence: what each holds, and which one today's writer chooses.
+"""The five segment kinds of Lance row-id sequences, and the choice that Lance's current writer makes among them.
 
 Specification: Lance's ``rowids.proto``, message ``U64Segment``; Rust module ``rowids/segment.rs``. One of five::
 
     1 Range             start = 1, end = 2                       the values start .. end - 1
-    2 RangeWithHoles    start = 1, end = 2, holes = 3            without the holes, which are values, not offsets
-    3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           those whose bit is set, least significant bit first
+    2 RangeWithHoles    start = 1, end = 2, holes = 3            without the holes (values, not offsets)
+    3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           values whose bit is set, least significant bit first
     4 sorted_array      an encoded array, ascending              5 array   an encoded array in any order
 
-(The comment in rowids.proto and the web pages say that the bitmap's most significant bit comes first; no writer does.)
+(rowids.proto and the web pages document the most significant bit first, but no writer does that.)
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dvcodec.lance import wire
 from dvcodec.lance.arrays import EncodedArray, Values
 
 __all__ = [
-    "Array",
+    "ArraySegment",
     "Offsets",
-    "Range",
+    "RangeSegment",
     "RangeWithBitmap",
     "RangeWithHoles",
     "Segment",
@@ -40,7 +40,7 @@ _PART = 1 << 14
 
 
 class Segment(ABC):
-    """Unsigned 64-bit values in row order; the i-th stands for the i-th row of its part of the fragment."""
+    """Unsigned 64-bit values in row order; the i-th belongs to the i-th row of its part of the fragment."""
 
     __slots__ = ()
     number: int
@@ -57,18 +57,18 @@ class Segment(ABC):
 
     @abstractmethod
     def position(self, value: int) -> int | None:
-        """Return the index of `value` (of the first one, where an array repeats it), None if it is not there."""
+        """Return the index of `value` (the first, if an array repeats it), None if it is missing."""
 
     @abstractmethod
     def get(self, i: int) -> int | None:
         """Return the i-th value, None beyond the end."""
 
     def slice(self, offset: int, length: int) -> Segment:
-        """Return `length` values from index `offset` on, in the form that today's writer gives them."""
+        """Return `length` values from index `offset`, as the segment that Lance's current writer chooses."""
         return from_values(self.values()[offset : offset + length])
 
     def mask(self, offsets: Offsets) -> Segment:
-        """Drop the values at `offsets` (ascending, at least one) and choose the form anew; an `Array` stays one."""
+        """Drop the values at `offsets` (ascending, at least one) and choose the kind again; `ArraySegment` is kept."""
         return from_values(np.delete(self.values(), offsets.astype(np.int64)))
 
     @abstractmethod
@@ -85,8 +85,8 @@ class Segment(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Segment):
-    """The values from `start` to before `end`."""
+class RangeSegment(Segment):
+    """The values from `start` to `end` - 1."""
 
     start: int
     end: int
@@ -106,7 +106,7 @@ class Range(Segment):
         return self.start + i if 0 <= i < self.count else None
 
     def slice(self, offset: int, length: int) -> Segment:
-        return Range(self.start + offset, self.start + offset + length)
+        return RangeSegment(self.start + offset, self.start + offset + length)
 
     def mask(self, offsets: Offsets) -> Segment:
         return _from_interval(self.start, self.end, _shifted(offsets, self.start))
@@ -117,7 +117,7 @@ class Range(Segment):
 
 @dataclass(frozen=True, slots=True)
 class RangeWithHoles(Segment):
-    """The values from `start` to before `end`, without `holes`."""
+    """The values from `start` to `end` - 1, without `holes`."""
 
     start: int
     end: int
@@ -145,7 +145,7 @@ class RangeWithHoles(Segment):
         return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
     def _at(self, offsets: Offsets) -> Values:
-        """Return the values at `offsets`: hole k stands before them if k of the holes and no more values do."""
+        """Return the values at `offsets`; `rank[k]` is the number of values before hole k."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
         wanted = offsets.astype(np.uint64)
@@ -153,7 +153,7 @@ class RangeWithHoles(Segment):
 
     def slice(self, offset: int, length: int) -> Segment:
         if not length:
-            return Range(0, 0)
+            return RangeSegment(0, 0)
         first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.uint64)))
         holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
         return _from_interval(first, last + 1, holes)
@@ -206,7 +206,7 @@ class RangeWithBitmap(Segment):
 
 
 @dataclass(frozen=True, slots=True)
-class _ArraySegment(Segment):
+class _StoredArray(Segment):
     array: EncodedArray
 
     @property
@@ -227,8 +227,8 @@ class _ArraySegment(Segment):
 
 
 @dataclass(frozen=True, slots=True)
-class SortedArray(_ArraySegment):
-    """Values that ascend."""
+class SortedArray(_StoredArray):
+    """Ascending values."""
 
     number = 4
 
@@ -238,7 +238,7 @@ class SortedArray(_ArraySegment):
 
 
 @dataclass(frozen=True, slots=True)
-class Array(_ArraySegment):
+class ArraySegment(_StoredArray):
     """Values in any order."""
 
     number = 5
@@ -252,35 +252,35 @@ class Array(_ArraySegment):
 
     def mask(self, offsets: Offsets) -> Segment:
         rest = np.delete(self.values(), offsets.astype(np.int64))
-        return Array(EncodedArray.from_values(rest)) if len(rest) else Range(0, 0)
+        return ArraySegment(EncodedArray.from_values(rest)) if len(rest) else RangeSegment(0, 0)
 
 
 def from_values(values: Values) -> Segment:
     """Choose the segment that Lance's writer chooses for these values.
 
-    Values that ascend become the smallest of three by an estimate, else an array (also where neighbours are equal,
-    which the writer itself would lose).
+    Ascending values become the smallest of three kinds by an estimate, others an array (also with equal neighbours,
+    which Lance's writer would lose).
     """
     if not len(values):
-        return Range(0, 0)
+        return RangeSegment(0, 0)
     if (values[1:] <= values[:-1]).any():
-        return Array(EncodedArray.from_values(values))
+        return ArraySegment(EncodedArray.from_values(values))
     low, high = int(values[0]), int(values[-1])
     kind = _cheapest(low, high, len(values))
-    if kind is Range:
-        return Range(low, high + 1)
+    if kind is RangeSegment:
+        return RangeSegment(low, high + 1)
     if kind is SortedArray:
         return SortedArray(EncodedArray.from_values(values))
     if kind is RangeWithHoles:
         return RangeWithHoles(low, high + 1, EncodedArray.from_values(_holes(values)))
-    # The range is at most 16 times as long as the values are many.
+    # The range has at most 16 slots per value.
     present = np.zeros(high - low + 1, np.bool_)
     present[(values - np.uint64(low)).view(np.int64)] = True
     return RangeWithBitmap(low, high + 1, np.packbits(present, bitorder="little").tobytes())
 
 
 def _holes(values: Values) -> Values:
-    """Return what lies between ascending values, a part of them at a time: the differences stay in the caches."""
+    """Return the gaps between ascending values, block by block to stay in the CPU caches."""
     starts = range(0, len(values) - 1, _PART)
     parts = [values[start : start + _PART + 1] for start in starts]
     found = [start + np.flatnonzero(part[1:] - part[:-1] != 1) for start, part in zip(starts, parts, strict=True)]
@@ -290,42 +290,42 @@ def _holes(values: Values) -> Values:
 
 
 def _from_interval(start: int, end: int, holes: Values) -> Segment:
-    """`from_values` for a range without ascending holes; the range is not expanded unless that is the smaller form."""
+    """`from_values` for a range without these ascending holes; the range is only expanded if that form is smaller."""
     index = np.arange(len(holes), dtype=np.uint64)
     head = _leading(holes == index + np.uint64(start))
     tail = _leading((holes + (np.uint64(len(holes)) - index) == np.uint64(end % 2**64))[::-1])
     if head + start == end:
-        return Range(0, 0)
+        return RangeSegment(0, 0)
     start, end, holes = start + head, end - tail, holes[head : len(holes) - tail]
     kind = _cheapest(start, end - 1, end - start - len(holes))
-    if kind is Range:
-        return Range(start, end)
+    if kind is RangeSegment:
+        return RangeSegment(start, end)
     whole = RangeWithHoles(start, end, EncodedArray.from_values(holes))
     return whole if kind is RangeWithHoles else from_values(whole.values())
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
-    """Return how many flags are set before the first that is not."""
+    """Return the number of leading True flags."""
     return len(flags) if flags.all() else int(np.argmin(flags))
 
 
 def _cheapest(low: int, high: int, count: int) -> type[Segment]:
-    """Apply the writer's rule: estimates in bytes, of which the smallest wins, and of equals the first.
+    """Apply the rule of Lance's writer: the kind with the smallest estimate in bytes, the first on ties.
 
-    They take 4 bytes for a hole and 2 for a value, however wide those will be.
+    The estimates assume 4 bytes per hole and 2 per value, whatever their width.
     """
     if high == _TOP:  # the exclusive end of a range would not fit
         return SortedArray
     slots = high - low + 1
     holes = slots - count
     if not holes:
-        return Range
+        return RangeSegment
     estimates = ((24 + 4 * holes, 0), (24 + -(-slots // 8), 1), (24 + 2 * count, 2))
     return (RangeWithHoles, RangeWithBitmap, SortedArray)[min(estimates)[1]]
 
 
 def _shifted(offsets: NDArray[np.integer[Any]], start: int) -> Values:
-    """Return offsets, which are nobody else's and not negative, from another start."""
+    """Return `start` plus the offsets, which must not be negative; may modify `offsets`."""
     values: Values = offsets.view(np.uint64) if offsets.dtype == np.int64 else offsets.astype(np.uint64)
     if start:
         values += np.uint64(start)

@@ -1,7 +1,7 @@
-"""What made a version of a dataset: the name of its operation, from its transaction.
+"""Reads the operation that created a version of a dataset from its transaction.
 
-Specification: Lance's ``transaction.proto``, message ``Transaction``. It lies in a file of its own, or in the file of
-the manifest, behind its size (u32 LE); newer writers do both.
+Specification: Lance's ``transaction.proto``, message ``Transaction``. It is stored in a separate file, or in the
+manifest file after its size (u32 LE); newer writers do both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OPERATIONS = (
     "Project", "UpdateConfig", "DataReplacement", "UpdateMemWalState", "Clone", "UpdateBases", "DataOverlay",
     "AppendFragmentReuseTransitions",
 )  # fmt: skip
-"""Messages of the operations, by field number from 100 on."""
+"""Messages of the operations, by field number from 100."""
 _FIRST = 100
 
 
@@ -31,16 +31,16 @@ def read_operation(
     """Return the name of a transaction's operation as ``transaction.proto`` has it, such as ``Delete``.
 
     Args:
-        source: a transaction's own file, or a manifest.
-        offset: `Manifest.transaction_offset` if it is a manifest.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: a transaction file, or a manifest.
+        offset: for a manifest, `Manifest.transaction_offset`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        The name, or None for an operation that is not known.
+        The name, or None for an unknown operation.
 
     Raises:
-        DecodeError: there is no sound transaction.
+        DecodeError: the transaction is corrupt.
     """
     with open_source(source, storage_options=storage_options) as opened:
         start, size = 0, opened.size

@@ -1,11 +1,11 @@
-"""Lance version sequences: in which dataset version each row of a fragment was created, or last updated.
+"""Lance version sequences: the dataset version in which each row of a fragment was created or last updated.
 
 Specification: Lance's ``rowids.proto``, message ``RowDatasetVersionSequence``; Rust module ``rowids/version.rs``::
 
     1 run | 1 run | ...          run = 1 span (a U64Segment), 2 version
 
-A run covers as many rows as its span has values, from where the run before it ended. The values themselves mean
-nothing: compaction leaves those of the old fragments in place.
+Runs cover consecutive rows, as many as their span has values. The values have no meaning: compaction keeps those of the
+old fragments.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import Values, expanding
 from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import Range, Segment
+from dvcodec.lance.segments import RangeSegment, Segment
 
-__all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions"]
+__all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions", "encode_versions"]
 
 _TOP = 2**64 - 1
 _SPAN, _VERSION = 1, 2
@@ -33,11 +33,11 @@ _SPAN, _VERSION = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class VersionRun:
-    """Rows that follow one another and have one version.
+    """Consecutive rows with the same version.
 
     Attributes:
-        span: its number of values is the number of rows.
-        version: of the dataset.
+        span: has as many values as the run has rows.
+        version: dataset version.
     """
 
     span: Segment
@@ -51,17 +51,18 @@ class VersionRun:
 
 @dataclass(frozen=True, slots=True)
 class RowDatasetVersionSequence:
-    """Dataset versions of a fragment's rows: those of the i-th physical row are found by the runs' lengths.
+    """Dataset versions of the physical rows of a fragment, as runs.
 
     Attributes:
         runs: in row order.
+        stored: the decoded bytes, if `runs` would encode to others.
 
     >>> RowDatasetVersionSequence.from_versions([1, 1, 1, 4]).runs
-    (VersionRun(span=Range(start=0, end=3), version=1), VersionRun(span=Range(start=3, end=4), version=4))
+    (VersionRun(span=RangeSegment(start=0, end=3), version=1), VersionRun(span=RangeSegment(start=3, end=4), version=4))
     """
 
     runs: tuple[VersionRun, ...] = ()
-    _stored: bytes | None = field(default=None, compare=False, repr=False)
+    stored: bytes | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_versions(cls, versions: ArrayLike | Iterable[int]) -> RowDatasetVersionSequence:
@@ -74,7 +75,7 @@ class RowDatasetVersionSequence:
         starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else np.zeros(0, np.int64)
         stops = np.append(starts[1:], len(values))
         runs = zip(starts.tolist(), stops.tolist(), values[starts].tolist(), strict=False)
-        return cls(tuple(VersionRun(Range(start, stop), version) for start, stop, version in runs))
+        return cls(tuple(VersionRun(RangeSegment(start, stop), version) for start, stop, version in runs))
 
     @property
     def count(self) -> int:
@@ -88,10 +89,10 @@ class RowDatasetVersionSequence:
         """Return the version of each row, in row order: uint64[n].
 
         Args:
-            max_rows: refuse to expand more rows than this: one run can stand for 2**64 of them. None: no limit.
+            max_rows: upper bound on expanded rows, as one run can encode 2**64 of them; None for no bound.
 
         Raises:
-            LimitExceeded: more than `max_rows` rows, or than there is memory for.
+            LimitExceeded: more than `max_rows` rows, or more than fit in memory.
         """
         with expanding("versions", self.count, max_rows):
             lengths = np.array([run.count for run in self.runs], np.int64)
@@ -107,9 +108,10 @@ class RowDatasetVersionSequence:
             offset -= run.count
         return None
 
-    def encode(self) -> bytes:
-        """Encode the sequence; one that was decoded gives the bytes it came from."""
-        return self._stored if self._stored is not None else _encode(self.runs)
+
+def encode_versions(sequence: RowDatasetVersionSequence) -> bytes:
+    """Encode a version sequence; a decoded one encodes to the same bytes."""
+    return sequence.stored if sequence.stored is not None else _encode(sequence.runs)
 
 
 def _encode(runs: Iterable[VersionRun]) -> bytes:
@@ -128,7 +130,7 @@ def decode_versions(buf: BytesLike, *, source: str | None = None, base: int = 0)
 
     Raises:
         Truncated: the bytes end inside a field.
-        NotCanonical: an unknown field, a run without a span, or a span that breaks a rule of its kind.
+        NotCanonical: an unknown field, a run without a span, or an invalid span.
         Unsupported: a span of the proposed kind ``RangeWithRuns``.
     """
     cursor = Cursor(buf, source=source, base=base)

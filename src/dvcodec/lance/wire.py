@@ -1,7 +1,7 @@
-"""The protobuf wire format, as far as Lance needs it: bounded reading, and prost's way of writing.
+"""The protobuf wire format, as Lance uses it: bounds-checked decoding, and encoding with prost's bytes.
 
-Specification: Protocol Buffers, "Encoding". Reading follows prost, Lance's library: what a message does not know is
-passed over, the last value of a field wins, and parts of a message that come one after the other are merged.
+Specification: Protocol Buffers, "Encoding". Decoding follows prost, Lance's library: unknown fields are skipped, the
+last value of a field wins, and repeated occurrences of a message are merged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Field", "blob", "fields", "message", "nested", "scalar"]
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
 _MAX_DEPTH = 100
-"""Groups in groups, as deep as prost follows."""
+"""Maximum nesting of groups, as in prost."""
 
 
 class Field(NamedTuple):
@@ -26,8 +26,8 @@ class Field(NamedTuple):
 
     Attributes:
         number: field number.
-        value: the varint, or a cursor on the bytes of a length-delimited field; None for fixed-size fields and
-            groups, which no message here has: a known number of such a kind is of the wrong type.
+        value: the varint, or a cursor over the bytes of a length-delimited field; None for fixed-size fields and
+            groups, which no known field has.
         at: offset of the field's key in the window it was read from.
     """
 
@@ -39,7 +39,7 @@ class Field(NamedTuple):
         """Return a varint.
 
         Raises:
-            NotCanonical: the field is of another wire type.
+            NotCanonical: the field has another wire type.
         """
         if not isinstance(self.value, int):
             raise cursor.error(NotCanonical, what, at=self.at, expected="a varint", actual="another wire type")
@@ -49,7 +49,7 @@ class Field(NamedTuple):
         """Return the bytes of a length-delimited field.
 
         Raises:
-            NotCanonical: the field is of another wire type.
+            NotCanonical: the field has another wire type.
         """
         if not isinstance(self.value, Cursor):
             raise cursor.error(
@@ -61,7 +61,7 @@ class Field(NamedTuple):
         """Return a string field.
 
         Raises:
-            NotCanonical: the field is of another wire type, or not UTF-8.
+            NotCanonical: the field has another wire type, or is not UTF-8.
         """
         window = self.window(cursor, what)
         try:
@@ -75,7 +75,7 @@ def fields(cursor: Cursor) -> Iterator[Field]:
 
     Raises:
         Truncated: the window ends inside a field.
-        NotCanonical: a key, a varint or a group that cannot be one.
+        NotCanonical: an invalid key, varint or group.
     """
     while cursor.remaining:
         at = cursor.pos
@@ -105,7 +105,7 @@ def _key(cursor: Cursor) -> tuple[int, int]:
 
 def _skip_fixed(cursor: Cursor, number: int, kind: int, at: int) -> None:
     if kind == GROUP_END:
-        raise cursor.error(NotCanonical, "field key", at=at, expected="a group before its end", actual=number)
+        raise cursor.error(NotCanonical, "field key", at=at, expected="no end without a group", actual=number)
     cursor.take(8 if kind == FIXED64 else 4, f"field {number}")
 
 
@@ -117,7 +117,7 @@ def _skip_group(cursor: Cursor, number: int) -> None:
         if kind == GROUP:
             open_groups.append(inner)
             if len(open_groups) > _MAX_DEPTH:
-                raise cursor.error(NotCanonical, "groups", at=at, expected=f"at most {_MAX_DEPTH} in one another")
+                raise cursor.error(NotCanonical, "groups", at=at, expected=f"at most {_MAX_DEPTH} levels")
         elif kind == GROUP_END:
             if open_groups.pop() != inner:
                 raise cursor.error(NotCanonical, "end of a group", at=at, expected="the group that is open")
@@ -130,23 +130,20 @@ def _skip_group(cursor: Cursor, number: int) -> None:
 
 
 def scalar(number: int, value: int) -> bytes:
-    """Encode a varint field; zero is left out."""
+    """Encode a varint field; zero is omitted."""
     return uvarints(number << 3 | VARINT, value) if value else b""
 
 
 def nested(number: int, pieces: list[bytes]) -> list[bytes]:
-    """Encode a length-delimited field, also an empty one: a sub-message that is there.
-
-    It stays in pieces, which may be large, until all are joined at once.
-    """
+    """Encode a length-delimited field, even if empty, in pieces: large ones are joined only once, by the caller."""
     return [uvarints(number << 3 | LENGTH, sum(map(len, pieces))), *pieces]
 
 
 def message(number: int, *parts: bytes) -> bytes:
-    """Encode what `nested` does, in one."""
+    """Encode a length-delimited field, see `nested`."""
     return b"".join(nested(number, list(parts)))
 
 
 def blob(number: int, data: bytes) -> list[bytes]:
-    """Encode a bytes field, in pieces; no bytes are left out."""
+    """Encode a bytes field, in pieces; an empty one is omitted."""
     return nested(number, [data]) if data else []

@@ -1,1 +1,1 @@
-"""Operations over any format: `sniff` (what is it), `verify` (is it sound), `convert`, `algebra` and `stats`."""
+"""Operations on any format: `sniff` (detect), `verify` (check), `convert`, `algebra` (diff, merge) and `stats`."""

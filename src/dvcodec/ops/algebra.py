@@ -1,4 +1,4 @@
-"""Vectors against vectors: what a commit deleted or restored, and many vectors as one."""
+"""Differences and unions of vectors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DataFile = TypeVar("DataFile", bound="str | None")
 
 
 class Diff(NamedTuple):
-    """What changed from an old vector to a new one."""
+    """The difference between an old vector and a new one."""
 
     added: RowSet
-    """Rows deleted since: in the new vector, not in the old."""
+    """Deleted rows: in the new vector, not in the old."""
     restored: RowSet
-    """Rows that live again: in the old vector, not in the new."""
+    """Restored rows: in the old vector, not in the new."""
 
 
 def diff(old: RowSet, new: RowSet) -> Diff:
@@ -37,10 +37,10 @@ def diff(old: RowSet, new: RowSet) -> Diff:
 
 
 def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet]:
-    """Unite vectors by data file.
+    """Merge vectors by data file.
 
-    Spellings of one file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under the first of them,
-    which is logged at INFO (logger ``dvcodec.paths``).
+    Different spellings of one file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under the first;
+    this is logged at INFO (logger ``dvcodec.paths``).
 
     Args:
         vectors: data file -> deleted rows. Each mapping spells its files in one way: ``a b`` and ``a%20b`` are two
@@ -63,32 +63,32 @@ def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[Da
     for some in pairs:
         for path, rows in some:
             by_file.setdefault(kept[path], []).append(rows)
-    return {path: RowSet.union(*parts) for path, parts in by_file.items()}
+    return {path: RowSet().union(*parts) for path, parts in by_file.items()}
 
 
 def read_rows(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> dict[str | None, RowSet]:
-    """Read all vectors of any container: data file (None where the container does not say) -> deleted rows.
+    """Read all vectors of any container: data file (None if unknown) -> deleted rows.
 
-    Several vectors of one data file are united, also those that spell it in two ways.
+    Several vectors of one data file are merged, also under different spellings.
 
     Args:
-        target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the container or a vector is not sound.
-        UsageError: several vectors whose data files the container does not name: uniting them would mix rows of
-            different files (`delta.read_deletion_vectors` gives them by offset).
+        DecodeError: the container or a vector is corrupt.
+        UsageError: several vectors without data file names: merging them would mix rows of different files
+            (`delta.load_frames` returns them by offset).
     """
-    with open_source(target, storage_options=storage_options) as source:
-        container = refuse_segment(sniff_source(source, limits=limits))
+    with open_source(source, storage_options=storage_options) as opened:
+        container = refuse_segment(sniff_source(opened, limits=limits))
         nameless = sum(ref.data_file is None for ref in container.vectors)
         if nameless > 1:
-            raise UsageError(f"{source.name} holds {nameless} vectors and does not say of which data files")
-        windows = ahead(source, container.vectors)
+            raise UsageError(f"{opened.name}: {nameless} vectors without data file names")
+        windows = ahead(opened, container.vectors)
         return merge_inputs(
             [[(ref.data_file, read_vector(windows, ref, limits=limits).load()) for ref in container.vectors]]
         )

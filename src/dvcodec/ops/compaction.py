@@ -1,4 +1,4 @@
-"""From how many deleted rows on a data file is worth rewriting: one answer for tables, reports and Spark jobs."""
+"""When a data file is worth rewriting, for tables, reports and Spark jobs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dvcodec.core.errors import UsageError
 __all__ = ["WORTH_REWRITING", "check_thresholds"]
 
 WORTH_REWRITING = 0.3
-"""Share of deleted rows; Iceberg's own (``delete-ratio-threshold`` of its data file rewriter)."""
+"""Share of deleted rows, Iceberg's default (``delete-ratio-threshold`` of its data file rewriter)."""
 
 
 def check_thresholds(min_ratio: float, min_deleted: int) -> None:
-    """Check what a caller asks for.
+    """Check the thresholds that a caller passes.
 
     Raises:
         UsageError: a share below 0 or above 1, or a negative number of rows.
     """
     if not 0 <= min_ratio <= 1 or min_deleted < 0:
-        raise UsageError("min_ratio lies between 0 and 1, min_deleted is not negative")
+        raise UsageError("min_ratio must be between 0 and 1, min_deleted not negative")

@@ -1,8 +1,7 @@
-"""From one format's container to another's.
+"""Conversion between the containers of the formats.
 
-Iceberg, Delta (portable) and Paimon (64-bit) hold the same frame: converting copies it, verified but never re-encoded,
-and no bitmap is built. Other layouts (Delta native, Paimon 32-bit, bare roaring) are decoded and encoded anew; rows
-that do not fit are an error.
+Iceberg, Delta (portable) and Paimon (64-bit) share one frame: conversion verifies and copies it, without building
+bitmaps. Other layouts (Delta native, Paimon 32-bit, bare roaring) are re-encoded.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
-from dvcodec.ops.read import SoundFrame, ahead, read_vector, survey_vectors
+from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["TARGETS", "Target", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
+__all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
 
-Target: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
-TARGETS: tuple[str, ...] = get_args(Target)
+ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
+TARGETS: tuple[str, ...] = get_args(ConvertTarget)
 _MAX_GAP_KEYS = 1 << 16
 
 
 def convert(
     source: SourceTarget,
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     *,
     data_files: Sequence[str] | Mapping[int, str] | None = None,
     created_by: str = DEFAULT_CREATED_BY,
@@ -46,24 +45,24 @@ def convert(
 ) -> list[DvLocation]:
     """Convert all vectors of a file.
 
-    Every vector is verified on the way: length, CRC, magic, structure, and cardinality where the source states it.
+    Every vector is verified: length, CRC, magic, structure, and cardinality if the source states it.
 
     Args:
         source: any container that `sniff` knows, apart from search segments.
         to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
-        sink: path, URL or writable file; written whole or not at all.
-        data_files: the data file of each vector, in file order or by offset; needed for ``puffin`` where the
-            source does not name them, and replaces the names where it does.
+        target: path, URL or writable file; written whole or not at all.
+        data_files: the data file of each vector, in file order or by offset; required for ``puffin`` if the
+            source does not name them; replaces the names if it does.
         created_by: ``created-by`` of a Puffin file.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is now. A source without vectors gives none, and no file (but Paimon's of one byte).
+        The locations of the written vectors. A source without vectors writes no file (Paimon: a file of one byte).
 
     Raises:
-        DecodeError: a vector is not sound (nothing is written).
+        DecodeError: a vector is corrupt (nothing is written).
         UsageError: a data file is missing, a ``blob`` of not exactly one vector, or rows that do not fit.
         OSError: a file cannot be read or written.
     """
@@ -75,17 +74,15 @@ def convert(
         if to == "puffin":
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
-                raise UsageError(
-                    f"{opened.name} does not name the data file of the vector at {nameless.offset}: name it"
-                )
+                raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
         if to == "blob" and len(refs) != 1:
-            raise UsageError(f"{opened.name} holds {len(refs)} vectors, a bare blob is exactly one")
-        return _write_frames(to, sink, _frames(opened, refs, to, limits), created_by, storage_options)
+            raise UsageError(f"{opened.name}: a blob is exactly one vector, found {len(refs)}")
+        return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
 def write(
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     vectors: Mapping[str, RowSet] | Mapping[str | None, RowSet],
     *,
     created_by: str = DEFAULT_CREATED_BY,
@@ -93,7 +90,7 @@ def write(
 ) -> list[DvLocation]:
     """Write row sets into a new file of the given kind; arguments as in `convert`.
 
-    Vectors have Java's bytes, gap keys included, unless a row set reaches 2**48: then no gap keys are written.
+    Vectors have Java's bytes, including gap keys unless a row set reaches 2**48.
 
     Raises:
         UsageError: an unknown kind, a data file is missing, a ``blob`` of not exactly one vector, or rows that do not
@@ -107,28 +104,28 @@ def write(
             raise UsageError("a Puffin file needs the data file of every vector")
         named = {path: rows for path, rows in vectors.items() if path is not None}
         return iceberg.write_deletion_vectors(
-            sink,
+            target,
             named,
             created_by=created_by,
             gap_keys=all(map(_dense, named.values())),
             storage_options=storage_options,
         )
     if to == "blob" and len(vectors) != 1:
-        raise UsageError(f"a bare blob is exactly one vector, not {len(vectors)}")
+        raise UsageError(f"a blob is exactly one vector, got {len(vectors)}")
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
-    return _write_frames(to, sink, frames, created_by, storage_options)
+    return _write_frames(to, target, frames, created_by, storage_options)
 
 
-def encode_frame(rows: RowSet, to: Target, name: object) -> bytes:
-    """Encode the frame that a target holds.
+def encode_frame(rows: RowSet, to: ConvertTarget, name: object) -> bytes:
+    """Encode the frame for a target.
 
     Raises:
-        UsageError: rows that do not fit; the message calls the vector `name`.
+        UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
         return iceberg.encode(rows, gap_keys=_dense(rows))
     try:
-        return paimon.encode(rows, bits=32)
+        return paimon.encode(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
 
@@ -139,19 +136,19 @@ def _dense(rows: RowSet) -> bool:
 
 
 def _write_frames(
-    to: Target,
-    sink: SinkTarget,
+    to: ConvertTarget,
+    target: SinkTarget,
     frames: Iterator[StoredFrame],
     created_by: str,
     storage_options: StorageOptions,
 ) -> list[DvLocation]:
     if to == "puffin":
-        return iceberg.write_stored_vectors(sink, frames, created_by=created_by, storage_options=storage_options)
+        return iceberg.write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
     if to == "blob":
-        return [_write_blob(sink, next(frames), storage_options)]
+        return [_write_blob(target, next(frames), storage_options)]
     if to == "delta":
-        return delta.write_stored_vectors(sink, frames, storage_options=storage_options)
-    return paimon.write_stored_vectors(sink, frames, storage_options=storage_options)
+        return delta.write_stored_vectors(target, frames, storage_options=storage_options)
+    return paimon.write_stored_vectors(target, frames, storage_options=storage_options)
 
 
 def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] | None) -> list[VectorRef]:
@@ -159,42 +156,42 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     if data_files is None:
         return refs
     if isinstance(data_files, Mapping):
-        strangers = set(data_files) - {ref.offset for ref in refs}
-        if strangers:
-            raise UsageError(f"{container.source} has no vector at byte {min(strangers)}")
+        unknown = set(data_files) - {ref.offset for ref in refs}
+        if unknown:
+            raise UsageError(f"{container.source} has no vector at byte {min(unknown)}")
         return [replace(ref, data_file=data_files.get(ref.offset, ref.data_file)) for ref in refs]
     if len(data_files) != len(refs):
-        raise UsageError(f"{container.source} holds {len(refs)} vectors, {len(data_files)} data files are given")
+        raise UsageError(f"{container.source}: {len(refs)} vectors, but {len(data_files)} data files given")
     return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
 
 
-def _frames(source: Source, refs: list[VectorRef], to: Target, limits: Limits) -> Iterator[StoredFrame]:
-    """Yield the target's frames: those that it shares are taken as they were checked, others are read one by one."""
+def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
+    """Yield the frames for the target: shared ones checked and unchanged, others re-encoded one at a time."""
     source = ahead(source, refs)
-    for ref, sound in survey_vectors(source, refs, limits=limits):
-        if sound is not None and ref.cardinality in (None, sound.cardinality) and _is_shared(sound, to):
+    for ref, checked in survey_vectors(source, refs, limits=limits):
+        if checked is not None and ref.cardinality in (None, checked.cardinality) and _is_shared(checked, to):
             if ref.blob is not None:
                 check_blob(ref.blob, source.name)
-            yield StoredFrame(ref.data_file, sound.cardinality, sound.data)
+            yield StoredFrame(ref.data_file, checked.cardinality, checked.data)
             continue
         found = read_vector(source, ref, limits=limits)
         name = ref.data_file or f"at byte {ref.offset}"
         yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
 
 
-def _is_shared(sound: SoundFrame, to: Target) -> bool:
-    """Whether a target holds this very frame."""
+def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
+    """Whether the target has the same frame."""
     if to == "paimon32":
-        return sound.magic is Magic.PAIMON32 and (sound.max or 0) < 2**31
-    return sound.magic is Magic.PORTABLE64
+        return checked.magic is Magic.PAIMON32 and (checked.max or 0) < 2**31
+    return checked.magic is Magic.PORTABLE64
 
 
-def frame_for(found: Vector, to: Target, name: object) -> BytesLike:
-    """Return a vector as the frame that a target holds: its own bytes, checked, where it has them.
+def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
+    """Return a vector as a frame for the target: its own bytes, checked, if possible.
 
     Raises:
-        NotCanonical: the vector is not sound.
-        UsageError: rows that do not fit; the message calls the vector `name`.
+        NotCanonical: the vector is corrupt.
+        UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
         return portable_frame(found)
@@ -205,24 +202,24 @@ def frame_for(found: Vector, to: Target, name: object) -> BytesLike:
 
 
 def portable_frame(found: Vector) -> BytesLike:
-    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, where it has them.
+    """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, if possible.
 
     Raises:
-        NotCanonical: the vector is not sound.
-        UsageError: a bare bitmap with positions that no deletion vector can hold.
+        NotCanonical: the vector is corrupt.
+        UsageError: a bare bitmap with positions above 0x7ffffffe80000000.
     """
     if found.magic is Magic.PORTABLE64:
         found.check()
         if found.frame is not None:
             return found.frame.data
         if (found.view.max or 0) > MAX_DV_POSITION:
-            raise UsageError(f"position {found.view.max} is above the highest of a deletion vector, {MAX_DV_POSITION}")
+            raise UsageError(f"position {found.view.max} is above {MAX_DV_POSITION}, the highest in a deletion vector")
         return frame.build(Magic.PORTABLE64, bytes(found.view.data))
     return iceberg.encode(found.load())
 
 
-def _write_blob(sink: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
-    with open_sink(sink, storage_options=storage_options) as out:
+def _write_blob(target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
+    with open_sink(target, storage_options=storage_options) as out:
         out.write(stored.data)
         size = out.position
-    return DvLocation("iceberg", target_name(sink), 0, size, stored.cardinality, stored.data_file, size)
+    return DvLocation("iceberg", target_name(target), 0, size, stored.cardinality, stored.data_file, size)

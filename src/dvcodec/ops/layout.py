@@ -1,8 +1,8 @@
-"""Where the bytes of a search segment go: which part of it lies where, and what each field costs.
+"""The layout of a search segment: its parts, and the bytes of each field in them.
 
-Told from addresses: no postings, documents or values are read. What lies between two known places belongs to what
-zapx and dvcodec write there: postings in front of their dictionary, synonyms in front of their section. Behind the
-beginning of a section of vectors or shapes, whose end nothing says, it is theirs up to the first postings.
+Computed from addresses; no postings, documents or values are read. Gaps between known parts are assigned by the order
+in which zapx and dvcodec write: postings before their dictionary, synonyms before their section. The end of a section
+of vectors or shapes is not recorded: it extends to the next postings.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import numpy as np
 
 from dvcodec.core import varints
 from dvcodec.zap import FieldInfo, Segment
-from dvcodec.zap.dictionary import term_blocks
 from dvcodec.zap.fields import encode_text
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.nested import NESTED_FROM, encode_edges
-from dvcodec.zap.postings_records import decode_records
 
 __all__ = ["Part", "Span", "layout"]
 
 
 class Part(str, Enum):
-    """What bytes are for."""
+    """A part of a segment."""
 
     STORED = "stored"
-    """Stored documents, their index, and which are nested in which."""
+    """Stored documents, their index, and their nesting."""
     POSTINGS = "postings"
     DICTIONARY = "dictionary"
     DOC_VALUES = "doc-values"
@@ -38,18 +36,18 @@ class Part(str, Enum):
     FIELDS = "fields"
     """Names and addresses of the fields, and the footer."""
     OTHER = "other"
-    """Nothing that is known leads here."""
+    """Not referenced by anything known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of one part.
+    """A contiguous range of one part.
 
     Attributes:
-        part: what they are for.
-        start: address of the first.
-        stop: address behind the last.
-        field: name of the field, None for what is of all.
+        part: the part.
+        start: address of the first byte.
+        stop: address after the last byte.
+        field: name of the field, None if shared by all fields.
     """
 
     part: Part
@@ -64,12 +62,12 @@ class Span:
 
 
 def layout(segment: Segment) -> tuple[Span, ...]:
-    """Return the parts of a segment in file order; every byte is in one of them.
+    """Return the parts of a segment in file order; together they cover every byte.
 
     Raises:
-        DecodeError: an address, the edge list or a dictionary is wrong.
+        DecodeError: an address, the edge list or a dictionary is corrupt.
     """
-    size = segment.data.source.size
+    size = segment.contents.data.source.size
     spans: list[Span] = []
 
     def add(part: Part, stop: int, field: str | None) -> None:
@@ -80,7 +78,7 @@ def layout(segment: Segment) -> tuple[Span, ...]:
             spans.append(Span(part, start, stop, field))
 
     for span in sorted(_known(segment), key=lambda span: (span.start, span.stop)):
-        part, field = _IN_FRONT.get(span.part, Part.OTHER), span.field
+        part, field = _BEFORE.get(span.part, Part.OTHER), span.field
         if spans and spans[-1].part in _OPEN and span.start > spans[-1].stop:
             first = _first_postings(segment, span)
             add(spans[-1].part, span.start if first is None else first, spans[-1].field)
@@ -89,18 +87,18 @@ def layout(segment: Segment) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-_IN_FRONT = {Part.DICTIONARY: Part.POSTINGS, Part.SYNONYMS: Part.SYNONYMS}
+_BEFORE = {Part.DICTIONARY: Part.POSTINGS, Part.SYNONYMS: Part.SYNONYMS}
 _OPEN = (Part.VECTORS, Part.SHAPES)
-"""Parts of which only the beginning is known."""
+"""Parts whose end is not recorded."""
 
 
 def _first_postings(segment: Segment, dictionary: Span) -> int | None:
-    """Return where the postings of a dictionary begin; None if it has none outside of itself, or is none."""
+    """Return the address of the first postings of a dictionary; None if it has none, or is another part."""
     if dictionary.part is not Part.DICTIONARY:
         return None
     firsts = []
-    for block in term_blocks(segment.data, dictionary.start, segment.limits):
-        records = decode_records(segment.data, segment.footer, block.values)
+    for block in segment.contents.term_blocks(dictionary.start):
+        records = segment.contents.records(block.values)
         firsts += records.freq_at[~records.one_hit].tolist()
     return min(firsts, default=None)
 
@@ -111,14 +109,14 @@ def _known(segment: Segment) -> Iterator[Span]:
     if footer.version >= NESTED_FROM and footer.num_docs:
         stored += len(encode_edges(segment.edges))
     yield Span(Part.STORED, 0, stored)
-    yield Span(Part.FIELDS, _fields_start(segment), segment.data.source.size)
+    yield Span(Part.FIELDS, _fields_start(segment), segment.contents.data.source.size)
     for info in segment.fields:
         yield from _known_of(segment, info)
 
 
 def _fields_start(segment: Segment) -> int:
-    """Return where the records of the fields begin, or the doc value table in front of them."""
-    footer, data = segment.footer, segment.data
+    """Return the address of the field records, or of the doc value table before them."""
+    footer, data = segment.footer, segment.contents.data
     index = data.window(footer.fields_index, data.end, "fields index")
     if footer.version >= SECTIONS_FROM:
         index.uvarint("number of fields")
@@ -130,7 +128,7 @@ def _fields_start(segment: Segment) -> int:
 def _known_of(segment: Segment, info: FieldInfo) -> Iterator[Span]:
     stop = 0
     if info.dictionary is not None:
-        head = segment.data.at(info.dictionary, varints.MAX_BYTES, "bytes of a dictionary")
+        head = segment.contents.data.at(info.dictionary, varints.MAX_BYTES, "bytes of a dictionary")
         size = head.uvarint("bytes of a dictionary")
         stop = info.dictionary + head.pos + size
         yield Span(Part.DICTIONARY, info.dictionary, stop, info.name)
@@ -143,7 +141,7 @@ def _known_of(segment: Segment, info: FieldInfo) -> Iterator[Span]:
         if address is not None:
             yield Span(part, address, address + 1, info.name)
     if info.synonyms is not None:
-        section = segment.data.at(info.synonyms, 3 * varints.MAX_BYTES, "section of synonyms")
+        section = segment.contents.data.at(info.synonyms, 3 * varints.MAX_BYTES, "section of synonyms")
         for what in ("start of doc values", "end of doc values", "address of a thesaurus"):
             section.uvarint(what)
         yield Span(Part.SYNONYMS, info.synonyms, info.synonyms + section.pos, info.name)

@@ -1,4 +1,4 @@
-"""Vectors of a container, read: by what `sniff` says of them, or by a byte range alone."""
+"""Reads the vectors of a container: by `VectorRef` from `sniff`, or by byte range."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import numpy as np
 from dvcodec.core import batch, frame, roaring, roaring64, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring64 import VectorView
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to, read_window
-from dvcodec.io.stretches import by_windows, stretches
+from dvcodec.io.coalesce import by_windows, coalesce
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
-__all__ = ["ALLOWED", "SoundFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
+__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
 
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
@@ -32,21 +31,21 @@ ALLOWED = {
 }
 """The layouts that framed vectors may have in each container."""
 _LARGE = 1 << 15
-"""Mean bytes from which vectors are read one by one: what checking them together saves is a fixed time for each."""
+"""Mean bytes from which vectors are read one by one: reading many together saves only a fixed cost per vector."""
 
 
 def ahead(source: Source, refs: Sequence[VectorRef]) -> Source:
-    """Return a source by which these vectors are read with few requests, one after the other; see `by_windows`."""
+    """Return a source that reads these vectors, in order, with few requests; see `by_windows`."""
     return by_windows(source, [ref.offset for ref in refs], [ref.size for ref in refs])
 
 
 def read_vector(
     source: Source, ref: VectorRef, *, limits: Limits = DEFAULT_LIMITS, verify_checksum: bool = True
 ) -> Vector:
-    """Read one vector of a container and walk it; it is held against what the container's metadata says.
+    """Read and walk one vector of a container, and check it against the container's metadata.
 
     Raises:
-        DecodeError: the vector is not sound, or of a layout that its container does not allow.
+        DecodeError: the vector is corrupt, or has a layout that its container does not allow.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: the file cannot be read.
     """
@@ -55,7 +54,7 @@ def read_vector(
     if ref.kind is ContainerKind.LANCE_ARROW:
         rows = read_deletion_file(source, limits=limits)
         return _walk_bare(
-            Cursor(roaring.serialize(rows._bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
+            Cursor(roaring.serialize(rows.bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
         )
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
@@ -71,8 +70,8 @@ def read_vector(
 
 
 @dataclass(frozen=True, slots=True)
-class SoundFrame:
-    """A framed vector that is sound, all of it checked; what metadata promises of it is not.
+class CheckedFrame:
+    """A framed vector, fully checked, but not against metadata.
 
     Attributes:
         data: the whole frame.
@@ -92,23 +91,23 @@ class SoundFrame:
 
 def survey_vectors(
     source: Source, refs: Sequence[VectorRef], *, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[VectorRef, SoundFrame | None]]:
-    """Check vectors of one container many at once: a file may have one for each of ten thousand data files.
+) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
+    """Check the vectors of one container in bulk: a file may have ten thousand.
 
-    Yields each with its frame, in order; with None what `read_vector` has to read: what is no sound frame in its place,
-    for it says why; a single one; large ones.
+    Yields each with its frame, in order; None instead of the frame where the caller must use `read_vector`: corrupt
+    frames (it raises the error), large ones, and those of which there is only one nearby.
 
     Raises:
         OSError: the file cannot be read.
     """
     kind = refs[0].kind if refs else None
-    there = all(ref.offset >= 0 and 0 < ref.size <= source.size - ref.offset for ref in refs)
-    if kind not in ALLOWED or not there or any(one.offset > other.offset for one, other in pairwise(refs)):
+    inside = all(ref.offset >= 0 and 0 < ref.size <= source.size - ref.offset for ref in refs)
+    if kind not in ALLOWED or not inside or any(one.offset > other.offset for one, other in pairwise(refs)):
         yield from ((ref, None) for ref in refs)
         return
     offsets = np.array([ref.offset for ref in refs], np.int64)
     sizes = np.array([ref.size for ref in refs], np.int64)
-    for first, last, start, stop in stretches(offsets, sizes):
+    for first, last, start, stop in coalesce(offsets, sizes):
         near = refs[first:last]
         if len(near) == 1 or stop - start > _LARGE * len(near):
             yield from ((ref, None) for ref in near)
@@ -121,27 +120,19 @@ def survey_vectors(
         found = batch.survey(data, offsets[first:last] - start, sizes[first:last], allowed=ALLOWED[kind], limits=limits)
         numbers = zip(near, found.cardinality.tolist(), found.max.tolist(), strict=True)
         for i, (ref, cardinality, highest) in enumerate(numbers):
-            at = ref.offset - start
-            sound = SoundFrame(data[at : at + ref.size], cardinality, highest if cardinality else None)
-            yield ref, None if i in found.errors else sound
+            pos = ref.offset - start
+            checked = CheckedFrame(data[pos : pos + ref.size], cardinality, highest if cardinality else None)
+            yield ref, None if i in found.errors else checked
 
 
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
     limits.check("max_vector_bytes", cursor.remaining, cursor)
-    if kind is ContainerKind.ROARING64:
-        view = roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
-        magic = Magic.PORTABLE64
-    else:
-        bitmap = roaring.walk(cursor)
-        limits.check("max_cardinality", bitmap.cardinality, cursor, 0)
-        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
-        magic = Magic.PAIMON32
-    cursor.expect_end("the bitmap")
-    return Vector(magic, view)
+    magic = Magic.PORTABLE64 if kind is ContainerKind.ROARING64 else Magic.PAIMON32
+    return Vector(magic, vector.walk(magic, cursor, limits, max_key=roaring64.MAX_KEY))
 
 
 def decode_at(
-    target: SourceTarget,
+    source: SourceTarget,
     offset: int = 0,
     size: int | None = None,
     *,
@@ -150,31 +141,31 @@ def decode_at(
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Decode the framed vector at a byte offset, whatever file it lies in.
+    """Decode the framed vector at a byte offset, in any file.
 
     Args:
-        target: bytes, path, URL or open file.
+        source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
-        size: bytes. Both conventions are understood: the whole frame (Iceberg, Paimon 64-bit), or magic and
-            bitmap alone, 8 less (Delta, Paimon 32-bit). None: as long as the frame says.
-        cardinality: rows that the metadata promises.
-        limits: what the bytes may ask for.
+        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or magic and bitmap alone, 8 less
+            (Delta, Paimon 32-bit). None uses the frame's length field.
+        cardinality: rows according to the metadata.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: no sound vector there.
+        DecodeError: no valid vector at this offset.
         OSError: the file cannot be read.
     """
-    with open_source(target, storage_options=storage_options) as source:
-        # What metadata says is read at once, and the 8 bytes that Delta leaves out.
-        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + FRAME_OVERHEAD - 4
-        window = read_up_to(source, offset, ahead)
+    with open_source(source, storage_options=storage_options) as opened:
+        # One read gets the frame in either size convention.
+        ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED
+        window = read_up_to(opened, offset, ahead)
         claimed = frame.peek_size(window)
-        if size is None or size + FRAME_OVERHEAD - 4 == claimed:
-            size = min(claimed, max(source.size - offset, 0)) if claimed > len(window.view) else claimed
+        if size is None or size + UNCOUNTED == claimed:
+            size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
-            window = read_window(source, offset, size)
+            window = read_window(opened, offset, size)
         found = vector.read(
             Cursor(window.view[:size], source=window.source, base=offset),
             exact=True,

@@ -1,4 +1,4 @@
-"""What is in this file? Containers are told from their bytes, never from their name or label.
+"""Detects the container format of a file by its bytes, never by name or label.
 
 Real Puffin files, Delta ``.bin`` files, bare blobs and Paimon index files all occur under the label "puffin".
 """
@@ -11,7 +11,7 @@ from enum import Enum
 from dvcodec.core import roaring64
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
@@ -28,7 +28,7 @@ __all__ = ["Container", "ContainerKind", "VectorRef", "refuse_segment", "sniff",
 
 
 class ContainerKind(str, Enum):
-    """How vectors are wrapped in a file."""
+    """The container format of a file."""
 
     PUFFIN = "puffin"
     """``PFA1``, blobs, a footer."""
@@ -37,7 +37,7 @@ class ContainerKind(str, Enum):
     PAIMON = "paimon"
     """A version byte and frames, at least one of them 32-bit."""
     BLOB = "blob"
-    """One frame and nothing else (DuckDB, DuckLake)."""
+    """A single frame (DuckDB, DuckLake)."""
     ROARING64 = "roaring64"
     """A bare 64-bit portable bitmap (Hudi)."""
     ROARING32 = "roaring32"
@@ -45,11 +45,11 @@ class ContainerKind(str, Enum):
     LANCE_ARROW = "lance-arrow"
     """A Lance deletion file of the Arrow kind (Lance ``.arrow``, extra ``arrow``)."""
     ZAP = "zap"
-    """A search segment of bleve, which holds no deletion vectors: see `dvcodec.zap`."""
+    """A search segment of bleve, without deletion vectors: see `dvcodec.zap`."""
 
 
 _ARROW_SCHEMA = 1024
-"""Bytes at the beginning of a Lance deletion file that hold its schema, and more."""
+"""Bytes at the start of a Lance deletion file that include its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class VectorRef:
         kind: the container's kind.
         offset: first byte of the frame (or of the bare bitmap) in the file.
         size: bytes.
-        cardinality: what the container's metadata promises, None if it does not say.
-        data_file: the data file whose rows these are, None if the container does not say.
-        blob: what a Puffin footer says of it.
+        cardinality: from the container's metadata, None if unknown.
+        data_file: the data file whose rows these are, None if unknown.
+        blob: its entry in a Puffin footer, else None.
     """
 
     kind: ContainerKind
@@ -75,10 +75,10 @@ class VectorRef:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a file is.
+    """A detected container and its vectors.
 
     Attributes:
-        kind: how its vectors are wrapped.
+        kind: the container format.
         source: name of the file.
         size: bytes of the file.
         vectors: in file order.
@@ -93,26 +93,26 @@ class Container:
 
 
 def sniff(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Container:
-    """Tell what container `target` is and where its vectors are. CRCs are not checked here.
+    """Detect the container and locate its vectors. CRCs are not checked.
 
     Args:
-        target: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the container is damaged.
-        Unsupported: it is none of `ContainerKind`.
+        Unsupported: not a known container.
         OSError: it cannot be read.
 
     >>> from dvcodec import RowSet, iceberg
     >>> sniff(iceberg.encode(RowSet([1, 2]))).kind.value
     'blob'
     """
-    with open_source(target, storage_options=storage_options) as source:
-        return sniff_source(source, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        return sniff_source(opened, limits=limits)
 
 
 def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Container:
@@ -128,11 +128,18 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         kind = ContainerKind.PUFFIN
         footer = decode_footer(source, limits=limits)
         vectors = tuple(
-            VectorRef(kind, blob.offset, blob.length, _promised(blob), blob.properties.get(REFERENCED_DATA_FILE), blob)
+            VectorRef(
+                kind,
+                blob.offset,
+                blob.length,
+                _stated_cardinality(blob),
+                blob.properties.get(REFERENCED_DATA_FILE),
+                blob,
+            )
             for blob in vector_blobs(footer, source.name)
         )
     elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
-        kind = ContainerKind.ZAP  # before what a few bytes are enough for: a segment begins with any
+        kind = ContainerKind.ZAP  # before the formats detected by a few bytes only: a segment may begin with any bytes
     elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
@@ -151,14 +158,14 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
     return Container(kind, source.name, source.size, vectors, footer)
 
 
-def _is_frame(head: bytes, at: int, size: int, *, exact: bool = True) -> bool:
-    """Whether a length field at `at` fits: so a frame whose magic is damaged is still known for one."""
-    claimed = int.from_bytes(head[at : at + 4], "big") + FRAME_OVERHEAD - 4
-    return claimed > FRAME_OVERHEAD + 4 and (claimed == size - at if exact else claimed <= size - at)
+def _is_frame(head: bytes, start: int, size: int, *, exact: bool = True) -> bool:
+    """Whether there is a plausible length field at `start`: detects frames with a damaged magic."""
+    claimed = int.from_bytes(head[start : start + 4], "big") + UNCOUNTED
+    return claimed > FRAME_OVERHEAD + 4 and (claimed == size - start if exact else claimed <= size - start)
 
 
-def _promised(blob: BlobMetadata) -> int | None:
-    """The cardinality property; one that is no number is refused when the vector is read."""
+def _stated_cardinality(blob: BlobMetadata) -> int | None:
+    """Return the cardinality property; an invalid one is reported when the vector is read."""
     try:
         return blob_cardinality(blob)
     except DecodeError:
@@ -171,14 +178,14 @@ def _ends_with_magic(source: Source) -> bool:
 
 
 def _is_lance_arrow(source: Source, head: bytes) -> bool:
-    """Whether this is an Arrow file whose schema, which comes first, names the column of deletion files."""
+    """Whether this is an Arrow file whose schema names the column of deletion files."""
     if head[: len(ARROW_MAGIC)] != ARROW_MAGIC:
         return False
     return DELETIONS_COLUMN.encode() in bytes(source.read(0, min(source.size, _ARROW_SCHEMA)))
 
 
 def _is_segment(source: Source) -> bool:
-    """Whether this ends like a zap segment, and its fields can be read."""
+    """Whether this ends with a zap footer, and its fields can be read."""
     try:
         footer = decode_zap_footer(source)
         fields = decode_fields(SegmentData(source, source.size - footer.size), footer)
@@ -188,25 +195,25 @@ def _is_segment(source: Source) -> bool:
 
 
 def refuse_segment(container: Container) -> Container:
-    """Return the container, unless it is a search segment: for who wants vectors.
+    """Return the container unless it is a search segment.
 
     Raises:
-        Unsupported: it is one.
+        Unsupported: it is a search segment.
     """
     if container.kind is ContainerKind.ZAP:
         raise Unsupported(
-            "a search segment holds no deletion vectors: look at it with dvcodec inspect, or dvcodec zap",
+            "a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap",
             source=container.source,
         )
     return container
 
 
 def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
-    """Tell what has no magic: a bare bitmap, or a segment with nothing sound but its footer.
+    """Detect formats without a magic: a bare bitmap, or a segment with a valid footer only.
 
     Raises:
         Unsupported: neither.
-        NotCanonical: a segment with a footer that cannot be.
+        NotCanonical: a segment with a corrupt footer.
     """
     kind = _bare_bitmap(source, head, limits)
     if kind is not None:
@@ -226,7 +233,7 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
 
 
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind | None:
-    """Tell a bare bitmap by its first bytes, and then by walking it to the end."""
+    """Detect a bare bitmap by its first bytes, then by walking it to the end."""
     cookie = int.from_bytes(head[:4], "little")
     if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
         return ContainerKind.ROARING32

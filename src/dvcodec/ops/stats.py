@@ -1,4 +1,4 @@
-"""Numbers of a vector, taken from container headers: no position is expanded."""
+"""Statistics of a vector from its container headers; positions are not expanded."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["VectorStats", "describe", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class VectorStats:
-    """Numbers of one vector.
+    """Statistics of one vector.
 
     Attributes:
         cardinality: deleted rows.
         min: lowest position, None if the vector is empty.
         max: highest position, None if the vector is empty.
-        size: bytes of the vector as stored, its frame included.
-        containers: how many array, bitset and run containers.
-        bitmaps: 32-bit bitmaps with rows in them.
-        gaps: keys that hold the empty bitmap.
+        size: bytes of the vector as stored, including its frame.
+        containers: number of array, bitset and run containers.
+        bitmaps: number of non-empty 32-bit bitmaps.
+        gaps: number of keys with the empty bitmap.
         row_count: physical rows of the data file, None if unknown.
     """
 
@@ -74,13 +74,13 @@ class VectorStats:
 
 
 def describe(
-    target: SourceTarget,
+    source: SourceTarget,
     *,
     row_count: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     storage_options: StorageOptions = None,
 ) -> tuple[VectorStats, ...]:
-    """Take the numbers of every vector of a container, in the order of `sniff(target).vectors`.
+    """Return statistics of every vector of a container, in the order of `sniff(source).vectors`.
 
     >>> from dvcodec import RowSet, iceberg
     >>> (found,) = describe(iceberg.encode(RowSet([1, 3, 5])), row_count=12)
@@ -88,19 +88,19 @@ def describe(
     (3, 5, 46, 0.25)
 
     Args:
-        target: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
-        row_count: physical rows of the data file, of each where there are several.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        row_count: physical rows of the data file (of each one, if there are several).
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the container or a vector is not sound.
+        DecodeError: the container or a vector is corrupt.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: it cannot be opened or read.
     """
-    with open_source(target, storage_options=storage_options) as source:
-        container = refuse_segment(sniff_source(source, limits=limits))
-        windows = ahead(source, container.vectors)
+    with open_source(source, storage_options=storage_options) as opened:
+        container = refuse_segment(sniff_source(opened, limits=limits))
+        windows = ahead(opened, container.vectors)
         return tuple(
             measure(read_vector(windows, ref, limits=limits), row_count=row_count, size=ref.size)
             for ref in container.vectors
@@ -108,15 +108,15 @@ def describe(
 
 
 def measure(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
-    """Take the numbers of a walked vector (see `read.read_vector`).
+    """Return statistics of a walked vector (see `read.read_vector`).
 
     Args:
         vector: the vector.
         row_count: physical rows of its data file.
-        size: bytes of the vector as stored, where that is neither a frame nor a bare bitmap (Lance ``.arrow``).
+        size: bytes of the vector as stored, if that is neither a frame nor a bare bitmap (Lance ``.arrow``).
 
     Raises:
-        NotCanonical: an array is not in order, or a bitset's population is not its cardinality.
+        NotCanonical: array order or bitset population is wrong.
     """
     vector.check()
     view = vector.view

@@ -1,9 +1,9 @@
-"""Is this file sound? Every check by name, each with its place, whatever the format.
+"""Verifies files of every format, with named checks and offsets.
 
 Checks of every vector, in this order: ``length``, ``crc``, ``magic``, ``structure``, ``cardinality``, ``rows``.
-Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. A check that fails
-does not hide the next one where the bytes still allow it: a bad CRC is reported, and the structure is looked at.
-Search segments have checks of their own: see `zap.verify_segment`.
+Those of the container come first: ``container``, and for Puffin the rules of `iceberg.lint`. Where possible, a
+failed check does not prevent the next ones: after a CRC mismatch the structure is still checked. Search segments have
+different checks: see `zap.verify_segment`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dvcodec.zap.verify import verify_segment
 
 __all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
 
-Promises: TypeAlias = "list[tuple[str, int | None]]"
-"""Who says how many rows a vector has."""
+Stated: TypeAlias = "list[tuple[str, int | None]]"
+"""Stated cardinalities: (source of the number, rows)."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
 _BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_ARROW)
 
 
 def verify(
-    target: SourceTarget,
+    source: SourceTarget,
     *,
     cardinality: int | None = None,
     row_count: int | None = None,
@@ -42,12 +42,12 @@ def verify(
     """Verify a file and all vectors in it.
 
     Args:
-        target: bytes, path, URL or open file.
-        cardinality: rows that the manifest or log promises (for a file of one vector, or with `data_file`).
-        row_count: physical rows of the data file: no position may be at or above it.
-        data_file: look at the vectors of this data file only, however it is spelled.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        source: bytes, path, URL or open file.
+        cardinality: rows according to the manifest or log (for a file of one vector, or with `data_file`).
+        row_count: physical rows of the data file: all positions must be below it.
+        data_file: check the vectors of this data file only, in any spelling.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         A report; damaged bytes are findings, not exceptions.
@@ -61,8 +61,8 @@ def verify(
     >>> [check.name for check in verify(blob).findings]
     ['crc']
     """
-    with open_source(target, storage_options=storage_options) as source:
-        return verify_source(source, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        return verify_source(opened, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
 
 
 def verify_source(
@@ -85,14 +85,14 @@ def verify_source(
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
     source = ahead(source, refs)
-    for ref, sound in survey_vectors(source, refs, limits=limits):
+    for ref, checked in survey_vectors(source, refs, limits=limits):
         subject = _subject(container, ref)
-        promised = [("the container", ref.cardinality), ("the caller", cardinality)]
-        if sound is not None:
+        stated = [("the container", ref.cardinality), ("the caller", cardinality)]
+        if checked is not None:
             found = {name: Check.passed(name, subject, ref.offset) for name in VECTOR_CHECKS[:4]}
-            _verify_content(found, subject, ref.offset, sound.cardinality, sound.max, promised, row_count)
+            _verify_content(found, subject, ref.offset, checked.cardinality, checked.max, stated, row_count)
         else:
-            found = _verify_vector(source, subject, ref, promised, row_count, limits)
+            found = _verify_vector(source, subject, ref, stated, row_count, limits)
         checks += [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
     if container.kind is ContainerKind.ZAP:
         report = verify_segment(source, limits=limits)
@@ -113,11 +113,11 @@ def _verify_vector(
     source: Source,
     subject: str,
     ref: VectorRef,
-    promised: Promises,
+    stated: Stated,
     row_count: int | None,
     limits: Limits,
 ) -> dict[str, Check]:
-    """Check one vector by itself, step by step: the checks that apply, by name."""
+    """Check a single vector step by step; return the applicable checks by name."""
     found: dict[str, Check] = {}
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
@@ -132,7 +132,7 @@ def _verify_vector(
             break
         found.setdefault(name, Check.passed(name, subject, ref.offset))
     if read is not None:
-        _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, promised, row_count)
+        _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, stated, row_count)
     return found
 
 
@@ -165,24 +165,24 @@ def _verify_content(
     offset: int,
     cardinality: int,
     highest: int | None,
-    promised: Promises,
+    stated: Stated,
     row_count: int | None,
 ) -> None:
-    """Hold what a vector holds against what is said of it."""
-    known = [(who, value) for who, value in promised if value is not None]
+    """Compare a vector's contents with its metadata; add the checks to `found`."""
+    known = [(who, value) for who, value in stated if value is not None]
     if known:
         found["cardinality"] = Check.passed("cardinality", subject, offset)
     for who, value in known:
         if value != cardinality:
             mismatch = CardinalityMismatch(
-                f"cardinality promised by {who}", offset=offset, expected=value, actual=cardinality
+                f"cardinality stated by {who}", offset=offset, expected=value, actual=cardinality
             )
             found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
     if row_count is not None:
-        sound = highest is None or highest < row_count
+        valid = highest is None or highest < row_count
         found["rows"] = (
             Check.passed("rows", subject, offset)
-            if sound
+            if valid
             else Check.failed(
                 "rows", subject, offset, "highest position", f"below {row_count} (rows of the data file)", highest
             )

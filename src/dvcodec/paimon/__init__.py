@@ -1,7 +1,7 @@
 """Apache Paimon: deletion vectors, index files, the index manifest, the hash index.
 
-`vectors` holds one vector, 32- or 64-bit; `index_file` the files of many; `manifest` says which vector is whose;
-`hash_index` is the other index file, of dynamic-bucket tables.
+`vectors`: one vector, 32- or 64-bit. `index_file`: files of vectors. `manifest`: the index manifest, with their data
+files. `hash_index`: the index files of dynamic-bucket tables.
 """
 
 from dvcodec.paimon.hash_index import decode_hash_index, encode_hash_index
@@ -10,6 +10,7 @@ from dvcodec.paimon.index_file import (
     DeletionVectorMeta,
     IndexFile,
     load,
+    load_frames,
     read_deletion_vectors,
     write_deletion_vectors,
     write_index_files,
@@ -40,6 +41,7 @@ __all__ = [
     "encode",
     "encode_hash_index",
     "load",
+    "load_frames",
     "read_deletion_vectors",
     "read_index_manifest",
     "write_deletion_vectors",

@@ -1,8 +1,8 @@
-"""Paimon's hash index: which primary keys a bucket of a dynamic-bucket table holds.
+"""Paimon's hash index: hashes of the primary keys in a bucket of a dynamic-bucket table.
 
 Specification: Paimon's "Table Index", section "Dynamic Bucket Index"; Java class ``HashIndexFile``. No header::
 
-    i32 BE | i32 BE | ...            one hash of a primary key each; the index manifest states their number
+    i32 BE | i32 BE | ...            one hash per primary key; the index manifest has their number
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def decode_hash_index(buf: BytesLike, *, row_count: int | None = None, source: s
 
     Args:
         buf: the file.
-        row_count: number of hashes that the index manifest states (`row_count` of the entry).
+        row_count: number of hashes from the index manifest (`row_count` of the entry); None skips the check.
         source: name of the file, for errors.
 
     Raises:
-        Truncated: the last hash is not whole (Paimon's reader drops it silently).
-        CardinalityMismatch: not `row_count` hashes.
-        UsageError: `buf` is no contiguous buffer.
+        Truncated: the last hash is incomplete (Paimon's reader drops it silently).
+        CardinalityMismatch: the number of hashes is not `row_count`.
+        UsageError: `buf` is not a contiguous buffer.
     """
     cursor = Cursor(buf, source=source)
-    over = cursor.remaining % HASH_BYTES
-    if over:
-        at = cursor.remaining - over
-        raise cursor.error(Truncated, "hash", at=at, expected=f"{HASH_BYTES} bytes", actual=f"{over} left")
+    left = cursor.remaining % HASH_BYTES
+    if left:
+        start = cursor.remaining - left
+        raise cursor.error(Truncated, "hash", at=start, expected=f"{HASH_BYTES} bytes", actual=f"{left} left")
     hashes = np.frombuffer(cursor.view, ">i4").astype(np.int32)
     if row_count is not None and row_count != len(hashes):
         raise cursor.error(CardinalityMismatch, "hashes", expected=f"{row_count} (metadata)", actual=len(hashes))
@@ -61,5 +61,5 @@ def encode_hash_index(hashes: ArrayLike) -> bytes:
         raise UsageError(f"hashes must be a flat array of integers, got {values.dtype} of shape {values.shape}")
     low, high = int(values.min()), int(values.max())
     if low < _INT32.min or high > _INT32.max:
-        raise UsageError(f"hash {low if low < _INT32.min else high} is no signed 32-bit integer")
+        raise UsageError(f"hash {low if low < _INT32.min else high} is not a signed 32-bit integer")
     return values.astype(">i4").tobytes()

@@ -1,4 +1,4 @@
-"""Paimon's deletion-vector index files: many vectors, whose data files the index manifest names.
+"""Paimon's deletion-vector index files; the index manifest names the data file of each vector.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``DeletionVectorsIndexFile`` and
 ``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind, also mixed::
@@ -16,12 +16,11 @@ import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import overload
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
-from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES, Magic, StoredFrame
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
@@ -31,20 +30,22 @@ from dvcodec.io import (
     Source,
     SourceTarget,
     StorageOptions,
+    frames,
     open_sink,
     open_source,
     read_up_to,
     remove,
     target_name,
 )
-from dvcodec.io.frames import MAX_FILE_BYTES, check_version, load_frames, write_frames
-from dvcodec.paimon.vectors import MAGICS, Bits, encode, magic_of
+from dvcodec.io.frames import MAX_FILE_BYTES, check_version, write_frames
+from dvcodec.paimon.vectors import MAGICS, encode, magic_of
 
 __all__ = [
     "TARGET_SIZE",
     "DeletionVectorMeta",
     "IndexFile",
     "load",
+    "load_frames",
     "load_vector",
     "read_deletion_vectors",
     "write_deletion_vectors",
@@ -53,25 +54,23 @@ __all__ = [
 ]
 
 TARGET_SIZE = 2 * 1024 * 1024
-"""Bytes after which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
-LENGTH_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A 32-bit vector's frame is this many bytes longer than the length in its metadata."""
+"""Bytes from which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
 FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
-"""What `DvLocation.format` says of a vector: whose length convention its metadata follows."""
+"""`DvLocation.format` of a vector: which length convention its metadata follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorMeta:
-    """What the index manifest says of one vector (Java class of the same name).
+    """One vector in the index manifest (Java class of the same name).
 
     Attributes:
         data_file: bare name of the data file whose rows these are.
         offset: byte offset of the frame's length field in the index file.
         length: bytes of magic and bitmap for a 32-bit vector; of the whole frame, 8 more, for a 64-bit one.
-        cardinality: number of deleted rows, None where the writer did not say (Paimon 0.9).
+        cardinality: number of deleted rows, None if the writer omitted it (Paimon 0.9).
 
     Raises:
-        UsageError: a value that the manifest's types do not hold.
+        UsageError: a value out of range for the manifest's types.
     """
 
     data_file: str
@@ -89,23 +88,23 @@ class DeletionVectorMeta:
 
     @classmethod
     def from_location(cls, location: DvLocation) -> DeletionVectorMeta:
-        """Describe a vector that was written.
+        """Return the metadata of a written vector.
 
         Raises:
-            UsageError: its data file is unknown, or it does not stand in a Paimon file.
+            UsageError: its data file is unknown, or it is not in a Paimon file.
         """
         if location.data_file is None or location.format not in FORMATS.values():
             raise UsageError(f"{location.path} at byte {location.offset}: not a Paimon vector of a known data file")
-        length = location.size - (LENGTH_DIFFERENCE if location.format == FORMATS[Magic.PAIMON32] else 0)
+        length = location.size - (UNCOUNTED if location.format == FORMATS[Magic.PAIMON32] else 0)
         return cls(location.data_file, location.offset, length, location.cardinality)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """One index file as it was written.
+    """One written index file.
 
     Attributes:
-        path: where it is.
+        path: path or URL.
         file_size: bytes.
         vectors: its vectors, in file order.
     """
@@ -116,45 +115,52 @@ class IndexFile:
 
 
 def load(
-    source: SourceTarget,
-    meta: DeletionVectorMeta,
+    location: DvLocation | DeletionVectorMeta,
+    source: SourceTarget | None = None,
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> RowSet:
-    """Read one vector by its byte range and hold it against its metadata, length convention included.
+    """Read one vector by its byte range and check it against its location, length convention included.
 
     Args:
-        source: the index file. Its version byte is not looked at (as in Paimon's scan).
-        meta: from the index manifest.
-        limits: what the bytes may ask for.
+        location: metadata from the index manifest, or what `write_deletion_vectors` returned.
+        source: the index file; None opens `DvLocation.path`. Its version byte is not checked (as in Paimon's scan).
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: no sound vector there, or not of that length or cardinality.
+        DecodeError: the vector is corrupt, or its length or cardinality differs from the metadata.
+        UsageError: metadata without `source`: the index manifest names the file.
         OSError: the file cannot be opened or read.
     """
     return load_vector(
-        source, meta, limits=limits, verify_checksum=verify_checksum, storage_options=storage_options
+        location, source, limits=limits, verify_checksum=verify_checksum, storage_options=storage_options
     ).load()
 
 
 def load_vector(
-    source: SourceTarget,
-    meta: DeletionVectorMeta,
+    location: DvLocation | DeletionVectorMeta,
+    source: SourceTarget | None = None,
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
 ) -> Vector:
-    """Walk one vector: `load` without expanding the rows, for who wants numbers of the vector too.
+    """`load` without expanding the rows, for callers that need the vector's statistics too.
 
     Raises:
         DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
+        UsageError: see `load`.
         OSError: the file cannot be opened or read.
     """
+    meta = location if isinstance(location, DeletionVectorMeta) else DeletionVectorMeta.from_location(location)
+    if source is None:
+        if not isinstance(location, DvLocation):
+            raise UsageError(f"vector of {meta.data_file!r}: the index file is missing: pass it as source")
+        source = location.path
     with open_source(source, storage_options=storage_options) as opened:
         return vector.read(
             _frame_at(opened, meta, limits),
@@ -167,24 +173,19 @@ def load_vector(
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:
-    """Read the frame that `meta` points at; its magic says which length the metadata has to state."""
-    # All of it at once; but of a vector that is too large by its metadata just what says so.
-    ahead = meta.length + LENGTH_DIFFERENCE
+    """Read the frame that `meta` locates; its magic determines the length that `meta` must have."""
+    # One read gets the whole frame; of a vector over the limit only the head is read, for the error.
+    ahead = meta.length + UNCOUNTED
     head = read_up_to(source, meta.offset, ahead if 0 <= meta.length <= limits.max_vector_bytes else 8)
     size = frame.peek_size(head)
-    raw = bytes(head.view[4:8])
-    magic = Magic.find(raw)
-    if magic is None or magic not in MAGICS:
-        names = " or ".join(known.value.hex(" ") for known in MAGICS)
-        raise head.error(BadMagic, "magic", at=4, expected=names, actual=raw.hex(" ") or "no bytes")
-    is_32_bit = magic is Magic.PAIMON32
-    expected = size - (LENGTH_DIFFERENCE if is_32_bit else 0)
+    is_32_bit = frame.check_magic(head, 4, bytes(head.view[4:8]), MAGICS) is Magic.PAIMON32
+    expected = size - (UNCOUNTED if is_32_bit else 0)
     if meta.length != expected:
         counted = "magic and bitmap of a 32-bit vector" if is_32_bit else "the whole frame of a 64-bit vector"
         raise head.error(
             NotCanonical,
             "length in the metadata",
-            expected=f"{expected} ({counted}, as its length field says)",
+            expected=f"{expected} ({counted}, from its length field)",
             actual=meta.length,
         )
     limits.check("max_vector_bytes", size, head)
@@ -198,136 +199,138 @@ def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Curso
     return Cursor(head.view[:size], source=source.name, base=meta.offset)
 
 
-@overload
 def read_deletion_vectors(
     source: SourceTarget,
-    metas: None = None,
-    *,
-    limits: Limits = ...,
-    verify_checksum: bool = ...,
-    storage_options: StorageOptions = ...,
-) -> dict[int, RowSet]: ...
-@overload
-def read_deletion_vectors(
-    source: SourceTarget,
-    metas: Iterable[DeletionVectorMeta],
-    *,
-    limits: Limits = ...,
-    verify_checksum: bool = ...,
-    storage_options: StorageOptions = ...,
-) -> dict[str, RowSet]: ...
-def read_deletion_vectors(
-    source: SourceTarget,
-    metas: Iterable[DeletionVectorMeta] | None = None,
+    locations: Iterable[DvLocation | DeletionVectorMeta],
     *,
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
     storage_options: StorageOptions = None,
-) -> dict[int, RowSet] | dict[str, RowSet]:
-    """Read the vectors of an index file.
+) -> dict[str, RowSet]:
+    """Read vectors of one index file by their byte ranges: data file -> deleted rows.
+
+    The file does not name data files; use `load_frames` without the index manifest.
 
     Args:
-        source: the index file.
-        metas: from the index manifest (`IndexManifestEntry.vectors`): those vectors are read by their byte ranges
-            and held against their metadata. None reads the whole file, in order.
-        limits: what the bytes may ask for.
-        verify_checksum: False skips the CRC.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
-
-    Returns:
-        With `metas`: data file -> deleted rows; without: offset of the frame -> deleted rows.
+        source: the index file: bytes, path, URL, open file or `Source`.
+        locations: from the index manifest (`IndexManifestEntry.vectors`), or what `write_deletion_vectors` returned.
+            Paths in them are ignored: all are read from `source`.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file or a vector is not sound.
-        UsageError: two of `metas` are of one data file.
+        DecodeError: the file or a vector is corrupt, or a length or cardinality differs from the metadata.
+        UsageError: two locations of one data file.
+        OSError: the file cannot be opened or read.
+    """
+    found: dict[str, RowSet] = {}
+    with open_source(source, storage_options=storage_options) as opened:
+        check_version(opened)
+        for location in locations:
+            if location.data_file is None or location.data_file in found:
+                raise UsageError(f"{opened.name}: two vectors for the data file {location.data_file!r}")
+            found[location.data_file] = load(location, opened, limits=limits, verify_checksum=verify_checksum)
+    return found
+
+
+def load_frames(
+    source: SourceTarget,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    storage_options: StorageOptions = None,
+) -> dict[int, RowSet]:
+    """Read all vectors of an index file: offset of the frame -> deleted rows.
+
+    Args:
+        source: the index file: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        DecodeError: the file or a vector is corrupt.
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        if metas is None:
-            return load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
-        check_version(opened)
-        found: dict[str, RowSet] = {}
-        for meta in metas:
-            if meta.data_file in found:
-                raise UsageError(f"two vectors for the data file {meta.data_file!r}")
-            found[meta.data_file] = load(opened, meta, limits=limits, verify_checksum=verify_checksum)
-        return found
+        return frames.load_frames(opened, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
 
 
 def write_deletion_vectors(
-    sink: SinkTarget,
+    target: SinkTarget,
     vectors: Mapping[str, RowSet],
     *,
-    bits: Bits = 32,
+    layout: str = "bitmap32",
     run_optimize: bool = True,
     storage_options: StorageOptions = None,
 ) -> list[DvLocation]:
     """Write one index file, as bucketed tables have it, in the order of the mapping.
 
     Args:
-        sink: path, URL or writable file.
-        vectors: data file -> deleted rows. Without any, the file is the version byte alone, as Paimon writes it
-            to replace an older one.
-        bits: see `encode`.
+        target: path, URL or writable file.
+        vectors: data file -> deleted rows. For an empty mapping the file is the version byte only, as Paimon
+            writes it to replace an older file.
+        layout: see `encode`.
         run_optimize: see `encode`.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Where each vector is; `DeletionVectorMeta.from_location` makes metadata of it.
+        The location of each vector; `DeletionVectorMeta.from_location` converts it to metadata.
 
     Raises:
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
-    return write_stored_vectors(sink, _frames(vectors, bits, run_optimize), storage_options=storage_options)
+    return write_stored_vectors(target, _frames(vectors, layout, run_optimize), storage_options=storage_options)
 
 
 def write_stored_vectors(
-    sink: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
+    target: SinkTarget, vectors: Iterable[StoredFrame], *, storage_options: StorageOptions = None
 ) -> list[DvLocation]:
-    """Write frames as they are, 32- and 64-bit: conversion without re-encoding. Only their magic is looked at.
+    """Write frames unchanged, 32- and 64-bit: conversion without re-encoding. Only their magic is checked.
 
     Args:
-        sink: path, URL or writable file.
+        target: path, URL or writable file.
         vectors: the frames, written in this order.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
-    return _write(sink, iter(vectors), MAX_FILE_BYTES, storage_options)
+    return _write(target, iter(vectors), MAX_FILE_BYTES, storage_options)
 
 
 def write_index_files(
     folder: str,
     vectors: Mapping[str, RowSet],
     *,
-    bits: Bits = 32,
+    layout: str = "bitmap32",
     run_optimize: bool = True,
     target_size: int = TARGET_SIZE,
     storage_options: StorageOptions = None,
 ) -> list[IndexFile]:
-    """Write as many index files as append tables have: each is closed by the vector that takes it past `target_size`.
+    """Write index files as append tables do: the vector that exceeds `target_size` is the last of its file.
 
-    The files are called ``index-<uuid>-<n>``, with one fresh UUID for all and n from 0. No vectors: no files.
+    The files are named ``index-<uuid>-<n>``, with one new UUID for all and n from 0. No vectors: no files.
 
     Args:
-        folder: path or URL, usually ``<table>/index``; it has to exist.
+        folder: path or URL, usually ``<table>/index``; it must exist.
         vectors: data file -> deleted rows, written in this order.
-        bits: see `encode`.
+        layout: see `encode`.
         run_optimize: see `encode`.
         target_size: bytes. A file is larger by up to one vector.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a row set that does not fit, other `bits`, or an empty `folder`.
-        OSError: a file cannot be written. Either way no file is left behind.
+        UsageError: a row set that does not fit, an unknown layout, or an empty `folder`.
+        OSError: a file cannot be written. In both cases no file remains.
     """
     if not str(folder):
-        raise UsageError("the folder for index files is empty: name one")
+        raise UsageError("folder must not be empty")
     prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
-    items = _frames(vectors, bits, run_optimize)
+    items = _frames(vectors, layout, run_optimize)
     paths: list[str] = []
     files: list[IndexFile] = []
     try:
@@ -343,33 +346,33 @@ def write_index_files(
     return files
 
 
-def _frames(vectors: Mapping[str, RowSet], bits: Bits, run_optimize: bool) -> Iterator[StoredFrame]:
-    magic_of(bits)
+def _frames(vectors: Mapping[str, RowSet], layout: str, run_optimize: bool) -> Iterator[StoredFrame]:
+    magic_of(layout)
     for path, rows in vectors.items():
         try:
-            data = encode(rows, bits=bits, run_optimize=run_optimize)
+            data = encode(rows, layout=layout, run_optimize=run_optimize)
         except UsageError as err:
             raise UsageError(f"{path}: {err}") from None
         yield StoredFrame(path, rows.cardinality, data)
 
 
 def _write(
-    sink: SinkTarget, frames: Iterator[StoredFrame], until: int, storage_options: StorageOptions
+    target: SinkTarget, stored_frames: Iterator[StoredFrame], until: int, storage_options: StorageOptions
 ) -> list[DvLocation]:
     kinds: list[str] = []
 
     def checked() -> Iterator[StoredFrame]:
-        for stored in frames:
+        for stored in stored_frames:
             magic = Magic.find(bytes(as_view(stored.data)[4:8]))
             if magic not in FORMATS:
-                raise UsageError(f"{target_name(sink)}: a Paimon index file holds 32- and 64-bit vectors alone")
+                raise UsageError(f"{target_name(target)}: a Paimon index file contains 32- and 64-bit vectors only")
             kinds.append(FORMATS[magic])
             yield stored
 
-    with open_sink(sink, storage_options=storage_options) as out:
+    with open_sink(target, storage_options=storage_options) as out:
         written = write_frames(out, checked(), until=until)
         total = out.position
     return [
-        DvLocation(kind, target_name(sink), offset, size, cardinality, path, total)
+        DvLocation(kind, target_name(target), offset, size, cardinality, path, total)
         for kind, (path, cardinality, offset, size) in zip(kinds, written, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Paimon's index manifest: which index files a snapshot has, and whose rows the vectors in them are.
+"""Paimon's index manifest: the index files of a snapshot, and the data files of their vectors.
 
 Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``IndexManifestFile`` and
 ``IndexManifestEntrySerializer``. An Avro container file (see `core.avro`), one record per index file::
@@ -7,8 +7,8 @@ Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``Ind
     _DELETIONS_VECTORS_RANGES: array of (f0 data file, f1 offset, f2 length, _CARDINALITY)
     _EXTERNAL_PATH | _GLOBAL_INDEX
 
-0.9 ends with the ranges, and those with f2; everything since is nullable and was appended, so one reader takes all
-generations. Items of the ranges are nullable as Java and Rust write them, not so from pypaimon.
+Paimon 0.9 ends with the ranges, and these with f2. Later fields were appended and are nullable, so one reader reads all
+generations. Items of the ranges are nullable in files of Java and Rust, but not of pypaimon.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 VERSION = 1
 KINDS: tuple[Literal["ADD"], Literal["DELETE"]] = ("ADD", "DELETE")
 DELETION_VECTORS = "DELETION_VECTORS"
-"""Index type of files of deletion vectors."""
+"""Index type of deletion vectors."""
 HASH = "HASH"
 """Index type of the hash index of dynamic-bucket tables."""
 EMPTY_PARTITION = bytes(12)
@@ -91,14 +91,14 @@ SCHEMA: dict[str, Any] = {
         {"name": _GLOBAL_INDEX, **_nullable(_GLOBAL_INDEX_SCHEMA)},
     ],
 }
-"""The schema that is written: Java's current one."""
+"""The schema for writing: Java's current one."""
 _OLDEST = 8
-"""Fields that every generation has; the others may be missing."""
+"""Number of leading fields that every generation has."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalIndexMeta:
-    """What the manifest says of a global index file; its rows are row ids, both ends inclusive."""
+    """Metadata of a global index file; the row range is of row ids, inclusive at both ends."""
 
     row_range_start: int
     row_range_end: int
@@ -116,13 +116,13 @@ class IndexManifestEntry:
         index_type: ``DELETION_VECTORS``, ``HASH``, or the name of a global index.
         file_name: bare name of the index file.
         file_size: bytes.
-        row_count: number of vectors, or of hashes; not of rows. Not checked against `vectors`.
-        partition: as Paimon serializes it, not interpreted: arity (4 bytes, big-endian), then the BinaryRow.
+        row_count: number of vectors or hashes, not of rows. Not checked against `vectors`.
+        partition: serialized by Paimon, not decoded: arity (4 bytes, big-endian), then the BinaryRow.
         bucket: 0 in tables without buckets.
-        kind: ``ADD``; ``DELETE`` occurs only while a commit is made.
-        vectors: where each vector is and whose rows it holds; None in entries of other kinds.
-        external_path: full path, if the file does not lie in the table's own folder.
-        global_index: of global indexes.
+        kind: ``ADD``; ``DELETE`` occurs only during a commit.
+        vectors: location and data file of each vector; None for other index types.
+        external_path: full path, if the file is outside the table's folder.
+        global_index: metadata of a global index, else None.
     """
 
     index_type: str
@@ -140,29 +140,29 @@ class IndexManifestEntry:
     def from_index_file(
         cls, file: IndexFile, *, partition: bytes = EMPTY_PARTITION, bucket: int = 0
     ) -> IndexManifestEntry:
-        """Return the entry of an index file that was written.
+        """Return the entry of a written index file.
 
         Args:
-            file: what was written.
-            partition: as Paimon serializes it: arity (4 bytes, big-endian), then the BinaryRow.
+            file: the index file.
+            partition: serialized as in Paimon: arity (4 bytes, big-endian), then the BinaryRow.
             bucket: 0 in tables without buckets.
         """
         name = file.path.rpartition("/")[2]
         return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
 
-    def path(self, table_root: str) -> str:
+    def path(self, folder: str) -> str:
         """Return the path or URL of the index file.
 
-        Not known to the manifest: the table option ``index-file-in-data-file-dir``, which puts it elsewhere.
+        The manifest does not have the table option ``index-file-in-data-file-dir``, which changes the folder.
 
         Raises:
-            NotCanonical: the name is no bare name.
+            NotCanonical: the name is not a bare file name.
         """
         if self.external_path is not None:
             return self.external_path
         if not self.file_name or "/" in self.file_name or "\0" in self.file_name or self.file_name in (".", ".."):
             raise NotCanonical("_FILE_NAME", expected="a bare file name", actual=repr(self.file_name)[:80])
-        return f"{table_root.rstrip('/')}/index/{self.file_name}"
+        return f"{folder.rstrip('/')}/index/{self.file_name}"
 
 
 def read_index_manifest(
@@ -172,11 +172,11 @@ def read_index_manifest(
 
     Args:
         source: bytes, path, URL, open file or `Source`.
-        limits: what the bytes may ask for.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the file is damaged, no index manifest, or holds something that is not known here.
+        DecodeError: the file is damaged, not an index manifest, or has an unknown version or kind.
         MissingExtra: fastavro is not installed.
         OSError: the file cannot be opened or read.
     """
@@ -188,7 +188,7 @@ def read_index_manifest(
 
 
 def write_index_manifest(
-    sink: SinkTarget,
+    target: SinkTarget,
     entries: Iterable[IndexManifestEntry],
     *,
     codec: str = "zstandard",
@@ -197,18 +197,18 @@ def write_index_manifest(
     """Write an index manifest of the current generation (extra ``tables``).
 
     Args:
-        sink: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
-        entries: all index files of the snapshot, in the order in which they are written.
+        target: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
+        entries: all index files of the snapshot, in the order to write.
         codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a value that the schema does not hold, a kind that is neither ADD nor DELETE, or an unknown codec.
+        UsageError: a value that does not fit the schema, a kind other than ADD and DELETE, or an unknown codec.
         MissingExtra: fastavro is not installed.
-        OSError: the file cannot be written (an old one stays then).
+        OSError: the file cannot be written (an existing file is kept).
     """
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
-    with open_sink(sink, storage_options=storage_options) as out:
+    with open_sink(target, storage_options=storage_options) as out:
         out.write(data)
 
 
@@ -256,9 +256,9 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
             raise cursor.error(NotCanonical, f"{name} of {where}", at=0, expected="0 or more", actual=record[name])
     _check_int(record["_BUCKET"], "_BUCKET", where, cursor)
     known = {field["name"] for field in SCHEMA["fields"]}
-    strange = next((name for name, value in record.items() if name not in known and value is not None), None)
-    if strange is not None:
-        raise cursor.error(Unsupported, f"{strange} of {where}", at=0, expected="no field that is not known here")
+    unknown = next((name for name, value in record.items() if name not in known and value is not None), None)
+    if unknown is not None:
+        raise cursor.error(Unsupported, f"{unknown} of {where}", at=0, expected="no unknown field")
     ranges, index = record.get(_RANGES), record.get(_GLOBAL_INDEX)
     if index:
         for field_id in (index["_INDEX_FIELD_ID"], *(index.get("_EXTRA_FIELD_IDS") or ())):
@@ -286,7 +286,7 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
 
 
 def _check_int(value: int, what: str, where: str, cursor: Cursor) -> None:
-    """Check that a number is the 32-bit one that the schema says: a stored one may be of 64, and fastavro reads it."""
+    """Check that a number fits 32 bits, as the schema states; fastavro also reads 64-bit ones."""
     if not -(1 << 31) <= value < 1 << 31:
         raise cursor.error(NotCanonical, f"{what} of {where}", at=0, expected="32 bits", actual=value)
 
@@ -305,7 +305,7 @@ def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cur
                 NotCanonical,
                 f"{_RANGES} of {where}",
                 at=0,
-                expected="one vector for a data file",
+                expected="one vector per data file",
                 actual=f"two for {meta.data_file!r}",
             )
         found[meta.data_file] = meta
@@ -313,7 +313,7 @@ def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cur
 
 
 def _check_schema(schema: object, cursor: Cursor) -> None:
-    """Check that the writer's schema is one of the known generations."""
+    """Check that the writer's schema is of a known generation."""
     problem = differs(schema, SCHEMA, required=_OLDEST)
     if problem:
         raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)

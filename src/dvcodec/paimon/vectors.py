@@ -1,15 +1,13 @@
-"""Paimon deletion vectors, 32- and 64-bit: the vector alone; `index_file` has the files of many.
+"""Paimon deletion vectors, 32- and 64-bit; `index_file` has the files of vectors.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit)
-and ``Bitmap64DeletionVector`` (64-bit). Both stand in the frame of `core.frame`; the magic tells them apart::
+and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the magic distinguishes them::
 
     32-bit   u32 BE length | 5E 43 F2 D0 | one 32-bit portable roaring, LE | u32 BE CRC-32
     64-bit   u32 BE length | D1 D3 39 64 | 64-bit portable roaring, LE     | u32 BE CRC-32
 """
 
 from __future__ import annotations
-
-from typing import Literal, TypeAlias
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike
@@ -18,21 +16,21 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["MAGICS", "Bits", "decode", "encode", "magic_of"]
+__all__ = ["MAGICS", "decode", "encode", "magic_of"]
 
 MAGICS = (Magic.PAIMON32, Magic.PORTABLE64)
-Bits: TypeAlias = Literal[32, 64]
+_LAYOUTS = {"bitmap32": Magic.PAIMON32, "bitmap64": Magic.PORTABLE64}
 
 
-def magic_of(bits: int) -> Magic:
-    """Return the magic of the 32- or the 64-bit vector.
+def magic_of(layout: str) -> Magic:
+    """Return the magic of a layout.
 
     Raises:
-        UsageError: other `bits`.
+        UsageError: an unknown layout.
     """
-    if bits not in (32, 64):
-        raise UsageError(f"a Paimon vector has 32 or 64 bits, not {bits}")
-    return Magic.PAIMON32 if bits == 32 else Magic.PORTABLE64
+    if layout not in _LAYOUTS:
+        raise UsageError(f"layout must be bitmap32 or bitmap64, not {layout!r}")
+    return _LAYOUTS[layout]
 
 
 def decode(
@@ -48,32 +46,28 @@ def decode(
 
     Args:
         buf: exactly the frame, length field and CRC included.
-        cardinality: rows that the index manifest promises; None leaves it unchecked.
-        limits: what the bytes may ask for.
-        verify_checksum: False skips the CRC (as Paimon's own readers have done since 1.0).
+        cardinality: from the index manifest; None skips the check.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRC (as Paimon's own readers do since 1.0).
         source: name of the file, for errors.
         base: byte offset of the frame in that file, for errors.
 
-    Returns:
-        The deleted rows, 0-based physical positions. Not checked: positions against the file's row count.
-
-    Raises:
-        DecodeError: the bytes are no sound vector.
-        UsageError: `buf` is no contiguous buffer.
+    Returns and raises as `dvcodec.iceberg.decode`.
     """
     return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
 
 
-def encode(rows: RowSet, *, bits: Bits = 32, run_optimize: bool = True) -> bytes:
+def encode(rows: RowSet, *, layout: str = "bitmap32", run_optimize: bool = True) -> bytes:
     """Encode one framed vector.
 
     Args:
         rows: the deleted rows.
-        bits: 32, Paimon's default, or 64 (table option ``deletion-vectors.bitmap64``), the bytes of Iceberg.
+        layout: ``bitmap32``, Paimon's default, or ``bitmap64`` (table option ``deletion-vectors.bitmap64``): Iceberg's
+            bytes.
         run_optimize: True gives Java's bytes; False writes no run containers, as pypaimon and pypaimon-rust do.
 
     Raises:
-        UsageError: a position above 2**31 - 1 with 32 bits, or what a frame cannot hold.
+        UsageError: a position above 2**31 - 1 in ``bitmap32``, a vector that is too large, or an unknown layout.
     """
-    magic = magic_of(bits)
+    magic = magic_of(layout)
     return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize))

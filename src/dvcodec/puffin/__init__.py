@@ -1,13 +1,13 @@
-"""The Puffin container: blobs and a JSON footer. What the blobs mean is the business of other modules.
+"""The Puffin container: blobs and a JSON footer. Other modules decode the blobs.
 
 Specification: Apache Iceberg, "Puffin file format", version 1::
 
     "PFA1" | blob | blob | ... | footer
     footer = "PFA1" | payload | i32 LE payload size | 4 flag bytes | "PFA1"
 
-The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. Blobs are found by
-the footer's `offset` and `length` alone; the reader fetches the footer and then the blobs asked for, never the
-whole file. Unknown blob types are kept, and copied untouched.
+The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag byte is set. It locates the blobs by
+`offset` and `length`; the reader fetches the footer and the requested blobs, never the whole file. Unknown blob types
+are kept and copied unchanged.
 """
 
 from dvcodec.puffin.file import PuffinReader, PuffinWriter, open_puffin, rewrite_paths

@@ -1,4 +1,4 @@
-"""Reading and writing Puffin files."""
+"""Reads and writes Puffin files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["PuffinReader", "PuffinWriter", "open_puffin", "rewrite_paths"]
 
 
 class PuffinReader:
-    """Reads blobs of one Puffin file by range.
+    """Reads the blobs of a Puffin file by byte range.
 
     Args:
-        source: where the bytes are; see `open_puffin` for paths and URLs.
+        source: the file; see `open_puffin` for paths and URLs.
         limits: bounds on footer and blobs.
 
     Raises:
-        DecodeError: the footer is not sound; see `decode_footer`.
+        DecodeError: the footer is corrupt; see `decode_footer`.
         OSError: the source cannot be read.
     """
 
@@ -51,7 +51,7 @@ class PuffinReader:
         """Return the blob's bytes as they are stored.
 
         Raises:
-            Truncated: `offset` and `length` do not lie between the first magic and the footer.
+            Truncated: `offset` and `length` are not between the first magic and the footer.
             OSError: the file cannot be read.
         """
         if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
@@ -68,11 +68,11 @@ class PuffinReader:
         """Return the blob's content, decompressed.
 
         Raises:
-            Truncated: the blob's range does not lie in the file, or its frame does not end there.
+            Truncated: the blob's range is outside the file, or its frame does not end there.
             Unsupported: an unknown codec.
-            BadMagic: no frame of that codec.
-            NotCanonical: the frame states no content size, or another one than it has, or is damaged.
-            LimitExceeded: more content than `Limits.max_blob_bytes`, or than there is memory for.
+            BadMagic: not a frame of that codec.
+            NotCanonical: the frame is damaged, or its content size is missing or wrong.
+            LimitExceeded: more content than `Limits.max_blob_bytes`, or than fits in memory.
             OSError: the file cannot be read.
         """
         stored = self.read_stored(blob)
@@ -87,22 +87,22 @@ class PuffinReader:
 
 @contextmanager
 def open_puffin(
-    target: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
 ) -> Iterator[PuffinReader]:
     """Open a Puffin file.
 
     Args:
-        target: bytes, path, URL, open file or `Source`.
+        source: bytes, path, URL, open file or `Source`.
         limits: bounds on footer and blobs.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the footer is not sound; see `decode_footer`.
+        DecodeError: the footer is corrupt; see `decode_footer`.
         UsageError: not a source.
         OSError: it cannot be opened or read.
     """
-    with open_source(target, storage_options=storage_options) as source:
-        yield PuffinReader(source, limits=limits)
+    with open_source(source, storage_options=storage_options) as opened:
+        yield PuffinReader(opened, limits=limits)
 
 
 class PuffinWriter:
@@ -111,11 +111,11 @@ class PuffinWriter:
     The file appears when the block ends without an exception, and not at all otherwise.
 
     Args:
-        sink: path, URL or writable binary file.
-        properties: file properties; by custom ``created-by`` names the writer.
+        target: path, URL or writable binary file.
+        properties: file properties; by default ``created-by`` names the writer.
 
     Raises:
-        OSError: the file cannot be written (an old one stays then); where the block begins or ends.
+        OSError: the file cannot be written (an existing file is kept); raised when the block begins or ends.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -126,9 +126,9 @@ class PuffinWriter:
     """
 
     def __init__(
-        self, sink: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
+        self, target: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
     ) -> None:
-        self._target, self._storage_options = sink, storage_options
+        self._target, self._storage_options = target, storage_options
         self._properties = dict(properties or {})
         self._blobs: list[BlobMetadata] = []
         self._stack = ExitStack()
@@ -167,7 +167,7 @@ class PuffinWriter:
         properties: Mapping[str, str] | None = None,
         compression: str | None = None,
     ) -> BlobMetadata:
-        """Append a blob and return what the footer will say of it.
+        """Append a blob; return its footer entry.
 
         Args:
             type: blob type.
@@ -179,7 +179,7 @@ class PuffinWriter:
             compression: None or ``zstd``.
 
         Raises:
-            UsageError: another compression, `data` is no contiguous buffer, or this is outside of the block.
+            UsageError: another compression, `data` is not a contiguous buffer, or the writer is closed.
             OSError: it cannot be written.
         """
         stored = as_view(data) if compression is None else compress(as_view(data), compression)
@@ -189,12 +189,12 @@ class PuffinWriter:
         return self.add_stored(metadata, stored)
 
     def add_stored(self, metadata: BlobMetadata, stored: BytesLike) -> BlobMetadata:
-        """Append a blob's bytes as they are stored elsewhere; offset and length of `metadata` are replaced.
+        """Append the stored bytes of a blob unchanged; offset and length of `metadata` are replaced.
 
-        Not checked: whether the bytes are what `metadata` says.
+        Not checked: whether the bytes match `metadata`.
 
         Raises:
-            UsageError: `stored` is no contiguous buffer, or this is outside of the block.
+            UsageError: `stored` is not a contiguous buffer, or the writer is closed.
             OSError: it cannot be written.
         """
         view = as_view(stored)
@@ -205,35 +205,35 @@ class PuffinWriter:
 
     def _open_sink(self) -> Sink:
         if self._sink is None:
-            raise UsageError("a PuffinWriter is used in a with block")
+            raise UsageError("a PuffinWriter must be used in a with block")
         return self._sink
 
 
 def rewrite_paths(
     source: SourceTarget,
-    sink: SinkTarget,
+    target: SinkTarget,
     mapping: Mapping[str, str] | Callable[[str], str],
     *,
     limits: Limits = DEFAULT_LIMITS,
     storage_options: StorageOptions = None,
 ) -> int:
-    """Give the vectors of a moved table their new ``referenced-data-file``; every blob byte stays as it is.
+    """Replace the ``referenced-data-file`` of the vectors of a moved table; blobs are copied unchanged.
 
     Args:
         source: a Puffin file.
-        sink: where the copy goes; may be the same path.
-        mapping: old path -> new path, or a function of the old path. Paths it does not name are kept. An old path that
-            no blob has is taken for another spelling of the data file (``s3a://`` of ``s3://``).
+        target: where the copy goes; may be the same path.
+        mapping: old path -> new path, or a function of the old path. Other paths are kept. An old path that
+            no blob has matches other spellings of the same data file (``s3a://`` for ``s3://``).
         limits: bounds on the footer.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        How many blobs name another data file now.
+        The number of blobs that changed.
 
     Raises:
         UsageError: `mapping` names a path that no blob has, or gives two data files one path, or one file two (nothing
             is written then).
-        DecodeError: the footer is not sound. The blobs are not looked at.
+        DecodeError: the footer is corrupt. The blobs are not checked.
         OSError: a file cannot be opened, read or written.
     """
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
@@ -250,16 +250,16 @@ def rewrite_paths(
             for blob, path in zip(footer.blobs, new, strict=True)
         )
         _check_distinct(reader.source.name, old, new)
-        with open_sink(sink, storage_options=storage_options) as out:
+        with open_sink(target, storage_options=storage_options) as out:
             _copy(reader.source, out, footer.offset)
             out.write(encode_footer(replace(footer, blobs=blobs)))
     return sum(a != b for a, b in zip(old, new, strict=True))
 
 
 def _by_stored_path(name: str, mapping: Mapping[str, str], old: Sequence[str | None]) -> Mapping[str, str]:
-    """Return a mapping of paths by those that the blobs have, however its own are spelled."""
-    strangers = mapping.keys() - set(old)
-    if not strangers:
+    """Return the mapping with its old paths spelled as the blobs spell them."""
+    unmatched = mapping.keys() - set(old)
+    if not unmatched:
         return mapping
     spelled: dict[str, set[str]] = {}
     for path in old:
@@ -267,17 +267,17 @@ def _by_stored_path(name: str, mapping: Mapping[str, str], old: Sequence[str | N
             spelled.setdefault(file_key(path), set()).add(path)
     table: dict[str, str] = {}
     for path, new in mapping.items():
-        meant = spelled.get(file_key(path), ()) if path in strangers else (path,)
-        if not meant:
+        known_as = spelled.get(file_key(path), ()) if path in unmatched else (path,)
+        if not known_as:
             raise UsageError(f"{name}: no blob has the referenced-data-file {path!r}")
-        for known in meant:
+        for known in known_as:
             if table.setdefault(known, new) != new:
                 raise UsageError(f"{name}: {known!r} cannot become both {table[known]!r} and {new!r}")
     return table
 
 
 def _check_distinct(name: str, old: list[str | None], new: list[str | None]) -> None:
-    """Refuse to make two vectors of one data file (what a file already has double may stay)."""
+    """Raise if two data files would get the same path; duplicates that exist already are kept."""
     stored = [None if path is None else encodable(path) for path in new]
     owners: dict[str, str] = {}
     for before, after in zip(old, stored, strict=True):

@@ -1,4 +1,4 @@
-"""The footer: magics, flags and sizes around its payload, from bytes and to bytes."""
+"""Decodes and encodes the footer: magics, flags and sizes around its payload."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dvcodec.core.compress import decompress
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.puffin.metadata import MAGIC, Footer
 from dvcodec.puffin.payload import decode_payload, encode_payload
 
@@ -22,44 +22,52 @@ FLAG_LZ4 = 0x01
 
 _TAIL = struct.Struct("<i4s4s")
 _TAIL_READ = 8192
-"""Bytes of the first read at the end of the file: one request gets most footers whole."""
+"""Bytes of the first read at the end of the file: enough for most footers."""
 
 
-def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
+def decode_footer(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> Footer:
     """Read and decode the footer of a Puffin file by byte ranges.
 
-    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs lie
-    inside the file (reading one does) or overlap, and what they mean (`iceberg.lint` does).
+    Checked: the three magics, flags, sizes, the JSON and the types of its members. Not checked: whether blobs are
+    inside the file (reading one does), overlap, or are valid vectors (`iceberg.lint`).
 
     Args:
-        source: the file, open.
-        limits: what the bytes may ask for.
+        source: bytes, path, URL, open file or `Source`.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         Truncated: too short for a Puffin file, or for its footer.
         BadMagic: no ``PFA1`` at the start, at the end, or before the footer payload.
         Unsupported: a flag that the specification does not define.
-        NotCanonical: the payload is not the JSON the specification asks for.
-        LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or more values than its bytes can pay for.
-        OSError: the source cannot be read.
+        NotCanonical: the payload is not JSON as specified.
+        LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or too many JSON values for its size.
+        OSError: the file cannot be opened or read.
     """
+    with open_source(source, storage_options=storage_options) as opened:
+        return _decode(opened, limits)
+
+
+def _decode(source: Source, limits: Limits) -> Footer:
     if source.size < MIN_FILE_BYTES:
         raise Truncated(
             "Puffin file", source=source.name, expected=f"at least {MIN_FILE_BYTES} bytes", actual=source.size
         )
     tail = read_window(source, max(0, source.size - _TAIL_READ))
     tail.seek(tail.end - TAIL_BYTES, "footer tail")
-    at = tail.pos
+    start = tail.pos
     size, flags, magic = _TAIL.unpack(tail.take(TAIL_BYTES, "footer tail"))
-    _expect_magic(tail, at + 8, magic, "magic at the end of the file")
+    _expect_magic(tail, start + 8, magic, "magic at the end of the file")
     if flags[0] & ~FLAG_LZ4 or any(flags[1:]):
         raise tail.error(
-            Unsupported, "footer flags", at=at + 4, expected="00 00 00 00 or 01 00 00 00", actual=flags.hex(" ")
+            Unsupported, "footer flags", at=start + 4, expected="00 00 00 00 or 01 00 00 00", actual=flags.hex(" ")
         )
     room = source.size - MIN_FILE_BYTES
     if not 0 <= size <= room:
-        raise tail.error(Truncated, "footer payload size", at=at, expected=f"0 to {room}", actual=size)
-    limits.check("max_footer_bytes", size, tail, at)
+        raise tail.error(Truncated, "footer payload size", at=start, expected=f"0 to {room}", actual=size)
+    limits.check("max_footer_bytes", size, tail, start)
     start = source.size - TAIL_BYTES - size - len(MAGIC)
     footer = tail if start >= tail.base else read_window(source, start)
     footer.seek(start - footer.base, "footer")
@@ -72,15 +80,15 @@ def decode_footer(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Footer:
     return decode_payload(bytes(text), payload, start, compressed, limits)
 
 
-def _expect_magic(cursor: Cursor, at: int, found: bytes, what: str) -> None:
+def _expect_magic(cursor: Cursor, offset: int, found: bytes, what: str) -> None:
     if found != MAGIC:
-        raise cursor.error(BadMagic, what, at=at, expected=f"{MAGIC.hex(' ')} (PFA1)", actual=found.hex(" "))
+        raise cursor.error(BadMagic, what, at=offset, expected=f"{MAGIC.hex(' ')} (PFA1)", actual=found.hex(" "))
 
 
 def encode_footer(footer: Footer) -> bytes:
     """Encode a footer, magic to magic, with the bytes that Iceberg Java writes for it (uncompressed).
 
-    Not checked: whether its blobs lie in a file, and whether its numbers fit 64 bits.
+    Not checked: whether its blobs are inside a file, and whether its numbers fit 64 bits.
     """
     payload = encode_payload(footer)
     return b"".join([MAGIC, payload, _TAIL.pack(len(payload), bytes(4), MAGIC)])

@@ -1,4 +1,4 @@
-"""What a Puffin file says of itself: its blobs, and its properties."""
+"""The metadata of a Puffin file: blob entries and file properties."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class BlobMetadata:
         snapshot_id: snapshot it belongs to; -1 for deletion vectors.
         sequence_number: that snapshot's; -1 for deletion vectors.
         offset: first byte in the file.
-        length: bytes in the file (compressed, if it is).
+        length: bytes in the file (compressed, if the blob is).
         compression_codec: None, ``lz4`` or ``zstd``.
         properties: further properties of the blob.
-        unknown: members of the JSON object that the specification does not name; kept on rewrite.
+        unknown: members of the JSON object that are not in the specification; kept on rewrite.
     """
 
     type: str
@@ -48,11 +48,11 @@ class Footer:
     """The decoded footer (section "FileMetadata").
 
     Attributes:
-        blobs: in the order of the footer; a tuple, or what equals one (those of a file of thousands are columns).
+        blobs: in footer order; a tuple, or for large uniform footers `UniformBlobs`, which compares equal to one.
         properties: file properties, ``created-by`` among them.
-        offset: where the footer begins in the file: blobs end before it.
+        offset: byte offset of the footer in the file; blobs end before it.
         compressed: whether the payload is stored LZ4-compressed.
-        unknown: members the specification does not name.
+        unknown: members that are not in the specification.
     """
 
     blobs: Sequence[BlobMetadata] = ()

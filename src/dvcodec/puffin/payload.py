@@ -1,4 +1,4 @@
-"""The footer's payload: JSON to what a file says of itself, every member's type checked, and back as Java writes it."""
+"""The JSON payload of the footer: decoded with all types checked, encoded with Java's bytes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy as np
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
-from dvcodec.puffin.alike import BlobsAlike, read_alike
 from dvcodec.puffin.metadata import BlobMetadata, Footer
+from dvcodec.puffin.uniform_footer import UniformBlobs, read_uniform
 
 __all__ = ["decode_payload", "encodable", "encode_payload"]
 
 _FREE_STRUCTURE = 1 << 16
-"""Brackets and commas that a footer may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
+"""Brackets and commas allowed in addition to one per 8 bytes: each may take 64 bytes of memory."""
 _USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")
-"""Members of a blob that is not compressed; like Java's, in this order."""
+"""Members of an uncompressed blob, in Java's order."""
 _usual_members = itemgetter(*_USUAL)
 _BLOBS = b'{"blobs":['
-"""What a footer begins with that holds blobs and is written without spaces."""
+"""Start of a minified footer with blobs."""
 _PIECE = 1 << 16
 _LONG = 1 << 14
-"""Bytes of a footer from which it is worth asking whether all blobs are described alike."""
+"""Bytes of a footer from which `read_uniform` is tried."""
 _MAX_NESTING = 64
-"""Depth of members that the specification does not name: what is kept has to be written again."""
+"""Maximum depth of unknown members, which must be written again."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -39,14 +39,14 @@ def decode_payload(text: bytes, payload: Cursor, offset: int, compressed: bool, 
 
     Args:
         text: the JSON.
-        payload: the payload as it is stored, for errors: they point at its first byte.
-        offset: of the footer, for the value.
-        compressed: whether it was, for the value.
+        payload: the stored payload; errors have its offset.
+        offset: of the footer, for the result.
+        compressed: whether it was compressed, for the result.
         limits: bounds on the number of blobs.
 
     Raises:
-        NotCanonical: not the JSON that the specification asks for.
-        LimitExceeded: more than `Limits.max_blobs` blobs, or more values than the bytes can pay for.
+        NotCanonical: not JSON as specified.
+        LimitExceeded: more than `Limits.max_blobs` blobs, or too many values for the size.
     """
     return _Parser(payload, limits).parse(text, offset, compressed)
 
@@ -60,7 +60,7 @@ def encode_payload(footer: Footer) -> bytes:
 
 
 def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
-    """Return the members in the order of Iceberg's ``FileMetadataParser``; what is absent there is left out."""
+    """Return the members as Iceberg's ``FileMetadataParser`` writes them, in its order."""
     members: dict[str, Any] = {
         "type": blob.type,
         "fields": list(blob.fields),
@@ -83,7 +83,7 @@ def _java_json(value: Any) -> str:
 
 
 def _java_json_by_parts(value: Any) -> str:
-    """Write the strings by themselves that json spells in another way: some escapes, and lone surrogates."""
+    """Write JSON with strings that json and Jackson escape differently, or with lone surrogates."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_java_string(k)}:{_java_json_by_parts(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -97,12 +97,12 @@ def _java_string(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return text as it is written: Java puts ``?`` in the place of a lone surrogate, which UTF-8 cannot hold."""
+    """Return text as Java writes it: with ``?`` for lone surrogates, which UTF-8 cannot encode."""
     return _SURROGATES.sub("?", text)
 
 
 def _usual_blob(item: Any) -> BlobMetadata | None:
-    """Take a blob with the members that deletion vectors have, all of the right type; a file has thousands of them."""
+    """Return the blob if it has exactly the members of a deletion vector, with the right types: a fast path."""
     if type(item) is not dict or len(item) != len(_USUAL):
         return None
     try:
@@ -121,14 +121,14 @@ def _usual_blob(item: Any) -> BlobMetadata | None:
 
 
 def _count(text: bytes, marks: bytes) -> int:
-    """Count some characters, in pieces that stay in the cache: they are every tenth, too many for `bytes.count`."""
+    """Count frequent characters, in pieces that fit the CPU caches; faster than `bytes.count`."""
     data = np.frombuffer(text, np.uint8)
     pieces = (data[i : i + _PIECE] for i in range(0, len(data), _PIECE))
     return sum(int(np.count_nonzero(piece == mark)) for piece in pieces for mark in marks)
 
 
 class _Parser:
-    """JSON to `Footer`, every member's type checked; errors point at the footer payload."""
+    """Parses JSON to a `Footer` and checks all types; errors have the offset of the payload."""
 
     def __init__(self, payload: Cursor, limits: Limits) -> None:
         self._payload = payload
@@ -141,10 +141,10 @@ class _Parser:
             raise self._payload.error(
                 LimitExceeded, "values in the footer payload", at=0, expected=f"at most {most}", actual=structure
             )
-        members, alike = self._alike(text) or (self._json(text), None)
+        members, uniform = self._uniform(text) or (self._json(text), None)
         items = self._typed(members.pop("blobs", None), list, "blobs")
-        self._limits.check("max_blobs", len(items if alike is None else alike), self._payload, 0)
-        blobs = tuple(self._blob(item, i) for i, item in enumerate(items)) if alike is None else alike
+        self._limits.check("max_blobs", len(items if uniform is None else uniform), self._payload, 0)
+        blobs = tuple(self._blob(item, i) for i, item in enumerate(items)) if uniform is None else uniform
         properties = self._strings(members.pop("properties", None), "properties")
         return Footer(blobs, properties, offset, compressed, self._unknown(members))
 
@@ -158,10 +158,10 @@ class _Parser:
         members: dict[str, Any] = self._typed(root, dict, "footer payload")
         return members
 
-    def _alike(self, text: bytes) -> tuple[dict[str, Any], BlobsAlike] | None:
-        """Read a long footer whose blobs are all described alike: its members without the blobs, and these.
+    def _uniform(self, text: bytes) -> tuple[dict[str, Any], UniformBlobs] | None:
+        """Read a long uniform footer: its members without the blobs, and the blobs.
 
-        None where it is not such a footer, or wrong: then the whole text is parsed, and that tells what is wrong.
+        None for other footers and corrupt ones, which are then parsed as a whole.
         """
         start, stop = len(_BLOBS), text.find(b"}}", len(_BLOBS)) + 2
         if len(text) < _LONG or not text.startswith(_BLOBS):
@@ -170,7 +170,7 @@ class _Parser:
             first = self._blob(self._json(text[start:stop]), 0)
             if not first.properties or _java_json(_blob_json(first)).encode() != text[start:stop]:
                 return None
-            found = read_alike(text, start, first)
+            found = read_uniform(text, start, first)
             if found is None:
                 return None
             if not text.isascii():

@@ -1,4 +1,4 @@
-"""A table's deletion vectors as one HTML page that needs nothing else: `dvcodec report TABLE -o report.html`.
+"""A table's deletion vectors as one self-contained HTML page: `dvcodec report TABLE -o report.html`.
 
 The page loads nothing: style, script and data are in it, and its content security policy allows no others. Paths and
 messages of the table, which may hold anything, are escaped, and shown on one line. Without scripts only the list of

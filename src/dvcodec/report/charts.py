@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars of one hue, every one with its number in words."""
+"""Charts as inline SVG: bars of one hue, each with its number as text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
         words = f"{bar.title}: {counted(bar.count, unit)}"
         column = [
             tag("title", words),
-            # The whole column answers to the pointer, however low the bar.
+            # The whole column reacts to the pointer, even above a low bar.
             tag("rect", class_="area", x=_at(left), y=0, width=_at(step), height=floor),
             tag(
                 "rect",
@@ -81,12 +81,12 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
     if last:
         drawn.append(tag("text", last, x=_WIDTH - _GAP // 2, y=_HEIGHT - 5, text_anchor="end"))
     drawn.append(tag("line", class_="floor", x1=0, x2=_WIDTH, y1=floor, y2=floor))
-    told = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
-    return _svg(_WIDTH, _HEIGHT, f"{what}. {told}", drawn)
+    label = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
+    return _svg(_WIDTH, _HEIGHT, f"{what}. {label}", drawn)
 
 
 def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
-    """Draw how a whole is made of parts, one bar from left to right, with a legend below that has the numbers.
+    """Draw the parts of a whole as one stacked bar, with a legend that has the numbers.
 
     Args:
         parts: name and size of each; the shades go from light to dark.
@@ -104,7 +104,7 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         left += width
     if not total:
         drawn.append(tag("rect", class_="track", x=0, y=0, width=_WIDTH, height=28))
-    told = "; ".join(f"{name}: {size:,}" for name, size in parts)
+    label = "; ".join(f"{name}: {size:,}" for name, size in parts)
     rows = [
         tag(
             "tr",
@@ -115,12 +115,12 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         for shade, (name, size) in enumerate(parts, 1)
     ]
     return join(
-        _svg(_WIDTH, 28, f"{what}. {told}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
+        _svg(_WIDTH, 28, f"{what}. {label}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
     )
 
 
 def share_bar(share: float | None, title: str) -> Html:
-    """Draw a share as a thin bar in a track; nothing of it if the share is not known."""
+    """Draw a share as a thin bar in a track; the track is empty if the share is unknown."""
     width = 0.0 if share is None else 100 * min(share, 1)
     bar = tag("rect", class_="bar", x=0, y=0, width=_at(max(width, 0.5)), height=6) if width else None
     return tag(
@@ -135,17 +135,17 @@ def share_bar(share: float | None, title: str) -> Html:
     )
 
 
-def _svg(width: int, height: int, told: str, drawn: Sequence[str]) -> Html:
-    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=told)
+def _svg(width: int, height: int, label: str, drawn: Sequence[str]) -> Html:
+    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
 def _at(value: float) -> str:
-    """Spell a coordinate, to a hundredth."""
+    """Return a coordinate as text, to a hundredth."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _short(count: int) -> str:
-    """Spell a count that must fit above a bar: 9,999, then 10k."""
+    """Return a count that fits above a bar: 9,999, then 10k."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count // 1000:,}k" if count < 1_000_000 else f"{count // 1_000_000:,}M"

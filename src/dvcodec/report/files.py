@@ -1,4 +1,4 @@
-"""The data files of a report, column by column, as its script wants them."""
+"""The data files of a report as columns for its script."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dvcodec.core.text import plain
 from dvcodec.tables.model import DeletionVector
-from dvcodec.tables.scan import Scan
+from dvcodec.tables.scanning import Scan
 
 __all__ = ["SHADE_EDGES", "columns", "shades"]
 
 SHADE_EDGES = (np.finfo(np.float32).tiny, 0.01, 0.1, 0.5, 1.0)
-"""Where the shades of a density strip begin, as shares of a part: any row, 1 %, 10 %, half, all. Below is no shade."""
+"""Shares of a part at which the shades of a density strip begin: any row, 1 %, 10 %, half, all."""
 
 
 def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
 
     Args:
         scan: what is deleted.
-        folder: that all paths lie in, see `core.text.folder_of`.
+        folder: common to all paths, see `core.text.folder_of`.
         rewrite: paths of the data files worth rewriting.
     """
     files = scan.files

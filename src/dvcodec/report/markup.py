@@ -1,4 +1,4 @@
-"""HTML made so that text cannot become markup: what is not `Html` is escaped."""
+"""Build HTML: whatever is not `Html` is escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VOID = frozenset({"br", "col", "hr", "meta", "rect", "line", "path"})
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
@@ -54,6 +54,6 @@ def _text(text: str) -> str:
 
 
 def embedded(value: Any) -> Html:
-    """Spell a value as JSON that can stand in a script element: in ASCII, and without a character of markup."""
+    """Return a value as JSON for a script element: ASCII, without characters of markup."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return Html(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

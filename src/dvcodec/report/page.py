@@ -1,4 +1,4 @@
-"""Puts the page together from its templates, which are files of the package."""
+"""Render the page from templates in the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dvcodec.report.files import columns
 from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures
 from dvcodec.report.sections import KINDS, findings, head, name_of, rewrite, summary
-from dvcodec.tables.findings import Audit
+from dvcodec.tables.auditing import Audit
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.stats import rewrite_candidates, totals
 
@@ -24,11 +24,11 @@ __all__ = ["render", "write"]
 
 
 def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> str:
-    """Return the page of an audited snapshot as HTML; of equal arguments, equal text.
+    """Return the page of an audited snapshot as HTML; equal arguments give equal text.
 
     Args:
-        audit: what was found.
-        made: when the report was asked for, which it then says.
+        audit: to be shown.
+        made: time of the report, shown on the page.
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
 
     Raises:
@@ -68,11 +68,11 @@ def write(
     """Write the page, whole or not at all; see `render`.
 
     Args:
-        sink: path or URL outside of the table, or open binary file. A file that is there is replaced.
-        audit: what was found.
-        made: when the report was asked for.
+        sink: path or URL outside of the table, or open binary file. An existing file is replaced.
+        audit: to be shown.
+        made: time of the report.
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: `min_ratio` is out of range, or the sink is in the table.
@@ -89,5 +89,5 @@ def _template(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return what the page's content security policy allows: this very text, and nothing that was slipped in."""
+    """Return the hash of a text, with which the page's content security policy allows it and no other script."""
     return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

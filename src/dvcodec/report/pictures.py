@@ -1,4 +1,4 @@
-"""The charts of a table: how much is deleted of its files, how large its vectors are, how they are encoded."""
+"""The charts of a table: deleted shares of its files, sizes and encodings of its vectors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from dvcodec.core.text import bytes_text, counted
 from dvcodec.report.charts import Bar, bars, stack
 from dvcodec.report.markup import Html, tag
-from dvcodec.tables.scan import Scan
+from dvcodec.tables.scanning import Scan
 from dvcodec.tables.stats import Totals
 
 __all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]
 
 _SHARE_BARS = 10
 _FEWEST_SIZE_BARS = 6
-"""So that a table whose vectors are all of one size has a bar, not a wall."""
+"""Minimum number of bars, so that vectors of a single size do not fill the chart."""
 
 
 def pictures(scan: Scan, sums: Totals) -> Html:
@@ -48,8 +48,8 @@ def pictures(scan: Scan, sums: Totals) -> Html:
     )
 
 
-def _figure(title: str, told: str, chart: Html) -> Html:
-    return tag("figure", tag("figcaption", tag("h3", title), tag("p", told, class_="note")), chart, class_="panel")
+def _figure(title: str, caption: str, chart: Html) -> Html:
+    return tag("figure", tag("figcaption", tag("h3", title), tag("p", caption, class_="note")), chart, class_="panel")
 
 
 def share_bars(scan: Scan) -> list[Bar]:
@@ -64,7 +64,7 @@ def share_bars(scan: Scan) -> list[Bar]:
 
 
 def vector_sizes(scan: Scan) -> list[int]:
-    """Return the bytes of each vector that is stored by itself or has a recorded size; each counts once."""
+    """Return the bytes of each vector with a file of its own or a recorded size; each counts once."""
     sizes: dict[int, int] = {}
     for file in scan.files:
         for vector in file.vectors:

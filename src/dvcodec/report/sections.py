@@ -1,4 +1,4 @@
-"""The parts of the page that need no script: head, summary, findings, files worth rewriting."""
+"""The parts of the page without scripts: head, summary, findings, files worth rewriting."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from datetime import datetime, timezone
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.report.charts import share_bar
 from dvcodec.report.markup import Html, join, tag
-from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import NO_SNAPSHOT, TableKind
-from dvcodec.tables.scan import Scan
+from dvcodec.tables.scanning import Scan
 from dvcodec.tables.stats import RewriteCandidate, Totals
 
 __all__ = ["KINDS", "findings", "head", "large", "name_of", "rewrite", "summary"]
 
 FINDINGS_SHOWN = 200
-"""Findings of one severity that are listed; `dvcodec audit --json` has them all."""
+"""Maximum number of findings listed per severity; `dvcodec audit --json` has all."""
 CANDIDATES_SHOWN = 20
 
 KINDS = {
@@ -44,7 +45,7 @@ def name_of(location: str) -> str:
 
 
 def head(scan: Scan, made: datetime | None) -> Html:
-    """Name the table, the snapshot, and when."""
+    """Return the head of the page: table, snapshot and times."""
     info = scan.info
     facts = {
         "Snapshot": str(info.id) if info.id != NO_SNAPSHOT else "none yet",
@@ -69,7 +70,7 @@ def _article(what: str) -> str:
 def _committed(timestamp_ms: int) -> str:
     try:
         return _moment(datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc))
-    except (OverflowError, OSError, ValueError):  # metadata may say any number
+    except (OverflowError, OSError, ValueError):  # metadata may have any number
         return f"{timestamp_ms} ms"
 
 
@@ -78,15 +79,15 @@ def _moment(time: datetime) -> str:
 
 
 def summary(audit: Audit, sums: Totals) -> Html:
-    """Say whether the table is sound, and its numbers on cards."""
+    """Return the verdict on the table, and its numbers on cards."""
     share = sums.deleted_share
-    told = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
+    caption = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
     per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
     unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
     least, most = ("", "") if sums.exact else ("at least ", "at most ")
     rows = f"{most}{large(sums.max_live)} live"
     if unknown:
-        rows = f"not told of {counted(unknown, 'file')}"
+        rows = f"not known of {counted(unknown, 'file')}"
     cards = (
         _card(
             "Data files",
@@ -97,9 +98,9 @@ def summary(audit: Audit, sums: Totals) -> Html:
         _card(
             "Deleted rows",
             f"{least}{large(sums.min_deleted)}",
-            told,
+            caption,
             title=f"{least}{number(sums.min_deleted)}",
-            picture=share_bar(share, told),
+            picture=share_bar(share, caption),
         ),
         _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
         _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
@@ -111,7 +112,7 @@ def summary(audit: Audit, sums: Totals) -> Html:
 
 
 def large(count: int) -> str:
-    """Return a count as it fits a card: all digits up to a billion, then three.
+    """Return a count that fits a card: all digits up to a billion, then three.
 
     >>> large(999_999_999), large(1_234_567_890), large(5 * 10**12)
     ('999,999,999', '1.23 billion', '5 trillion')
@@ -135,22 +136,22 @@ def _card(heading: str, figure: str, more: str, *, title: str | None = None, pic
 
 def _verdict(audit: Audit) -> Html:
     unreadable = audit.counts.unreadable
-    looked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
+    checked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
     if unreadable:
-        looked = f"{looked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
+        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
     counts = _by_severity(audit.findings)
     if not counts:
-        return tag("p", tag("b", "Sound."), tag("span", "No findings."), tag("span", looked), class_="verdict fine")
+        return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", checked), class_="verdict fine")
     worst = next(iter(counts))
     listed = ", ".join(counted(len(found), _SEVERITIES[severity][0]) for severity, found in counts.items())
-    word = "Not sound." if worst is Severity.ERROR else "Sound."
-    look = "fine" if worst is Severity.INFO else worst.value
+    word = "Not valid." if worst is Severity.ERROR else "Valid."
+    style = "fine" if worst is Severity.INFO else worst.value
     link = tag("span", tag("a", listed, href="#findings"), ".")
-    return tag("p", tag("b", word), link, tag("span", looked), class_=f"verdict {look}")
+    return tag("p", tag("b", word), link, tag("span", checked), class_=f"verdict {style}")
 
 
 def _by_severity(found: Iterable[Finding]) -> dict[Severity, list[Finding]]:
-    """Group findings, the worst first; severities without any are left out."""
+    """Group findings by severity, worst first; severities without findings are left out."""
     groups: dict[Severity, list[Finding]] = {severity: [] for severity in Severity}
     for finding in found:
         groups[finding.severity].append(finding)
@@ -158,7 +159,7 @@ def _by_severity(found: Iterable[Finding]) -> dict[Severity, list[Finding]]:
 
 
 def findings(audit: Audit) -> Html:
-    """List what is wrong by severity, the worst first; nothing if nothing is."""
+    """List the findings by severity, worst first; empty without findings."""
     groups = _by_severity(audit.findings)
     if not groups:
         return Html()
@@ -208,7 +209,7 @@ def _finding(finding: Finding) -> Html:
 
 
 _REASONS = {
-    "fully-deleted": "no row lives: to be dropped, not rewritten",
+    "fully-deleted": "no live rows: drop it instead of rewriting",
     "deleted-ratio": "many rows are deleted",
     "bytes-per-row": "its vectors are large for their rows",
     "small-vector": "its vectors are small",
@@ -217,18 +218,20 @@ _REASONS = {
 
 
 def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
-    """List the data files worth rewriting, highest gain first; nothing if there are none. All lie in `folder`."""
+    """List the data files worth rewriting, all below `folder`, highest gain first; empty without candidates."""
     if not candidates:
         return Html()
     gain = sum(candidate.gain or 0 for candidate in candidates)
-    told = f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    caption = (
+        f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    )
     if len(candidates) > CANDIDATES_SHOWN:
-        told += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
+        caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
     return tag(
         "section",
         tag("h2", "Worth rewriting", id="rewrite-title"),
-        tag("p", told, class_="note lead"),
+        tag("p", caption, class_="note lead"),
         tag(
             "div",
             tag(

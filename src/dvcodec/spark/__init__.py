@@ -1,13 +1,13 @@
 """Deletion vectors and search segments in PySpark: data sources, jobs, and functions for `select`.
 
-`register` makes the formats ``dvcodec`` and ``zap`` known to a session; `jobs` takes DataFrames and gives DataFrames;
-`functions` are for users' own pipelines. All of it runs over classic sessions and over Spark Connect (extra ``spark``).
+`register` registers the formats ``dvcodec`` and ``zap`` with a session; `jobs` map DataFrames to DataFrames;
+`functions` are column functions for pipelines. All run on classic sessions and on Spark Connect (extra ``spark``).
 
-What these share:
+Conventions:
 
 - A **vectors** DataFrame has at least ``data_file string, dv binary``, one row a data file.
 - A ``dv`` is one whole frame (length field, magic, vector, CRC), in any of the layouts that `dvcodec.decode_at`
-  knows; what is made here is the frame that Iceberg, Delta and Paimon 64-bit share.
+  knows; what these write is the frame that Iceberg, Delta and Paimon 64-bit share.
 - Positions are 0-based physical row positions in the data file (``_metadata.row_index``), never the order of rows.
 - Data files are named as their table names them; Spark's ``_metadata.file_path`` is another spelling (see `paths`).
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["functions", "jobs", "register"]
 
-for _package in ("pyspark", "pandas", "pyarrow"):  # Spark's Arrow functions want pandas, though nothing here does
+for _package in ("pyspark", "pandas", "pyarrow"):  # Spark's Arrow functions need pandas
     if find_spec(_package) is None:
         raise MissingExtra(_package, "spark")
 

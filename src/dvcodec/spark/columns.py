@@ -1,7 +1,7 @@
-"""Between Arrow's columns and flat NumPy arrays, without copying where the layouts agree.
+"""Conversion between Arrow columns and flat NumPy arrays, without a copy where the layouts agree.
 
-A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. What reads many vectors at once takes
-the buffer, where each begins and how long it is.
+A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. Bulk readers of
+vectors take the buffer, and the start and size of each.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces"]
+__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces", "range_array"]
 
 MAX_OFFSET = 2**31 - 1
 """Most bytes, or list elements, of one Arrow column with 32-bit offsets, as Spark takes them."""
 
 
 class BinaryColumn(NamedTuple):
-    """Byte strings (or UTF-8 strings) of a column where they lie."""
+    """Byte strings (or UTF-8 strings) of a column, in place."""
 
     data: NDArray[np.uint8]
-    """The buffer they all lie in."""
+    """The shared buffer."""
     starts: NDArray[np.int64]
-    """Where each begins in `data`, in bytes."""
+    """First byte of each in `data`."""
     sizes: NDArray[np.int64]
     """Bytes of each; 0 for a null."""
     valid: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class BinaryColumn(NamedTuple):
 
 
 def binary_column(column: pa.Array) -> BinaryColumn:
-    """Take an Arrow array of binary or strings (large or not) apart. Nothing is copied; slices are fine.
+    """Return the buffers of an Arrow array of binary or strings (large or not), without a copy; slices are fine.
 
     Raises:
         UsageError: the column is of another type.
@@ -56,12 +56,14 @@ def binary_column(column: pa.Array) -> BinaryColumn:
         none = np.zeros(count, np.int64)
         return BinaryColumn(np.zeros(0, np.uint8), none, none, _valid(column))
     width = 8 if large else 4
-    at = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
+    bounds = np.frombuffer(offsets, f"<i{width}", count + 1, column.offset * width).astype(np.int64)
     valid = _valid(column)
-    sizes = np.diff(at)
+    sizes = np.diff(bounds)
     if column.null_count:
         sizes[~valid] = 0
-    return BinaryColumn(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), at[:-1], sizes, valid)
+    return BinaryColumn(
+        np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), bounds[:-1], sizes, valid
+    )
 
 
 def _valid(column: pa.Array) -> NDArray[np.bool_]:
@@ -75,7 +77,7 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
 
     Args:
         strings: they must not be changed afterwards.
-        valid: False makes a null; None means that there is none.
+        valid: False gives a null; None: no nulls.
 
     Raises:
         UsageError: more than 2**31 - 1 bytes: cut them into several batches (see `pieces`).
@@ -87,19 +89,30 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
     return pa.Array.from_buffers(pa.binary(), len(strings), buffers, null_count=count)
 
 
-def list_array(values: NDArray[np.int64], counts: NDArray[np.int64]) -> pa.Array:
-    """Return runs of numbers as an Arrow array of lists.
+def list_array(
+    values: pa.Array | NDArray[np.int64], counts: NDArray[np.int64], valid: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return runs of values as an Arrow array of lists.
 
     Args:
-        values: int64, the numbers of all lists one behind the other; not copied.
-        counts: numbers in each list.
+        values: of all lists, concatenated; not copied.
+        counts: values in each list.
+        valid: False gives a null; None: no nulls.
 
     Raises:
-        UsageError: more than 2**31 - 1 numbers.
+        UsageError: more than 2**31 - 1 values.
     """
     if len(values) > MAX_OFFSET:
         raise UsageError(f"{len(values)} numbers do not fit one column of a batch, at most {MAX_OFFSET} do")
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pa.array(values))
+    items = values if isinstance(values, pa.Array) else pa.array(values)
+    mask = None if valid is None else pa.array(~valid)
+    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), items, mask=mask)
+
+
+def range_array(ranges: NDArray[np.int64]) -> pa.Array:
+    """Return ranges, int64[n, 2], as an Arrow array of structs ``start``, ``stop``."""
+    columns = [pa.array(np.ascontiguousarray(column)) for column in ranges.T]
+    return pa.StructArray.from_arrays(columns, ["start", "stop"])
 
 
 def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
@@ -109,7 +122,7 @@ def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
 
 
 def pieces(weights: NDArray[np.int64], budget: int) -> Iterator[slice]:
-    """Cut a row of things into stretches that together weigh at most `budget`; a heavier one is by itself."""
+    """Split weighted items into slices of at most `budget` each; a heavier item gets its own."""
     total = np.cumsum(weights)
     first = 0
     while first < len(weights):

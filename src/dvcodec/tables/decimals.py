@@ -16,13 +16,13 @@ def parse_decimal(text: str) -> Decimal:
     """Return a number with all its digits written out: Arrow must not see an exponent, it may be of any size.
 
     Raises:
-        ValueError: it is no decimal number, or has more than `MAX_DIGITS` digits before its point or behind it.
+        ValueError: it is not a decimal number, or has more than `MAX_DIGITS` digits before its point or behind it.
 
     >>> parse_decimal("-1.50"), parse_decimal("2E+3")
     (Decimal('-1.50'), Decimal('2000'))
     """
     if not _DECIMAL.fullmatch(text):
-        raise ValueError(f"{text!r:.60} is no decimal number")
+        raise ValueError(f"{text!r:.60} is not a decimal number")
     number = Decimal(text)
     written = f"{number:f}"
     whole, _, fraction = written.lstrip("-").partition(".")

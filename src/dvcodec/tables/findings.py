@@ -1,17 +1,16 @@
-"""What an audit of a table has found, and how much it looked at."""
+"""Findings: what is wrong in a table, and where."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scan import Scan
+from dvcodec.core.errors import DecodeError
+from dvcodec.tables.model import DeletionVector
 
-__all__ = ["Audit", "AuditCounts", "Finding", "Severity"]
+__all__ = ["Finding", "Severity", "place"]
 
 
 class Severity(str, Enum):
@@ -20,27 +19,28 @@ class Severity(str, Enum):
     ERROR = "error"
     """Rows are wrong, or cannot be read, in some engine."""
     WARNING = "warning"
-    """Rows are right, but something is not as its metadata says."""
+    """Rows are right, but something differs from its metadata."""
     INFO = "info"
-    """Nothing is wrong: space could be freed, or it is good to know."""
+    """Nothing is wrong: space could be freed, or it is worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be, and where.
+    """Something that is wrong in a table, and where.
 
     Attributes:
         check: stable name in kebab case; see `audit`.
-        severity: what it means.
-        message: one line that names file, place, expected and actual.
-        snapshot: id of the snapshot that was looked at; None where it is of the whole table.
-        data_file: path of the data file whose rows are in doubt, as the metadata spells it.
-        vectors: those that are to blame, as the metadata records them.
-        path: the file that is not sound.
-        offset: byte offset in `path`, None where no single byte is to blame.
-        expected: what a sound table has there.
+        severity: what it means for readers.
+        message: one line: file, place, expected and actual.
+        snapshot: id of the audited snapshot; None for a finding about the whole table.
+        data_file: path of the affected data file, as the metadata spells it.
+        vectors: the affected vectors, as the metadata records them.
+        path: the corrupt file.
+        offset: byte offset in `path`; None if no single byte is at fault.
+        expected: what a valid table has there.
         actual: what was found.
-        details: more, by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file.
+        details: more values by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file.
+        what: the failure without place and values.
     """
 
     check: str
@@ -54,92 +54,124 @@ class Finding:
     expected: str | None = None
     actual: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    what: str = field(default="", repr=False)
+
+    @classmethod
+    def failed(
+        cls,
+        check: str,
+        what: str,
+        expected: object,
+        actual: object,
+        *,
+        vectors: tuple[DeletionVector, ...] = (),
+        data_file: str | None = None,
+        path: str | None = None,
+        offset: int | None = None,
+    ) -> Finding:
+        """Return the finding of a failed check.
+
+        Args:
+            check: name of the check; it determines the severity.
+            what: the failure without place and values.
+            expected: what a valid table has there; kept as text.
+            actual: what was found; kept as text.
+            vectors: the affected vectors.
+            data_file: path of the affected data file.
+            path: the corrupt file.
+            offset: byte offset in `path`.
+        """
+        expected, actual = (None if value is None else str(value) for value in (expected, actual))
+        place = path or data_file or (vectors[0].where if vectors else "")
+        if len(vectors) == 1 and data_file is not None:
+            place = vectors[0].where
+        if data_file is not None and data_file not in place:
+            place += f", for {data_file}"
+        values = ", ".join(f"{name} {value}" for name, value in (("expected", expected), ("found", actual)) if value)
+        message = f"{place}: {what}{': ' if values else ''}{values}"
+        severity = _SEVERITIES.get(check, Severity.ERROR)
+        return cls(check, severity, message, None, data_file, vectors, path, offset, expected, actual, what=what)
+
+    @classmethod
+    def of_vector(
+        cls,
+        check: str,
+        vector: DeletionVector,
+        what: str,
+        expected: object,
+        actual: object,
+        data_file: str | None = None,
+    ) -> Finding:
+        """Return the finding of a failed check of one vector.
+
+        Args:
+            check: see `failed`.
+            what: see `failed`.
+            expected: see `failed`.
+            actual: see `failed`.
+            vector: whose path and offset are reported.
+            data_file: its data file, if the vector does not record it.
+        """
+        return cls.failed(
+            check,
+            what,
+            expected,
+            actual,
+            vectors=(vector,),
+            data_file=data_file or vector.data_file,
+            path=vector.location,
+            offset=vector.offset,
+        )
+
+    @classmethod
+    def from_error(
+        cls,
+        check: str,
+        error: DecodeError,
+        path: str,
+        vectors: tuple[DeletionVector, ...] = (),
+        data_file: str | None = None,
+    ) -> Finding:
+        """Return the finding of a decoding error.
+
+        Args:
+            check: see `failed`.
+            error: what was raised; its offset is one in `path`.
+            path: the corrupt file.
+            vectors: the affected vectors.
+            data_file: path of the affected data file.
+        """
+        what, expected, actual = error.what, error.expected, error.actual
+        return cls.failed(
+            check, what, expected, actual, vectors=vectors, data_file=data_file, path=path, offset=error.offset
+        )
 
     @property
     def vector(self) -> str | None:
-        """The place of the first vector that is to blame."""
+        """The place of the first affected vector."""
         return self.vectors[0].where if self.vectors else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "check": self.check,
-            "severity": self.severity.value,
-            "message": self.message,
-            "snapshot": self.snapshot,
-            "data_file": self.data_file,
-            "vectors": [place(vector) for vector in self.vectors],
-            "path": self.path,
-            "offset": self.offset,
-            "expected": self.expected,
-            "actual": self.actual,
-            "details": dict(self.details),
-        }
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "what"}
+        vectors = [place(vector) for vector in self.vectors]
+        return values | {"severity": self.severity.value, "vectors": vectors, "details": dict(self.details)}
 
 
 def place(vector: DeletionVector) -> dict[str, Any]:
-    """Return what metadata says of a vector as plain values for JSON (the engine's own record aside)."""
+    """Return a vector's metadata as plain values for JSON, without the engine's own record."""
     names = ("format", "data_file", "path", "location", "offset", "size", "cardinality")
     return {name: getattr(vector, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditCounts:
-    """How much was looked at.
-
-    Attributes:
-        data_files: of the snapshot.
-        vectors: of the snapshot; all were read, or tried to.
-        containers: files that hold them.
-        stored_files: files below the table's folder; None if it was not listed.
-        unreadable: vectors that could not be read: nothing is known of their rows.
-        counted_files: data files whose own row count was held against the metadata; None without ``deep``.
-    """
-
-    data_files: int
-    vectors: int
-    containers: int
-    stored_files: int | None
-    unreadable: int = 0
-    counted_files: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What came of an audit.
-
-    Attributes:
-        table: location of the table's folder.
-        kind: of the table.
-        info: which snapshot.
-        findings: in the order they were made; none if the table is sound.
-        counts: how much was looked at.
-        scan: what the vectors delete; rows are not kept.
-        notes: what no check could find here, and why; a table without findings may have some.
-    """
-
-    table: str
-    kind: TableKind
-    info: SnapshotInfo
-    findings: tuple[Finding, ...]
-    counts: AuditCounts
-    scan: Scan
-    notes: tuple[Finding, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is no error: every engine can read the right rows. Warnings may be there."""
-        return all(finding.severity is not Severity.ERROR for finding in self.findings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the scan aside."""
-        severities = Counter(finding.severity for finding in self.findings)
-        return {
-            "table": self.table,
-            "kind": self.kind.value,
-            "snapshot": asdict(self.info),
-            "ok": self.ok,
-            "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
-            "findings": [finding.to_dict() for finding in self.findings],
-            "notes": [note.to_dict() for note in self.notes],
-        }
+_SEVERITIES = {
+    "delta-append-only": Severity.WARNING,
+    "delta-property": Severity.INFO,
+    "gone-data-file": Severity.WARNING,
+    "listing": Severity.WARNING,
+    "metadata-name": Severity.WARNING,
+    "moved": Severity.WARNING,
+    "references": Severity.WARNING,
+    "stale-blob-path": Severity.WARNING,
+}
+"""Checks that are not errors."""

@@ -1,8 +1,8 @@
-"""A table's folder: what is in it, and where the paths that metadata records are to be opened.
+"""A table's folder: its files, and where to open the paths that metadata records.
 
-Metadata may spell a path from the table's folder, or whole. A table that was moved, or copied, still records where it
-was: such paths are opened below the folder in which the metadata was found. What lies elsewhere is opened if metadata
-may name it: see `dvcodec.io.reach`.
+Recorded paths are relative to the table's folder, or absolute. A table that was moved, or copied, still records its old
+location: such paths are opened below the folder in which the metadata was found. Paths elsewhere are opened if metadata
+may reference them: see `dvcodec.io.allowed_locations`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
+from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.reach import check_reach, check_step
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import local_path
 
@@ -34,7 +34,7 @@ class Folder:
         recorded: how the table's own metadata spells the folder, None if it does not. A relative one (``./t``) means
             wherever the table is.
         allow: protocols that the metadata may name besides those of `check_reach`.
-        storage: by which everything of the table is opened.
+        storage: opens all files of the table.
     """
 
     location: str
@@ -49,7 +49,7 @@ class Folder:
 
     @property
     def moved(self) -> bool:
-        """Whether the metadata says that the table is somewhere else."""
+        """Whether the metadata records another location of the table."""
         recorded = self.recorded
         if recorded is None or _is_relative(recorded):
             return False
@@ -68,7 +68,7 @@ class Folder:
         """Return a folder below this one.
 
         Raises:
-            NotCanonical: the name climbs out of it.
+            NotCanonical: the name leaves it.
         """
         return replace(self, location=self.locate(name))
 
@@ -81,7 +81,7 @@ class Folder:
         ('/wh/t/part=1/a.parquet', 's3://other/a.parquet')
 
         Raises:
-            NotCanonical: it climbs out of the folder, or is no location.
+            NotCanonical: it leaves the folder, or is not a location.
             Unsupported: metadata may not name it; see `check_reach`.
         """
         try:
@@ -95,7 +95,7 @@ class Folder:
         return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
 
     def below(self, path: str) -> str | None:
-        """Return a recorded path from the folder on, without steps ``.``; None if it lies elsewhere.
+        """Return a recorded path from the folder on, without steps ``.``; None if it is elsewhere.
 
         >>> Folder("/copy/t", recorded="s3://lake/t").below("s3://lake/t/data/a.parquet")
         'data/a.parquet'
@@ -103,7 +103,7 @@ class Folder:
         'data/a.parquet'
 
         Raises:
-            NotCanonical: it has a step ``..`` there, which no writer makes: such a path may climb out of the folder.
+            NotCanonical: it has a step ``..`` there, which no writer makes: such a path may leave the folder.
         """
         below = self._below(path)
         if below is None:
@@ -123,7 +123,7 @@ class Folder:
         return None
 
     def names(self, name: str = "") -> list[str]:
-        """Return the bare names of what lies in the folder, or in one below it; none if it is not there.
+        """Return the bare names of the files and folders in the folder, or in one below it; none if it does not exist.
 
         Raises:
             OSError: it cannot be listed.
@@ -146,7 +146,7 @@ class Folder:
         return self.storage.read(self.join(name), most, "Limits.max_manifest_bytes")
 
     def read_each(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Read files of metadata below the folder, several at a time where they are far away; yield each in order.
+        """Read files of metadata below the folder, several at a time if they are remote; yield each in order.
 
         Raises:
             LimitExceeded, OSError: see `read`.

@@ -1,22 +1,24 @@
-"""The rows of a table that live, as Arrow batches, without its engine: by physical position, row group by row group.
+"""Live rows of a table as Arrow batches, without its engine: by physical position, row group by row group.
 
-A vector that is not sound, or that could mean two things, is an error before any row of its data file is given.
+A corrupt or ambiguous vector raises before any row of its data file is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import MissingExtra, NotCanonical
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot, Table, vectors_of
-from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables import rules
+from dvcodec.tables.model import DataFile, DeletionVector, vectors_of
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
-from dvcodec.tables.problems import POSITION_DELETES
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.rules import Part
+from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,28 +48,31 @@ def live_batches(
 
     Raises:
         UsageError: no such snapshot, data file or column.
-        DecodeError: a vector, the metadata or a data file is not sound; a data file has two vectors of different rows;
-            a vector has positions beyond its data file, or is for a data file that the snapshot spells otherwise.
+        DecodeError: a vector, the metadata or a data file is corrupt; a data file has two vectors of different rows; a
+            vector has positions beyond its data file, or is for a data file with another path in the snapshot.
         OSError: a file cannot be read.
     """
     snapshot = table.snapshot(snapshot_id)
-    files = named_files(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    rows_of = _Deletes(table, snapshot)
+    files = named_files(snapshot, data_file)
+    rows_of = _Deletes(snapshot)
     for file in files:
-        yield from _batches(table, snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
+        yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` takes them; arguments as there.
+    """Return the deleted rows of a data file, as `live_batches` leaves them out.
+
+    Args:
+        table: see `open_table`.
+        data_file: `DataFile.path`, however it is spelled.
+        snapshot_id: which state; None = the current one.
 
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.
     """
     snapshot = table.snapshot(snapshot_id)
-    (file,) = named_files(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    return _Deletes(table, snapshot)(file)
+    (file,) = named_files(snapshot, data_file)
+    return _Deletes(snapshot)(file)
 
 
 def export_live(
@@ -87,7 +92,7 @@ def export_live(
 
     Args:
         table: see `open_table`.
-        sink: path or URL outside of the table, or writable file. A file that is there is replaced.
+        sink: path or URL outside of the table, or writable file. An existing file is replaced.
         data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: which state; None = the current one.
         columns: names to write, in this order; None = all.
@@ -106,26 +111,21 @@ def export_live(
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_outside(sink, table.location)
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
+    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
-    files = named_files(table, snapshot, data_file)
-    _check_strangers(table, snapshot)
-    rows_of = _Deletes(table, snapshot)
-    schema = table.schema(snapshot, columns)
+    files = named_files(snapshot, data_file)
+    rows_of = _Deletes(snapshot)
+    schema = snapshot.schema(columns)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
         pa.PythonFile(SinkFile(out), mode="w") as file,
         pq.ParquetWriter(file, schema, compression=compression) as writer,
     ):
-        waiting: list[pa.RecordBatch] = []
+        waiting: list[Any] = []
         for done, one in enumerate(files, 1):
             rows = rows_of(one)
-            for batch in _batches(table, snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
+            for batch in _batches(snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
                 waiting.append(batch)
                 written += batch.num_rows
                 if sum(some.num_rows for some in waiting) >= _GROUP_ROWS:
@@ -142,72 +142,41 @@ _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
 
 
-def _check_strangers(table: Table, snapshot: Snapshot) -> None:
-    """Refuse vectors for a data file that is there under another path: its deleted rows would live again."""
-    paths = {file.path for file in snapshot.data_files}
-    namesakes = Namesakes(table.folder, paths)
-    for path, vectors in vectors_of(snapshot.vectors).items():
-        _check_stranger(path, None if path in paths else namesakes.find(path), vectors[0])
-
-
-def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
-    if meant is not None:
-        what = "path of the data file of a vector"
-        raise NotCanonical(what, source=vector.path, offset=vector.offset, expected=meant, actual=path)
-
-
 class _Deletes:
-    """Reads the deleted rows of one data file after the other."""
+    """Reads the deleted rows of data files, one at a time.
 
-    def __init__(self, table: Table, snapshot: Snapshot) -> None:
-        self._table, self._snapshot = table, snapshot
+    Refuses vectors for a data file that has another path now: its deleted rows would be live again.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        for vector in snapshot.vectors:
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
+        self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[DeletedRows]] = {}
-        namesakes = Namesakes(table.folder, [file.path for file in snapshot.data_files])
+        self._wide: dict[str, list[Part]] = {}
         for vector in snapshot.vectors:
             if vector.data_file is None:
-                for path in table.unknown_files(vector, snapshot):
-                    _check_stranger(path, namesakes.find(path), vector)
-                for found in table.read(vector, snapshot):
-                    self._wide.setdefault(found.data_file, []).append(found)
+                for part in self._read(vector):
+                    self._wide.setdefault(part.found.data_file, []).append(part)
 
     def __call__(self, file: DataFile) -> RowSet:
         """Return the deleted rows of a data file.
 
         Raises:
-            DecodeError: a vector is not sound, or there are two of different rows, or positions beyond the file.
+            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file.
         """
-        rows = [found.rows for found in self._wide.get(file.path, ())]
-        alive: DeletionVector | None = None
-        known = RowSet()
-        for vector in self._named.get(file.path, ()):
-            found = RowSet.union(*(one.rows for one in self._table.read(vector, self._snapshot)))
-            if vector.format != POSITION_DELETES:
-                if alive is not None and found != known:
-                    raise NotCanonical(
-                        "second vector for a data file",
-                        source=vector.path or file.path,
-                        offset=vector.offset,
-                        expected=f"the rows of {alive.where}, if there are two",
-                        actual="other rows",
-                    )
-                alive, known = vector, found
-            rows.append(found)
-        union = RowSet.union(*rows)
-        if file.physical_rows is not None:
-            _check_reach(file, union, file.physical_rows)
-        return union
+        vectors = self._named.get(file.path, ())
+        parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
+        rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
+        return RowSet().union(*(part.found.rows for part in parts))
 
-
-def _check_reach(file: DataFile, rows: RowSet, physical_rows: int) -> None:
-    highest = rows.max
-    if highest is not None and highest >= physical_rows:
-        expected = f"below {physical_rows} (rows of the data file)"
-        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=highest)
+    def _read(self, vector: DeletionVector) -> list[Part]:
+        found = self._snapshot.read(vector)
+        total = sum(one.rows.cardinality for one in found)
+        return [Part(vector, one, total) for one in found]
 
 
 def _batches(
-    table: Table,
     snapshot: Snapshot,
     file: DataFile,
     rows: RowSet,
@@ -217,7 +186,7 @@ def _batches(
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     stop = 0
-    for part in table.physical_rows(file, snapshot, columns=columns, batch_rows=batch_rows):
+    for part in snapshot.rows(file, columns=columns, batch_rows=batch_rows):
         if part.start != stop:
             raise NotCanonical("rows in physical order", source=file.path, expected=f"row {stop}", actual=part.start)
         stop = part.start + part.batch.num_rows
@@ -232,4 +201,6 @@ def _batches(
     if file.physical_rows not in (None, stop):
         expected = f"{file.physical_rows} rows (metadata)"
         raise NotCanonical("rows of the data file", source=file.location, expected=expected, actual=stop)
-    _check_reach(file, rows, stop)
+    if rows.max is not None and rows.max >= stop:
+        expected = f"below {stop} (rows of the data file)"
+        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

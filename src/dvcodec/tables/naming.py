@@ -1,4 +1,4 @@
-"""Which data file of a snapshot a user means: by its path as recorded, its location, below the table, or bare name."""
+"""Find a data file by name: its recorded path, location, path below the table, or bare name."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from difflib import get_close_matches
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io.file_key import file_key
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DataFile, Snapshot, Table
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["named_files"]
 
 _NEAR = 3
 
 
-def named_files(table: Table, snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
-    """Return the data files that a name means, all of them for None; several are spellings of one.
+def named_files(snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
+    """Return the data files with a name, all of them for None; several are spellings of one.
 
-    The first of these that finds one holds: `DataFile.path` as it is; `DataFile.path` or `DataFile.location` in
+    The first of these that matches is used: `DataFile.path` as it is; `DataFile.path` or `DataFile.location` in
     another spelling (see `file_key`); the path from the table's folder on; the bare name.
 
     Raises:
-        UsageError: there is none, or the bare name is that of several.
+        UsageError: none matches, or the bare name matches several.
     """
-    files = snapshot.data_files
+    table, files = snapshot.table, snapshot.data_files
     if name is None:
         return files
     key, below, bare = file_key(name), _below(table.folder, name), _bare(name) == name

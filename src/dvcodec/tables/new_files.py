@@ -1,4 +1,4 @@
-"""New files: outside of the table that is read, and written together, all of them or none."""
+"""New files: outside of the source table, and all of them written or none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_inside(target: SinkTarget, folder: str) -> bool:
 
 
 def _spellings(target: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the keys of a path: what it leads to; of a local link, also where it is itself."""
+    """Return the keys of a path: its target; for a local link, also the link itself."""
     local = local_path(target)
     if local is not None:
         there = os.path.join(os.path.realpath(local.parent), local.name)  # noqa: PTH118  (a Path would drop "..")
@@ -49,9 +49,9 @@ def _spellings(target: str | os.PathLike[str]) -> tuple[str, ...]:
 
 @contextmanager
 def new_files(storage_options: StorageOptions = None) -> Iterator[list[str]]:
-    """Yield a list: the files that it names are removed if the block fails.
+    """Yield a list; the files in it are removed if the block fails.
 
-    Their names have to be nobody else's; a name stands there before its file is written.
+    Their names must be unique; a name is added before its file is written.
     """
     written: list[str] = []
     try:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical
+from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.extras import require_extra
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 
@@ -23,20 +24,16 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 
     Args:
         location: path or URL.
-        storage: by which it is opened.
-        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 become others without a word.
+        storage: opens it.
+        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        NotCanonical: it is no Parquet file, or what is read of it in the block is damaged.
-        Unsupported: it uses what pyarrow does not know.
+        NotCanonical: it is not a Parquet file, or what the block reads of it is damaged.
+        Unsupported: it uses a feature that pyarrow does not support.
         OSError: it cannot be read.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        import pyarrow.parquet as pq  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables") from None
+    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     with storage.open(location) as source:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
@@ -54,7 +51,7 @@ def count_rows(location: str, storage: Storage) -> int:
 
     Args:
         location: path or URL.
-        storage: by which it is opened.
+        storage: opens it.
 
     Raises:
         DecodeError: it is not a valid Parquet file.
@@ -76,7 +73,7 @@ def physical_batches(
         file: an open file.
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
             narrowest column is read, as footers alone may claim any number of rows.
-        batch_rows: at most so many rows in a batch; batches end with row groups.
+        batch_rows: most rows in a batch; batches end with row groups.
 
     Raises:
         NotCanonical: a row group has other rows than it says, or cannot be decoded.
@@ -85,20 +82,18 @@ def physical_batches(
     start = 0
     for group in range(file.metadata.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
-        at = start
+        position = start
         batches = _nothing(file, group, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
         with arrow_damage(f"row group {group}", "readable pages"):
             for batch in batches:
-                yield at, batch
-                at += batch.num_rows
-        if at != start + rows:
-            raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{at - start} rows")
-        start = at
+                yield position, batch
+                position += batch.num_rows
+        if position != start + rows:
+            raise NotCanonical(f"row group {group}", expected=f"{rows} rows", actual=f"{position - start} rows")
+        start = position
     if start != file.metadata.num_rows:
         stated = f"{file.metadata.num_rows} rows (footer)"
         raise NotCanonical("row groups", expected=stated, actual=f"{start} rows")
-    if start != file.metadata.num_rows:
-        raise NotCanonical("row groups", expected=f"{file.metadata.num_rows} rows (footer)", actual=f"{start} rows")
 
 
 def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_rows: int) -> Iterator[Any]:

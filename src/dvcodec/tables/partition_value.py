@@ -1,4 +1,4 @@
-"""Partition values by type, for other formats to spell: texts of one format are not those of another."""
+"""Typed partition values, which each format writes as text in its own way."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class PartitionValue:
     """The value of a partition field.
 
     Attributes:
-        column: that the values are of; what the field is called, where they are of none.
+        column: source column of the values; the name of the field if they have none.
         kind: ``boolean``, ``int``, ``float``, ``double``, ``decimal``, ``date``, ``timestamp``, ``timestamptz``,
-            ``string``. Any other word names a type, or a transform, that not all formats know.
+            ``string``. Any other word is a type, or a transform, that some formats lack.
         value: None = null; days or microseconds since 1970; a `decimal.Decimal`.
     """
 

@@ -1,4 +1,4 @@
-"""Many vectors of a table, read by a few threads with bounded memory."""
+"""Read many vectors of a table with a few threads and bounded memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables.model import DeletedRows, DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DeletedRows, DeletionVector
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["Progress", "VectorRead", "by_container", "read_vectors"]
 
@@ -23,7 +24,7 @@ _TASK_VECTORS = 64
 
 @dataclass(frozen=True, slots=True)
 class VectorRead:
-    """What came of reading a vector.
+    """The result of reading a vector.
 
     Attributes:
         vector: which.
@@ -47,7 +48,6 @@ def by_container(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVe
 
 
 def read_vectors(
-    table: Table,
     snapshot: Snapshot,
     vectors: Sequence[DeletionVector],
     *,
@@ -59,24 +59,24 @@ def read_vectors(
     A vector that cannot be read is a result with an error; it does not stop the others.
 
     Args:
-        table: whose they are.
-        snapshot: for which they hold.
-        vectors: which.
+        snapshot: which has the vectors.
+        vectors: to be read.
         threads: how many read at a time; None = 8, or for remote files as many as its storage takes at once. At most
-            twice as many stretches, of about 4 MiB each, are held.
-        progress: called after each stretch.
+            twice as many tasks, of about 4 MiB each, are held.
+        progress: called after each task.
 
     Raises:
-        MissingExtra: what reads them is not installed.
+        MissingExtra: a package that reads them is not installed.
     """
+    table = snapshot.table
+    storage = table.folder.storage
 
     def work(task: Sequence[DeletionVector]) -> list[VectorRead]:
-        with _held(table.folder.storage, task):
-            return [_read(table, snapshot, vector) for vector in task]
+        with _held(storage, task):
+            return [_read(snapshot, vector) for vector in task]
 
     done = 0
-    threads = table.folder.storage.threads(table.location, threads)
-    for results in run_bounded(work, _tasks(vectors), threads):
+    for results in run_bounded(work, _tasks(vectors), storage.threads(table.location, threads)):
         yield from results
         done += len(results)
         if progress is not None:
@@ -85,7 +85,7 @@ def read_vectors(
 
 @contextmanager
 def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
-    """Open the file of a stretch of vectors once, and read the stretch at once if it has no large gaps."""
+    """Open the file of a task once, and read its vectors with one request if there are no large gaps."""
     ranges = [(v.offset, v.size) for v in task if v.offset is not None and v.size is not None]
     ahead = None
     if len(ranges) == len(task):
@@ -93,24 +93,24 @@ def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
         if start >= 0 and stop - start <= 2 * sum(size for _, size in ranges):
             ahead = start, stop - start
     with ExitStack() as stack:
-        # What is wrong with the file is found again for each vector, and told of it.
+        # Ignored here: each vector's own read reports the file error.
         with suppress(DvcodecError, OSError):
             if len(task) > 1 and task[0].location:
                 stack.enter_context(storage.hold(task[0].location, ahead))
         yield
 
 
-def _read(table: Table, snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
+def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
     try:
-        return VectorRead(vector, table.read(vector, snapshot))
+        return VectorRead(vector, snapshot.read(vector))
     except MissingExtra:
         raise
-    except (DvcodecError, OSError) as error:  # also UsageError: metadata may name what is no path at all
+    except (DvcodecError, OSError) as error:  # also UsageError: metadata may have an invalid path
         return VectorRead(vector, (), error)
 
 
 def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
-    """Cut each container's vectors into stretches of bounded size."""
+    """Split each container's vectors into tasks of bounded size."""
     for group in by_container(vectors).values():
         task: list[DeletionVector] = []
         size = 0

@@ -1,4 +1,4 @@
-"""Numbers of a scanned table, and which of its data files are worth rewriting. No vector is read again."""
+"""Statistics of a scanned table, and the data files worth rewriting. No vector is read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
 from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
-from dvcodec.tables.scan import FileDeletes, Scan
+from dvcodec.tables.scanning import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
 
@@ -20,16 +20,16 @@ class Totals:
 
     Attributes:
         data_files: how many.
-        with_deletes: data files of which a row is deleted.
-        fully_deleted: data files of which no row lives.
-        unsound: data files with a vector that could not be read, or with more deleted rows than rows.
-        rows: physical rows, of the data files that say so.
+        with_deletes: data files with deleted rows.
+        fully_deleted: data files without live rows.
+        in_doubt: data files with a vector that could not be read, or with more deleted rows than rows.
+        rows: physical rows, of the data files with a recorded row count.
         deleted: deleted rows, of vectors that could be read.
-        min_deleted: deleted rows at least: of vectors that could not be read, as many as the metadata records. Equal to
-            `deleted` where all could be read.
-        max_live: rows of the data files that say so, less `min_deleted`: live rows, or at most so many.
+        min_deleted: lower bound of the deleted rows, with the recorded cardinality of unreadable vectors. Equal to
+            `deleted` if all vectors could be read.
+        max_live: recorded rows of the data files less `min_deleted`: an upper bound of the live rows.
         unreadable: vectors of the snapshot that could not be read.
-        data_bytes: bytes of the data files that say so.
+        data_bytes: bytes of the data files with a recorded size.
         vectors: that hold for data files of the snapshot.
         stored_bytes: bytes of these vectors as stored.
         containers: roaring containers of these vectors.
@@ -38,7 +38,7 @@ class Totals:
     data_files: int
     with_deletes: int
     fully_deleted: int
-    unsound: int
+    in_doubt: int
     rows: int
     deleted: int
     min_deleted: int
@@ -72,7 +72,7 @@ class Totals:
 
 
 def totals(scan: Scan) -> Totals:
-    """Add up what a scan has found."""
+    """Sum up a scan."""
     mix = ContainerMix()
     for file in scan.files:
         mix = mix.plus(file.containers)
@@ -80,7 +80,7 @@ def totals(scan: Scan) -> Totals:
         data_files=len(scan.files),
         with_deletes=sum(file.min_deleted > 0 for file in scan.files),
         fully_deleted=sum(file.fully_deleted for file in scan.files),
-        unsound=sum(map(_unsound, scan.files)),
+        in_doubt=sum(map(_in_doubt, scan.files)),
         rows=sum(file.data_file.physical_rows or 0 for file in scan.files),
         deleted=sum(file.deleted for file in scan.files),
         min_deleted=sum(file.min_deleted for file in scan.files),
@@ -113,7 +113,7 @@ class RewriteCandidate:
 
     @property
     def gain(self) -> int | None:
-        """About the bytes of data that a rewrite takes out; None if the file's bytes or rows are unknown."""
+        """Estimated bytes of data that a rewrite removes; None if the file's bytes or rows are unknown."""
         size, share = self.file.data_file.size, self.file.deleted_share
         return None if size is None or share is None else round(size * share)
 
@@ -143,13 +143,13 @@ def rewrite_candidates(
 ) -> tuple[RewriteCandidate, ...]:
     """Return the data files that are worth rewriting, highest gain first. Terms are those of `compaction_candidates`.
 
-    A file none of whose rows lives always is one: it need not be rewritten, only dropped. A file is none while one of
-    its vectors cannot be read or deletes more rows than there are: rewriting it would make wrong rows last.
+    A file without live rows always is a candidate: it can be dropped instead of rewritten. A file with an unreadable
+    vector, or with more deleted rows than rows, is not: a rewrite would make the wrong rows permanent.
 
     Args:
         scan: of a snapshot.
         min_ratio: 0 to 1; a file is a candidate from this share of deleted rows on, if they are at least `min_deleted`.
-        min_deleted: rows. Raise it to leave small files alone, whose rewriting costs more than it gains.
+        min_deleted: rows. Raise it to skip small files, whose rewrite costs more than it gains.
         max_bytes_per_row: a file is a candidate if its vectors have more bytes than this per deleted row.
         small_vector: bytes; a file is a candidate if its vectors are smaller.
         small_file: bytes; a file is a candidate if it is smaller, with deleted rows or without.
@@ -175,11 +175,11 @@ def rewrite_candidates(
             yield "small-file"
 
     found = [
-        RewriteCandidate(file, told) for file in scan.files if not _unsound(file) and (told := tuple(reasons(file)))
+        RewriteCandidate(file, why) for file in scan.files if not _in_doubt(file) and (why := tuple(reasons(file)))
     ]
     return tuple(sorted(found, key=lambda one: (-(one.gain or 0), -one.file.deleted, one.file.data_file.path)))
 
 
-def _unsound(file: FileDeletes) -> bool:
+def _in_doubt(file: FileDeletes) -> bool:
     rows = file.data_file.physical_rows
     return bool(file.errors) or (rows is not None and file.deleted > rows)

@@ -1,4 +1,4 @@
-"""What lies in a table's folder, against what the metadata says: files that are missing, other, or nobody's."""
+"""Compare the files in a table's folder with its metadata: missing, changed and orphaned files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
-from dvcodec.tables.model import DataFile, Snapshot, Table, TableKind
+from dvcodec.tables.model import DataFile, TableKind
+from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["CountedRows", "check_data_files", "count_data_files", "find_orphans", "list_files"]
+__all__ = ["CheckedFiles", "check_data_files", "find_orphans", "list_files"]
 
 _METADATA = {
     TableKind.ICEBERG: ("metadata/",),
@@ -24,7 +25,7 @@ _METADATA = {
     TableKind.LANCE: ("_versions/", "_transactions/", "_indices/", "_refs/", "tree/"),
     TableKind.SCORCH: ("root.bolt", "index_meta.json"),
 }
-"""What below a table's folder is metadata, or is kept by other rules than snapshots."""
+"""Paths below a table's folder that are metadata, or that snapshots do not govern."""
 _VECTOR_NAMES = (".puffin", ".bin", ".arrow")
 _DATA_NAMES = (".parquet", ".orc", ".avro", ".lance", ".zap")
 _YOUNG_SECONDS = 24 * 60 * 60
@@ -39,61 +40,14 @@ def list_files(table: Table) -> dict[str, StoredFile]:
     return {file_key(file.location): file for file in table.stored_files()}
 
 
-def check_data_files(
-    table: Table, snapshot: Snapshot, stored: Mapping[str, StoredFile], threads: int
-) -> Iterator[Finding]:
-    """Find data files that are missing or not as large as recorded.
-
-    Files below the table's folder are looked up in its listing; others are opened. Checks: ``missing-data-file``,
-    ``data-file-size``, and ``unreadable-data-file`` where a file elsewhere cannot be opened (access denied, say).
-    """
-
-    def size_at(location: str) -> int:
-        known = stored.get(file_key(location))
-        if known is not None:
-            return known.size
-        if location.startswith(f"{table.location}/"):
-            raise FileNotFoundError(location)
-        with table.folder.storage.open(location) as source:
-            return source.size
-
-    def size_of(file: DataFile) -> int | DvcodecError | OSError:
-        try:
-            return sum(map(size_at, _locations(table, file)))
-        except (DvcodecError, OSError) as error:
-            return error
-
-    for file, actual in zip(snapshot.data_files, run_bounded(size_of, snapshot.data_files, threads), strict=True):
-        if isinstance(actual, Exception):
-            check, found = "unreadable-data-file", _one_line(actual)
-            if isinstance(actual, FileNotFoundError):
-                check, found = "missing-data-file", f"no such file: {actual.filename or actual}"
-            expected = "a file" if file.size is None else f"a file of {file.size} bytes"
-        elif file.size not in (None, actual):
-            check, found = "data-file-size", f"{actual} bytes"
-            expected = f"{file.size} bytes (metadata)"
-        else:
-            continue
-        yield Finding(
-            check,
-            Severity.ERROR,
-            f"data file {file.path}: expected {expected}, found {found}",
-            snapshot.info.id,
-            file.path,
-            path=file.location,
-            expected=expected,
-            actual=found,
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class CountedRows:
-    """What came of counting the rows of data files.
+class CheckedFiles:
+    """Result of checking data files.
 
     Attributes:
-        findings: ``physical-rows``, ``missing-data-file`` and ``unreadable-data-file``.
+        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size`` and ``physical-rows``.
         counted: data files whose footer was read.
-        passed_over: paths of those of a format that is not known.
+        passed_over: paths of those whose format is not known.
     """
 
     findings: tuple[Finding, ...]
@@ -101,85 +55,110 @@ class CountedRows:
     passed_over: tuple[str, ...]
 
 
-def count_data_files(table: Table, snapshot: Snapshot, threads: int, progress: Callable[[int], object]) -> CountedRows:
-    """Compare the rows that data files say they have with those that the metadata records.
+def check_data_files(
+    snapshot: Snapshot,
+    stored: Mapping[str, StoredFile] | None,
+    threads: int,
+    *,
+    deep: bool = False,
+    progress: Callable[[int], object] = lambda _: None,
+) -> CheckedFiles:
+    """Compare the sizes, and the rows, of data files with the metadata.
 
-    Positions of vectors count physical rows: where the two differ, engines that go by the metadata return other rows.
+    Files below the table's folder are looked up in its listing; others are opened. Positions of vectors count physical
+    rows: where these differ from the metadata, engines that use the metadata return other rows.
 
     Args:
-        table: whose they are.
-        snapshot: which of them.
-        threads: how many are read at a time.
-        progress: called with how many are done.
+        snapshot: has the data files.
+        stored: of `list_files`; None = sizes are not compared.
+        threads: how many files are read at a time.
+        deep: True reads the row count in the footer of each file that could be opened.
+        progress: with `deep`, called with the number of files done.
 
     Raises:
-        MissingExtra: what reads the files is not installed.
+        MissingExtra: what reads the footers is not installed.
     """
 
-    def rows_of(file: DataFile) -> int | DvcodecError | OSError | None:
-        try:
-            return table.stored_rows(file, snapshot)
-        except MissingExtra:
-            raise
-        except Unsupported:
-            return None
-        except (DvcodecError, OSError) as error:
-            return error
+    def check(file: DataFile) -> tuple[list[Finding], int | Exception | None]:
+        size = file.size if stored is None else _size(snapshot.table, file, stored)
+        expected = "a file" if file.size is None else f"a file of {file.size} bytes"
+        if isinstance(size, Exception):
+            return [_unopened(file, size, expected)], size
+        found = []
+        if file.size not in (None, size):
+            found.append(_finding("data-file-size", file, f"{file.size} bytes (metadata)", f"{size} bytes"))
+        rows = _rows(snapshot, file) if deep else None
+        if isinstance(rows, Exception):
+            found.append(_unopened(file, rows, "a readable footer"))
+        elif None not in (rows, file.physical_rows) and rows != file.physical_rows:
+            expected = f"{file.physical_rows} rows (metadata)"
+            found.append(_finding("physical-rows", file, expected, f"{rows} rows (its footer)"))
+        return found, rows
 
     findings: list[Finding] = []
     passed_over: list[str] = []
     counted = 0
     files = snapshot.data_files
-    for done, (file, rows) in enumerate(zip(files, run_bounded(rows_of, files, threads), strict=True), 1):
-        progress(done)
-        if rows is None:
-            passed_over.append(file.path)
-            continue
-        counted += not isinstance(rows, Exception)
-        recorded = file.physical_rows
-        if isinstance(rows, FileNotFoundError):
-            check, expected, found = "missing-data-file", "a file", "no such file"
-        elif isinstance(rows, Exception):
-            check, expected, found = "unreadable-data-file", "a readable footer", _one_line(rows)
-        elif recorded is None or rows == recorded:
-            continue
-        else:
-            check, expected, found = "physical-rows", f"{recorded} rows (metadata)", f"{rows} rows (its footer)"
-        message = f"data file {file.path}: expected {expected}, found {found}"
-        findings.append(
-            Finding(
-                check,
-                Severity.ERROR,
-                message,
-                snapshot.info.id,
-                file.path,
-                path=file.location,
-                expected=expected,
-                actual=found,
-            )
-        )
-    return CountedRows(tuple(findings), counted, tuple(passed_over))
+    for done, (file, (found, rows)) in enumerate(zip(files, run_bounded(check, files, threads), strict=True), 1):
+        findings += found
+        counted += isinstance(rows, int)
+        if deep:
+            if rows is None:
+                passed_over.append(file.path)
+            progress(done)
+    return CheckedFiles(tuple(findings), counted, tuple(passed_over))
 
 
-def _one_line(error: Exception) -> str:
-    """Return the text of an error without line breaks."""
-    return " ".join(str(error).split())
-
-
-def _locations(table: Table, file: DataFile) -> list[str]:
-    """Return where the bytes of a data file are: those of a Lance fragment, columns added later, in several files."""
+def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:
+    """Return the bytes of a data file; of a Lance fragment with columns added later, those of several files."""
+    locations = [file.location]
     if table.kind is TableKind.LANCE and "files" in file.record:
-        return [table.folder.locate(path) for path in file.record["files"]]
-    return [file.location]
+        locations = [table.folder.locate(path) for path in file.record["files"]]
+    size = 0
+    try:
+        for location in locations:
+            known = stored.get(file_key(location))
+            if known is not None:
+                size += known.size
+            elif location.startswith(f"{table.location}/"):
+                return FileNotFoundError(location)
+            else:
+                with table.folder.storage.open(location) as source:
+                    size += source.size
+    except (DvcodecError, OSError) as error:
+        return error
+    return size
+
+
+def _rows(snapshot: Snapshot, file: DataFile) -> int | DvcodecError | OSError | None:
+    """Return the rows in the footer of a data file; None for a format that is not known."""
+    try:
+        return snapshot.stored_rows(file)
+    except MissingExtra:
+        raise
+    except Unsupported:
+        return None
+    except (DvcodecError, OSError) as error:
+        return error
+
+
+def _unopened(file: DataFile, error: Exception, expected: str) -> Finding:
+    if isinstance(error, FileNotFoundError):
+        return _finding("missing-data-file", file, expected, f"no such file: {error.filename or error}")
+    return _finding("unreadable-data-file", file, expected, " ".join(str(error).split()))
+
+
+def _finding(check: str, file: DataFile, expected: str, actual: str) -> Finding:
+    return Finding.failed(check, "data file", expected, actual, data_file=file.path, path=file.location)
 
 
 def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int | None = None) -> Iterator[Finding]:
     """Find vector and data files that no state of the table needs (``orphan-vector-file``, ``orphan-data-file``).
 
-    Metadata, files whose names begin with a dot, and what engines put beside a table by other rules are left alone.
+    Metadata, files whose names begin with a dot, and files that engines keep by other rules are ignored.
 
     Raises:
-        DecodeError: the metadata of some state is not sound.
+        DecodeError: the metadata of a state is corrupt.
         OSError: it cannot be read.
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -191,26 +170,26 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         if _real(file.location) in real:
             continue
         age = None if file.modified_ms is None else max(now - file.modified_ms, 0) // 1000
-        told = "of unknown age" if age is None else f"{age} seconds old"
+        old = "of unknown age" if age is None else f"{age} seconds old"
         if age is not None and age < _YOUNG_SECONDS:
-            told += "; it may belong to a commit that is under way"
+            old += "; it may belong to a commit in progress"
         yield Finding(
             f"orphan-{what}-file",
             Severity.INFO,
-            f"{file.location}: no state of the table needs this {what} file ({file.size} bytes, {told})",
+            f"{file.location}: no state of the table needs this {what} file ({file.size} bytes, {old})",
             path=file.location,
             details={"size": file.size, "age_seconds": age},
         )
 
 
 def _real(location: str) -> str:
-    """Spell a location so that all ways to a local file are one: links in it are followed."""
+    """Return one spelling for all ways to a local file: symbolic links are resolved."""
     local = local_path(location)
     return file_key(location) if local is None else os.path.realpath(local)
 
 
 def _what(table: Table, file: StoredFile) -> str | None:
-    """Tell a vector file and a data file from others, by place and name."""
+    """Return ``vector`` or ``data`` by the place and name of a file, None for other files."""
     below = file.location.removeprefix(f"{table.location}/")
     name = below.rpartition("/")[2]
     if below.startswith(_METADATA[table.kind]) or name.startswith("."):

@@ -1,8 +1,8 @@
-"""Simple analysis: fields of a document from plain values, with the terms that bleve's default mapping gives numbers.
+"""Simple analysis: make fields from plain values, with numbers as in bleve's default mapping.
 
-Source: bleve ``document/field_numeric.go``, ``numeric/prefix_coded.go``, ``numeric/float.go``. This is enough to write
-an index whose fields are words, keywords and numbers; languages, stop words and stemming are a real analyser's: make
-`Field` from its tokens.
+Source: bleve ``document/field_numeric.go``, ``numeric/prefix_coded.go``, ``numeric/float.go``. This is enough
+for words, keywords and numbers. For languages, stop words and stemming use an analyser, and make `Field` from its
+tokens.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _PRECISION_STEP = 4
 _BITS = 64
 _GROUP = 7
 _SHIFT_MARK = 0x20
-"""The first byte of a number's term is this and the number of bits that are left off."""
+"""The first byte of a number's term is this plus the number of dropped low bits."""
 
 
 def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_positions: Sequence[int] = ()) -> Field:
-    """Make a field of words: runs of letters, digits and underscores, in lower case, with their places.
+    """Make a field of words: runs of letters, digits and underscores, in lower case, with their locations.
 
     Args:
         name: name of the field.
-        text: is stored as UTF-8.
-        options: what the field is kept for. Without `FieldOptions.TERM_VECTORS` terms have no places; with
+        text: the value, stored as UTF-8.
+        options: of the field. Without `FieldOptions.TERM_VECTORS` terms have no locations; with
             `FieldOptions.SKIP_FREQ_NORM` frequencies and length are 0.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
-        UsageError: the text has a character that UTF-8 does not.
+        UsageError: the text cannot be encoded as UTF-8.
 
     >>> [(term.term, term.frequency) for term in text_field("title", "To be or not to be").terms]
     [(b'to', 2), (b'be', 2), (b'or', 1), (b'not', 1)]
@@ -67,12 +67,12 @@ def keyword_field(
 
     Args:
         name: name of the field.
-        value: text is stored as UTF-8, bytes as they are.
-        options: what the field is kept for; with `FieldOptions.TERM_VECTORS` the term has its place.
+        value: bytes, or text to store as UTF-8.
+        options: of the field; with `FieldOptions.TERM_VECTORS` the term has a location.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
-        UsageError: a text with a character that UTF-8 does not have.
+        UsageError: a text that cannot be encoded as UTF-8.
     """
     data = utf8(value) if isinstance(value, str) else value
     arrays = tuple(array_positions)
@@ -89,26 +89,26 @@ def number_field(
     Args:
         name: name of the field.
         value: an integer becomes the nearest float.
-        options: what the field is kept for; terms of numbers have no places.
+        options: of the field; terms of numbers have no locations.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
-        UsageError: not a number, or an integer beyond all floats.
+        UsageError: not a number, or an integer beyond the range of float.
     """
     try:
         (bits,) = struct.unpack(">q", struct.pack(">d", value))
     except struct.error:
-        raise UsageError(f"field {name!r}: its value is no number that 64 bits of floating point hold") from None
+        raise UsageError(f"field {name!r}: its value does not fit a 64-bit float") from None
     sortable = bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
     terms = tuple(Term(_prefix_coded(sortable, shift)) for shift in range(0, _BITS, _PRECISION_STEP))
     return Field(name, terms[0].term, "n", options, terms, len(terms), tuple(array_positions))
 
 
 def number_value(value: bytes) -> float:
-    """Return the number that a stored value or a term of `number_field` stands for; a coarse term: its lower end.
+    """Decode a stored value or a term of `number_field`; a coarse term decodes to its lower bound.
 
     Raises:
-        UsageError: no such value.
+        UsageError: not an encoded number.
 
     >>> number_value(number_field("n", -2.5).value)
     -2.5
@@ -128,7 +128,7 @@ def number_value(value: bytes) -> float:
 
 
 def _prefix_coded(value: int, shift: int) -> bytes:
-    """Code a signed 64-bit number without its lowest bits so that terms sort as numbers do."""
+    """Encode a signed 64-bit number without its lowest bits, so that terms sort as numbers do."""
     rest = (value + (1 << (_BITS - 1))) >> shift
     groups = (_BITS - 1 - shift) // _GROUP + 1
     return bytes([_SHIFT_MARK + shift, *(rest >> _GROUP * k & 0x7F for k in reversed(range(groups)))])
@@ -140,12 +140,12 @@ def composite_field(
     name: str = "_all",
     options: FieldOptions = FieldOptions.INDEXED | FieldOptions.TERM_VECTORS,
 ) -> Field:
-    """Make a field of the terms of others, for `Document.composites`; its locations name the field they come from.
+    """Make a composite field from the terms of others, for `Document.composites`; locations keep their field.
 
     Args:
-        fields: the others; frequencies and lengths add up.
+        fields: the others; their frequencies and lengths are added.
         name: name of the composite field.
-        options: what it is kept for.
+        options: of the composite field.
     """
     frequencies: dict[bytes, int] = {}
     places: dict[bytes, tuple[Location, ...]] = {}

@@ -1,4 +1,4 @@
-"""The physical order of a segment, for the writer and the merger alike.
+"""Write the parts of a segment in order, for the writer and for merging.
 
 Source: zapx ``new.go`` (``convert``), ``merge.go`` (``mergeToWriter``)::
 
@@ -9,8 +9,8 @@ Source: zapx ``new.go`` (``convert``), ``merge.go`` (``mergeToWriter``)::
               of each thesaurus: its lists | dictionary | synonyms | synonym section
               field records | sections index | footer
 
-What Go leaves to chance from version 16 on (the order of sections, of a field's list of them, of edges, of a thesaurus'
-synonyms) is in ascending order here.
+From version 16 on some orders are random in Go (sections, a field's list of sections, edges, the synonyms of a
+thesaurus); here they are ascending.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from dvcodec.zap.fields import (
     encode_text,
 )
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
-from dvcodec.zap.lists import Postings, cut_by_weight
 from dvcodec.zap.nested import Edges, encode_edges
 from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
+from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
 from dvcodec.zap.stored import encode_stored_index
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
@@ -54,21 +54,21 @@ __all__ = ["FieldContent", "check_version", "write_content"]
 
 NESTED_FROM = WRITER_ID_FROM
 _MAX_FREQ = 2**63 - 1
-"""It is written twice as large."""
+"""It is stored shifted left by one bit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldContent:
-    """What a segment holds of one field, besides stored values.
+    """One field of a segment, without its stored values.
 
     Attributes:
         name: name of the field.
-        options: what it is kept for; written in version 17.
+        options: `FieldOptions`, stored in version 17.
         terms: in byte order, each once.
-        postings: one list a term; none is empty.
-        one_hits: bool[terms], lists that go into the dictionary: one document, frequency 1, no location.
-        doc_values: None if the field has no block of them.
-        thesaurus: synonyms, from version 16 on.
+        postings: one non-empty list per term.
+        one_hits: bool[terms], lists to store in the dictionary: one document, frequency 1, no location.
+        doc_values: None if the field has no doc value block.
+        thesaurus: synonyms, versions 16 and 17.
     """
 
     name: str
@@ -81,10 +81,10 @@ class FieldContent:
 
 
 def check_version(version: int, chunk_mode: int | None) -> int:
-    """Return the chunk mode to write: the one that is given, or what zapx of the version writes.
+    """Check version and chunk mode; return the chunk mode, by default the one that zapx of the version writes.
 
     Raises:
-        UsageError: no version 11 to 17, or a mode that readers of it do not know.
+        UsageError: a version other than 11 to 17, or a mode that its readers do not support.
     """
     if version not in VERSIONS:
         raise UsageError(f"zap versions are {VERSIONS[0]} to {VERSIONS[-1]}, not {version}")
@@ -130,19 +130,19 @@ def write_content(
     """Write a segment.
 
     Args:
-        sink: where to; the segment begins at its position.
+        sink: target; the segment begins at its position.
         version: 11 to 17.
         chunk_mode: as `check_version` returned it.
         num_docs: documents.
-        stored: stored values of all documents in order, some documents at a time.
-        fields: the fields by id, ``_id`` first; asked for one by one, as they are written.
+        stored: stored values of all documents in order, in batches.
+        fields: the fields by id, ``_id`` first; consumed one at a time.
         edges: nested documents, version 17.
-        progress: called with the name of each field when it has been written.
+        progress: called with the name of each field when it is written.
 
     Raises:
-        UsageError: more than 65,534 fields; stored values, terms, doc values or synonyms that their encoders refuse; or
-            contents that zapx's readers of that version fail on.
-        OSError: the sink cannot be written.
+        UsageError: more than 65,534 fields; stored values, terms, doc values or synonyms that their encoders reject; or
+            contents on which zapx's readers of that version fail.
+        OSError: the target cannot be written.
     """
     out = _Out(sink)
     footer = Footer(version, num_docs, 0, 0, None, chunk_mode)
@@ -150,7 +150,7 @@ def write_content(
     if num_docs:
         stored_index = _write_stored(out, footer, stored, edges or Edges.none())
     elif version >= SECTIONS_FROM:
-        out.write(b"\0")  # zapx takes a record at address 0 for a field that is not there
+        out.write(b"\0")  # zapx takes address 0 of a record for a missing field
     written = []
     for content in fields:
         written.append(_write_field(out, footer, content))
@@ -183,7 +183,7 @@ def _write_stored(out: _Out, footer: Footer, stored: Iterable[StoredColumns], ed
         addresses.append(places)
         done += count
     if done != footer.num_docs:
-        raise UsageError(f"stored values end at document {done} of {footer.num_docs}")
+        raise UsageError(f"stored values: expected {footer.num_docs} documents, found {done}")
     index = out.write(encode_stored_index(np.concatenate(addresses)))
     if footer.version >= NESTED_FROM:
         out.write(encode_edges(edges))
@@ -192,7 +192,7 @@ def _write_stored(out: _Out, footer: Footer, stored: Iterable[StoredColumns], ed
 
 @dataclass
 class _Written:
-    """Where what was written of a field is."""
+    """Addresses of a written field."""
 
     name: str
     options: FieldOptions
@@ -240,7 +240,7 @@ def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
 
 
 def _check(version: int, content: FieldContent) -> None:
-    """Refuse what zapx's readers of that version fail on, or lose."""
+    """Raise `UsageError` for contents on which zapx's readers of that version fail, or which they lose."""
     postings = content.postings
     if (postings.freqs > _MAX_FREQ).any():
         raise UsageError(f"field {content.name!r}: a frequency above {_MAX_FREQ}")
@@ -251,17 +251,17 @@ def _check(version: int, content: FieldContent) -> None:
     if version >= WRITER_ID_FROM:
         if content.options & SKIPS not in (FieldOptions(0), SKIPS):
             raise UsageError(
-                f"field {content.name!r}: doc values without compression but with chunks, or the other way round, "
-                "are misread by every reader of version 17: set both options or neither"
+                f"field {content.name!r}: readers of version 17 misread doc values with only one of the options "
+                "SKIP_DOC_VALUE_COMPRESSION and SKIP_DOC_VALUE_CHUNKING: set both or neither"
             )
         if content.options & FieldOptions.DOC_VALUES and content.doc_values is None and len(content.terms):
-            raise UsageError(f"field {content.name!r} has the option of doc values, and no block of them")
+            raise UsageError(f"field {content.name!r} has the option DOC_VALUES but no doc values")
     elif content.thesaurus is not None and version < SECTIONS_FROM:
         raise UsageError(f"field {content.name!r}: version {version} has no synonyms")
 
 
 def _parts(footer: Footer, postings: Postings) -> Iterator[Postings]:
-    """Cut lists into parts of a bounded number of postings and chunks."""
+    """Split lists into parts with a bounded number of postings and chunks."""
     sizes = chunks.chunk_sizes(footer.version, footer.chunk_mode, footer.num_docs, postings.counts)
     weights = postings.counts + (footer.num_docs - 1) // sizes + 1
     for start, stop in cut_by_weight(weights, POSTINGS_AT_ONCE):

@@ -1,10 +1,10 @@
-"""Chunks: the postings details of a term, cut by document number so that a reader can skip.
+"""Chunks: frequencies, norms and locations of a term, split by document number so that readers can skip.
 
 Source: zapx ``chunk.go`` (``getChunkSize``), ``intcoder.go`` (``chunkedIntCoder``)::
 
     uv chunks | chunks * uv end, cumulative, from the first byte of data | data of each chunk
 
-Document d is in chunk ``d // chunk size``; there are ``(docs - 1) // chunk size + 1``, most of them often empty.
+Document d is in chunk ``d // chunk size``. There are ``(docs - 1) // chunk size + 1`` chunks, many of them empty.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ PLAIN_UP_TO = 1024
 BY_CARDINALITY = 1025
 """One chunk up to 1024 postings, else chunks of 1024 documents."""
 BALANCED = 1026
-"""About 1024 postings a chunk; from version 14 on."""
+"""About 1024 postings per chunk; from version 14 on."""
 _POSTINGS = 1024
 _FACTOR_ONLY = 11
-"""In this version the footer holds the chunk size itself."""
+"""In this version the chunk mode is the chunk size."""
 _BALANCED_FROM = 14
 
 
 def check_mode(version: int, mode: int) -> None:
-    """Raise `UsageError` for a chunk mode that readers of that version do not know."""
+    """Raise `UsageError` for a chunk mode that readers of that version do not support."""
     highest = {_FACTOR_ONLY: 2**32 - 1}.get(version, BALANCED if version >= _BALANCED_FROM else BY_CARDINALITY)
     if not 1 <= mode <= highest:
         raise UsageError(f"chunk mode of zap version {version}: expected 1 to {highest}, got {mode}")
 
 
 def decode_mode(data: SegmentData, footer: Footer) -> None:
-    """Raise `NotCanonical` if the footer's chunk mode is none of its version."""
+    """Raise `NotCanonical` if the footer's chunk mode is invalid in its version."""
     try:
         check_mode(footer.version, footer.chunk_mode)
     except UsageError as err:
@@ -55,8 +55,8 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
 
     Args:
         version: of the segment.
-        mode: the footer's chunk mode, which `check_mode` accepts.
-        num_docs: documents of the segment, 1 at least.
+        mode: chunk mode of the footer, checked by `check_mode`.
+        num_docs: documents of the segment, at least 1.
         cards: int64[n], postings of each list.
     """
     if version == _FACTOR_ONLY or mode <= PLAIN_UP_TO:
@@ -67,19 +67,19 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
 
 
 def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -> tuple[Index, Index]:
-    """Find where the chunks of many postings lists end.
+    """Split many postings lists into chunks.
 
     Args:
-        docs: int64, document numbers below `num_docs`, ascending in each list, one list behind the other.
+        docs: int64, document numbers below `num_docs` of all lists, ascending in each list.
         counts: int64[n], postings of each list.
-        chunk_docs: int64[n], documents of a chunk of each list: `chunk_sizes`.
-        num_docs: documents of the segment, 1 at least.
+        chunk_docs: int64[n], chunk size of each list, of `chunk_sizes`.
+        num_docs: documents of the segment, at least 1.
 
     Returns:
-        int64[n], chunks of each list; and int64[chunks + 1], 0 and the posting behind each chunk.
+        int64[n], chunks of each list; and int64[chunks + 1], bounds of the chunks in `docs`.
     """
     num_chunks = (num_docs - 1) // chunk_docs + 1
-    # One row of numbers that ascend through all lists, and what in it lies in front of the end of each chunk.
+    # Shift documents by list so that they ascend overall; then one search finds all chunk ends.
     lists = np.arange(len(counts)) * num_docs
     row = np.repeat(lists, counts) + docs
     rank = spread(np.ones(len(counts), np.int64), num_chunks)
@@ -91,14 +91,14 @@ def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkedBlocks:
-    """The data of many chunk blocks, one behind the other.
+    """The data of many chunk blocks, concatenated.
 
     Attributes:
         cursor: the data of all chunks, joined.
-        bounds: int64[chunks + 1], where each chunk begins in `cursor`, and the end.
+        bounds: int64[chunks + 1], bounds of the chunks in `cursor`.
         values: uint64, all varints.
-        edges: int64, position of each varint's first byte in `cursor`, and the end.
-        firsts: int64[chunks + 1], index in `values` of each chunk's first varint, and their number.
+        edges: int64[varints + 1], bounds of the varints in `cursor`.
+        firsts: int64[chunks + 1], bounds of the chunks in `values`.
     """
 
     cursor: Pieces
@@ -108,12 +108,12 @@ class ChunkedBlocks:
     firsts: Index
 
     def error(self, what: str, chunk: int, expected: object = None, actual: object = None) -> DecodeError:
-        """Return the error that a chunk is wrong."""
+        """Return the error for a corrupt chunk."""
         at = int(self.bounds[chunk])
         return self.cursor.error(NotCanonical, what, at=at, expected=expected, actual=actual)
 
     def expect(self, what: str, found: Index, expected: Index) -> None:
-        """Raise `NotCanonical` unless every chunk holds as many entries as expected."""
+        """Raise `NotCanonical` unless every chunk has the expected number of entries."""
         bad = np.flatnonzero(found != expected)
         if len(bad):
             chunk = int(bad[0])
@@ -125,13 +125,13 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
 
     Args:
         data: the segment.
-        addresses: int64[n], of each block.
-        num_chunks: int64[n], chunks that each must have.
+        addresses: int64[n], address of each block.
+        num_chunks: int64[n], expected chunks of each block.
         what: for errors.
 
     Raises:
-        Truncated, NotCanonical: a block that leaves the segment, has another number of chunks, ends that descend,
-            or a chunk that ends inside of a varint.
+        Truncated, NotCanonical: a block beyond the footer, an unexpected number of chunks, descending ends, or a chunk
+            that ends inside a varint.
     """
     window = data.around(addresses, varints.MAX_BYTES * (num_chunks + 1), what)
     counts, at = varints.read_at(window, addresses - window.base, f"number of {what} chunks")
@@ -177,12 +177,12 @@ def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.ui
     Args:
         num_chunks: int64[n], chunks of each block.
         chunk_bytes: int64[chunks of all], bytes of each chunk.
-        contents: uint8, the data of all chunks, one behind the other.
+        contents: uint8, the data of all chunks, concatenated.
     """
     first = offsets_of(num_chunks)[:-1]
     running = offsets_of(chunk_bytes)
     ends = running[1:] - np.repeat(running[first], num_chunks)
-    # The number of chunks and their ends, of all blocks, as one row of varints.
+    # The number of chunks and the ends, of all blocks, in one call.
     numbers = np.empty(len(num_chunks) + len(ends), np.uint64)
     heads = first + np.arange(len(num_chunks))
     numbers[heads] = num_chunks
@@ -194,7 +194,7 @@ def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.ui
 
 
 def interleave(columns: list[ByteStrings]) -> ByteStrings:
-    """Join the strings of several columns row by row."""
+    """Concatenate the strings of several columns row by row."""
     sizes = np.stack([column.lengths for column in columns], axis=1)
     places = offsets_of(sizes.ravel())[:-1].reshape(sizes.shape)
     out = np.empty(int(sizes.sum()), np.uint8)

@@ -1,13 +1,13 @@
-"""Columns of a segment for analysis: generators of Arrow record batches (extra ``arrow``).
+"""Tables of a segment as Arrow record batches (extra ``arrow``).
 
-Every table has a schema in `SCHEMAS`. ``field`` and ``term`` are dictionary-encoded, so that a term costs its bytes
-once, in however many documents it stands. Document numbers are 0-based.
+`SCHEMAS` has the schema of every table. ``field`` and ``term`` are dictionary-encoded, so the bytes of a term are
+stored once. Document numbers are 0-based.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,25 +15,19 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
-from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_value_chunks import split_terms
-from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings_records import decode_records
-from dvcodec.zap.stored import iter_stored
-
-if TYPE_CHECKING:
-    from dvcodec.zap.segment import Segment
+from dvcodec.zap.postings_lists import Postings
 
 __all__ = ["SCHEMAS", "batches"]
 
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
 _LETTERS = pa.array([chr(code) for code in range(256)])
-"""A field's type by its number."""
+"""Type letter by its code."""
 _ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
 
 SCHEMAS = {
@@ -72,45 +66,45 @@ SCHEMAS = {
 }
 """Table -> its columns.
 
-terms: ``one_hit`` lists stand in the dictionary; ``offset`` is the address of the postings record of the others.
-postings: ``freq`` is 0 and ``norm`` infinite where the field does not count.
-locations: ``source_field`` is where the token came from, ``start`` and ``end`` are bytes of its value.
+terms: ``one_hit`` lists are stored in the dictionary; ``offset`` is the address of the postings record of other lists.
+postings: ``freq`` is 0 and ``norm`` infinite if the field does not store frequencies.
+locations: ``source_field`` is the field of the token; ``start`` and ``end`` are byte offsets in its value.
 stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
-doc_values: one row a term.
-fields: one row a field, from what says where everything is; ``terms`` is what its dictionary states, null without one,
+doc_values: one row per term.
+fields: one row per field; ``terms`` is the count in its dictionary, null without one,
 ``doc_value_bytes`` null without doc values, ``options`` (names of `FieldOptions`) null before version 17; ``version``
 and ``docs`` are the segment's.
 """
 
 
 def batches(
-    segment: Segment, what: str, fields: Sequence[str] | None = None, *, docs: range | None = None, batch_rows: int
+    contents: Contents, what: str, fields: Sequence[str] | None = None, *, docs: range | None = None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return one table of a segment, batch by batch.
+    """Return a table of a segment as record batches.
 
     Args:
-        segment: the segment.
+        contents: of the segment.
         what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-        fields: only these fields; default: all.
-        docs: only these documents, of the table ``stored``; default: all.
-        batch_rows: rows of a batch, at most.
+        fields: fields to read; default: all.
+        docs: documents to read, for the table ``stored`` only; default: all.
+        batch_rows: maximum rows per batch.
 
     Raises:
         UsageError: no such table, field or documents.
-        DecodeError: while it is read, what is not sound.
+        DecodeError: during iteration: corrupt data.
     """
     if what not in SCHEMAS:
-        raise UsageError(f"tables of a segment are {', '.join(SCHEMAS)}, not {what!r}")
+        raise UsageError(f"the table must be one of {', '.join(SCHEMAS)}, not {what!r}")
     if batch_rows < 1:
-        raise UsageError(f"a batch has at least one row, not {batch_rows}")
-    chosen = list(segment.fields) if fields is None else [segment.field(name) for name in fields]
+        raise UsageError(f"batch_rows must be at least 1, not {batch_rows}")
+    chosen = list(contents.fields) if fields is None else [contents.field(name) for name in fields]
     if docs is None:
-        return _sliced(_TABLES[what](segment, chosen), batch_rows)
+        return _sliced(_TABLES[what](contents, chosen), batch_rows)
     if what != "stored" or docs.step != 1:
-        raise UsageError("a range of documents, without steps, can be taken of the table stored only")
-    if not 0 <= docs.start <= docs.stop <= segment.num_docs:
-        raise UsageError(f"document numbers of {segment.name} are 0 to {segment.num_docs - 1}, not {docs}")
-    return _sliced(_stored(segment, chosen, docs), batch_rows)
+        raise UsageError("docs must be a range with step 1, and only the table stored supports it")
+    if not 0 <= docs.start <= docs.stop <= contents.footer.num_docs:
+        raise contents.outside(docs)
+    return _sliced(_stored(contents, chosen, docs), batch_rows)
 
 
 def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -119,11 +113,11 @@ def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
             yield batch.slice(start, rows)
 
 
-def _terms(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(segment)
+def _terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(contents)
     for info in chosen:
-        for block in term_blocks(segment.data, info.dictionary, segment.limits):
-            records = decode_records(segment.data, segment.footer, block.values)
+        for block in contents.term_blocks(info.dictionary):
+            records = contents.records(block.values)
             offsets = pa.array((block.values & np.uint64(2**62 - 1)).astype(np.int64), mask=records.one_hit)
             yield _batch(
                 "terms",
@@ -136,51 +130,50 @@ def _terms(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch
 
 
 def _lists(
-    segment: Segment, chosen: list[FieldInfo], *, locations: bool
+    contents: Contents, chosen: list[FieldInfo], *, locations: bool
 ) -> Iterator[tuple[FieldInfo, ByteStrings, Postings]]:
     for info in chosen:
-        for terms, found in segment.lists(info.name, locations=locations):
+        for terms, found in contents.lists(info, locations=locations):
             yield info, terms, found
 
 
-def _postings(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(segment)
-    for info, terms, found in _lists(segment, chosen, locations=False):
+def _postings(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(contents)
+    for info, terms, found in _lists(contents, chosen, locations=False):
         yield _batch(
             "postings",
             _constant(names, info, len(found)),
             _indexed(found.owner, _binary(terms)),
             pa.array(found.docs),
             pa.array(found.freqs),
-            pa.array(norm_values(segment.version, found.norms)),
+            pa.array(norm_values(contents.footer.version, found.norms)),
         )
 
 
-def _locations(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(segment)
-    for info, terms, found in _lists(segment, chosen, locations=True):
+def _locations(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(contents)
+    for info, terms, found in _lists(contents, chosen, locations=True):
         posting = np.repeat(np.arange(len(found)), found.location_counts)
-        at = found.locations
+        located = found.locations
         yield _batch(
             "locations",
-            _constant(names, info, len(at)),
+            _constant(names, info, len(located)),
             _indexed(found.owner[posting], _binary(terms)),
             pa.array(found.docs[posting]),
-            _indexed(at.fields, names),
-            pa.array(at.positions),
-            pa.array(at.starts),
-            pa.array(at.ends),
-            _numbers(at.array_counts, at.array_positions),
+            _indexed(located.fields, names),
+            pa.array(located.positions),
+            pa.array(located.starts),
+            pa.array(located.ends),
+            _numbers(located.array_counts, located.array_positions),
         )
 
 
-def _stored(segment: Segment, chosen: list[FieldInfo], docs: range | None = None) -> Iterator[pa.RecordBatch]:
-    wanted = np.zeros(len(segment.fields), np.bool_)
+def _stored(contents: Contents, chosen: list[FieldInfo], docs: range | None = None) -> Iterator[pa.RecordBatch]:
+    wanted = np.zeros(len(contents.fields), np.bool_)
     wanted[[info.id for info in chosen]] = True
-    names = _names(segment)
+    names = _names(contents)
     start, stop = (0, None) if docs is None else (docs.start, docs.stop)
-    number = len(segment.fields)
-    for columns in iter_stored(segment.data, segment.footer, number, start=start, stop=stop, limits=segment.limits):
+    for columns in contents.stored(start, stop):
         batch = _batch(
             "stored",
             pa.array(columns.docs),
@@ -192,22 +185,18 @@ def _stored(segment: Segment, chosen: list[FieldInfo], docs: range | None = None
         yield batch if wanted.all() else batch.filter(pa.array(wanted[columns.fields]))
 
 
-def _doc_values(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(segment)
+def _doc_values(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    names = _names(contents)
     for info in chosen:
-        if info.doc_values is None:
-            continue
-        for chunk in decode_doc_values(
-            segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
-        ):
+        for chunk in contents.doc_values(info):
             docs, values = split_terms(chunk)
             yield _batch("doc_values", _constant(names, info, len(docs)), pa.array(docs), _binary(values))
 
 
-def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+def _fields(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
     rows = []
     for info in chosen:
-        dictionary = segment.dictionary(info.name)
+        dictionary = contents.dictionary(info)
         rows.append(
             {
                 "field": info.name,
@@ -218,8 +207,8 @@ def _fields(segment: Segment, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatc
                 "synonyms": info.synonyms is not None,
                 "vectors": info.vectors is not None,
                 "shapes": info.shapes is not None,
-                "version": segment.version,
-                "docs": segment.num_docs,
+                "version": contents.footer.version,
+                "docs": contents.footer.num_docs,
             }
         )
     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMAS["fields"])
@@ -229,7 +218,7 @@ def _flags(options: FieldOptions | None) -> list[str | None] | None:
     return None if options is None else [flag.name for flag in FieldOptions if flag in options]
 
 
-_TABLES: dict[str, Callable[[Segment, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {
+_TABLES: dict[str, Callable[[Contents, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {
     "terms": _terms,
     "postings": _postings,
     "locations": _locations,
@@ -243,8 +232,8 @@ def _batch(table: str, *columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns), schema=SCHEMAS[table])
 
 
-def _names(segment: Segment) -> pa.Array:
-    return pa.array([info.name for info in segment.fields], pa.string())
+def _names(contents: Contents) -> pa.Array:
+    return pa.array([info.name for info in contents.fields], pa.string())
 
 
 def _constant(names: pa.Array, info: FieldInfo, rows: int) -> pa.Array:
@@ -256,9 +245,9 @@ def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
 
 
 def _binary(strings: ByteStrings) -> pa.Array:
-    """Hand over the bytes as they are."""
+    """Wrap the bytes without a copy."""
     if int(strings.offsets[-1]) >= 1 << 31:
-        return pa.array(strings.to_list(), pa.binary())  # refuses them, by name
+        return pa.array(strings.to_list(), pa.binary())  # raises pyarrow's own error
     offsets = pa.py_buffer(strings.offsets.astype(np.int32))
     return pa.Array.from_buffers(
         pa.binary(), len(strings), [None, offsets, pa.py_buffer(np.ascontiguousarray(strings.data))]

@@ -1,11 +1,7 @@
-"""The bytes of a segment: its file, opened, and what stands in front of its footer, read by windows."""
+"""Bounded windows over the bytes of a segment in front of its footer."""
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,40 +12,17 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.core.varints import bytes_of
-from dvcodec.io import StorageOptions
-from dvcodec.io.blocks import BlockSource
-from dvcodec.io.source import Source, SourceTarget, open_source
-from dvcodec.io.target import local_path
+from dvcodec.io.source import Source
 
-__all__ = ["Pieces", "SegmentData", "open_mapped"]
+__all__ = ["Pieces", "SegmentData"]
 
 E = TypeVar("E", bound=DecodeError)
 
 Index = NDArray[np.int64]
 
 
-@contextmanager
-def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None) -> Iterator[Source]:
-    """Open what `open_source` opens: a local file by mapping it into memory, what is far away by blocks.
-
-    Raises:
-        UsageError: not a source.
-        OSError: it cannot be opened.
-    """
-    if isinstance(target, (str, os.PathLike)) and (local := local_path(target)) is not None:
-        with local.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            target = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        with open_source(target, name=str(local)) as source:
-            yield source
-    else:
-        in_memory = isinstance(target, (bytes, bytearray, memoryview, mmap.mmap, np.ndarray))
-        with open_source(target, storage_options=storage_options) as source:
-            yield source if in_memory else BlockSource(source)
-
-
 class Pieces(Cursor):
-    """A window put together from pieces of the file: errors tell where in the file a byte of it comes from."""
+    """A cursor over concatenated pieces of the file, whose errors carry file offsets."""
 
     __slots__ = ("offsets", "places")
 
@@ -59,7 +32,7 @@ class Pieces(Cursor):
         self.offsets = offsets_of(sizes)
 
     def error(self, kind: type[E], what: str, *, at: int | None = None, expected: Any = None, actual: Any = None) -> E:
-        """See `Cursor.error`; `at` counts in the joined window."""
+        """See `Cursor.error`; `at` is a position in the concatenated bytes."""
         here = self.pos if at is None else at
         piece = int(np.searchsorted(self.offsets[1:-1], here, side="right")) if len(self.places) else 0
         place = int(self.places[piece] - self.offsets[piece]) if len(self.places) else 0
@@ -68,11 +41,11 @@ class Pieces(Cursor):
 
 @dataclass(frozen=True, slots=True)
 class SegmentData:
-    """Where every decoder of a segment reads from; all addresses are bytes from the start of the file.
+    """Bounded reads of a segment; addresses are bytes from the start of the file.
 
     Attributes:
         source: the file.
-        end: bytes in front of the footer.
+        end: bytes before the footer.
     """
 
     source: Source
@@ -82,27 +55,27 @@ class SegmentData:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.
 
         Raises:
-            Truncated: the window leaves the bytes in front of the footer.
+            Truncated: the window is not before the footer.
         """
         if not 0 <= start <= stop <= self.end:
             raise self.outside(what, start, stop - start)
         return Cursor(self.source.read(start, stop - start), source=self.source.name, base=start)
 
     def at(self, start: int, room: int, what: str) -> Cursor:
-        """Return a cursor over at most `room` bytes from `start`; there must be one at least.
+        """Return a cursor over at most `room` bytes from `start`, and at least one.
 
         Raises:
-            Truncated: `start` is not in front of the footer.
+            Truncated: `start` is not before the footer.
         """
         if not 0 <= start < self.end:
             raise self.outside(what, start, 1)
         return self.window(start, min(start + room, self.end), what)
 
     def around(self, starts: Index, rooms: NDArray[Any] | int, what: str) -> Cursor:
-        """Return one window that holds `rooms` bytes from each of the addresses `starts`, cut at the footer.
+        """Return one window with `rooms` bytes from each address in `starts`, clipped at the footer.
 
         Raises:
-            Truncated: an address is not in front of the footer.
+            Truncated: an address is not before the footer.
         """
         if not len(starts):
             return self.window(0, 0, what)
@@ -112,11 +85,11 @@ class SegmentData:
         return self.window(low, min(int((starts + rooms).max()), self.end), what)
 
     def pieces(self, starts: Index, sizes: Index, what: str) -> Pieces:
-        """Copy pieces of the file one behind the other.
+        """Copy pieces of the file into one window.
 
         Raises:
-            Truncated: one leaves the bytes in front of the footer.
-            NotCanonical: they have more bytes than there are: they overlap.
+            Truncated: one is not before the footer.
+            NotCanonical: they overlap: together they are larger than the file.
         """
         bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
         if len(bad):
@@ -128,12 +101,12 @@ class SegmentData:
         return Pieces(joined, starts, sizes, self.source.name)
 
     def outside(self, what: str, at: int, size: int) -> Truncated:
-        """Return the error that an address leaves the bytes in front of the footer."""
+        """Return the error for an address outside the bytes before the footer."""
         return Truncated(
             what,
             source=self.source.name,
             offset=at,
-            expected=f"{size} bytes in front of the footer",
+            expected=f"{size} bytes before the footer",
             actual=f"{max(self.end - at, 0)} left" if at >= 0 else "an address above 2**63",
         )
 

@@ -1,6 +1,6 @@
-"""The dictionary of a field: its terms in byte order, each with what leads to its postings.
+"""The dictionary of a field: its terms in byte order, with the values that locate their postings.
 
-Source: zapx ``dict.go``, ``new.go``. At the address that the field's record gives::
+Source: zapx ``dict.go``, ``new.go``. At the address in the field's record::
 
     uv bytes | vellum                      values: see `dvcodec.zap.postings`
 """
@@ -25,7 +25,7 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     """Open the dictionary at an address.
 
     Raises:
-        Truncated: it leaves the bytes in front of the footer.
+        Truncated: it extends beyond the footer.
         DecodeError: as `Fst.open`.
     """
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
@@ -47,10 +47,10 @@ def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:
 
 
 def term_blocks(data: SegmentData, address: int | None, limits: Limits = DEFAULT_LIMITS) -> Iterator[KeyBlock]:
-    """Read all terms of a field and their values, many at once; nothing if the field has no dictionary.
+    """Read all terms of a field and their values in blocks; none if the field has no dictionary.
 
     Raises:
-        DecodeError: as `decode_dictionary` at first, and as `Fst.blocks` with each block.
+        DecodeError: as `decode_dictionary` for the first block, and as `Fst.blocks` for each one.
     """
     if address is not None:
         yield from decode_dictionary(data, address, limits).blocks()

@@ -1,16 +1,16 @@
-"""Chunks of doc values: the terms of each of a thousand documents, or of one.
+"""Chunks of doc values: the terms of 1024 documents, or of one.
 
 Source: zapx ``contentcoder.go``, ``docvalues.go``::
 
     chunk    uv n | n * (uv document, uv end in the content) | content of n documents, a snappy block
 
-The content of a document is its distinct terms, ascending, each followed by 0xff (terms are not escaped); behind them
-may stand the shape of a geo field, followed by 0xff too. A document without any is not listed, and most chunks without
-documents have no bytes at all.
+The content of a document is its distinct terms, ascending, each followed by 0xff (terms are not escaped). A geo field
+may add its shape, also followed by 0xff. Documents without terms are not listed. Most chunks without
+documents are empty.
 
-From zapx v17.0.2 on two options of a field change that: `FieldOptions.SKIP_DOC_VALUE_COMPRESSION` leaves the content
-as it is, `FieldOptions.SKIP_DOC_VALUE_CHUNKING` makes a chunk of every document, content alone. zapx reads its own
-files wrongly where only one of them is set: that is decoded here and not written.
+From zapx v17.0.2 on two options of a field change this: with `FieldOptions.SKIP_DOC_VALUE_COMPRESSION` the content is
+not compressed, with `FieldOptions.SKIP_DOC_VALUE_CHUNKING` every document is a chunk, without the list. zapx misreads
+its own files if only one option is set: such files are decoded here, but not written.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from dvcodec.zap.documents import FieldOptions
 __all__ = ["SKIPS", "TERM_END", "ChunkLayout", "DocValues", "decode_chunks", "encode_chunks", "split_terms"]
 
 TERM_END = 0xFF
-"""The byte behind each term."""
+"""The byte after each term."""
 CHUNK_DOCS = 1024
-"""Documents of a chunk, but in version 11."""
+"""Documents per chunk, except in version 11."""
 _FACTOR_VERSION = 11
-"""The version whose footer holds the size of chunks itself."""
+"""The version whose chunk mode is the chunk size."""
 _OPTIONS_FROM = 17
 _EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
-"""Options that go together: zapx misreads its own files with one of them."""
+"""Options to set together: zapx misreads its own files with only one of them."""
 
 Index = NDArray[np.int64]
 
@@ -49,8 +49,8 @@ class DocValues:
     """The doc values of some documents.
 
     Attributes:
-        docs: int64[k], strictly ascending; documents without a value are left out.
-        values: the bytes of each: its terms, 0xff behind each. `split_terms` takes them apart.
+        docs: int64[k], strictly ascending; documents without values are omitted.
+        values: the bytes of each: its terms, each followed by 0xff; see `split_terms`.
     """
 
     docs: Index
@@ -62,13 +62,13 @@ class DocValues:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLayout:
-    """What the chunks of a field are like.
+    """The layout of a field's chunks.
 
     Attributes:
         num_docs: documents of the segment.
-        chunk_docs: documents of a chunk; 0 where a footer of version 11 says so.
+        chunk_docs: documents per chunk; 0 is possible in corrupt footers of version 11.
         compressed: whether contents are snappy blocks.
-        listed: whether a chunk says which documents it holds; otherwise there is one, with the chunk's number.
+        listed: whether a chunk lists its documents; otherwise its only document has the chunk's number.
     """
 
     num_docs: int
@@ -78,7 +78,7 @@ class ChunkLayout:
 
     @classmethod
     def of(cls, version: int, num_docs: int, chunk_mode: int, options: FieldOptions | None) -> ChunkLayout:
-        """Say what they are like in a segment of that version, for a field with these options (version 17)."""
+        """Return the layout for a version, and for the options of the field (version 17)."""
         chosen = (options or FieldOptions(0)) if version >= _OPTIONS_FROM else FieldOptions(0)
         compressed = not chosen & FieldOptions.SKIP_DOC_VALUE_COMPRESSION
         if chosen & FieldOptions.SKIP_DOC_VALUE_CHUNKING:
@@ -87,29 +87,29 @@ class ChunkLayout:
 
     @property
     def num_chunks(self) -> int:
-        """Chunks that the documents make; there is at least one document a chunk."""
+        """Number of chunks; `chunk_docs` must not be 0."""
         return -(-self.num_docs // self.chunk_docs)
 
 
 def decode_chunks(
     cursor: Cursor, layout: ChunkLayout, numbers: Index, starts: Index, stops: Index, limits: Limits
 ) -> DocValues:
-    """Read chunks, none of them without a byte.
+    """Read non-empty chunks.
 
     Not checked: that the terms of a document ascend and are distinct.
 
     Args:
         cursor: the window.
-        layout: what they are like.
+        layout: of the chunks.
         numbers: int64[n], number of each chunk, ascending.
         starts: int64[n], position of each.
-        stops: int64[n], position behind each; inside the window.
-        limits: `Limits.max_blob_bytes` bounds what is decompressed of all of them together.
+        stops: int64[n], end of each; inside the window.
+        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes.
 
     Raises:
-        Truncated: a chunk ends in its list of documents, or in front of its content.
-        NotCanonical: documents that are not in the chunk or do not ascend, ends that do not fill its content, a damaged
-            snappy block, or a document whose values do not end in 0xff.
+        Truncated: a chunk ends in its list of documents, or before its content.
+        NotCanonical: documents that do not belong to the chunk or do not ascend, ends that do not fill its content, a
+            corrupt snappy block, or values that do not end in 0xff.
         LimitExceeded: see `limits`.
     """
     read = _decode_listed if layout.listed else _decode_single
@@ -127,7 +127,7 @@ def decode_chunks(
 def _decode_listed(
     cursor: Cursor, layout: ChunkLayout, chunks: Index, starts: Index, stops: Index, limits: Limits
 ) -> tuple[Index, ByteStrings, Index]:
-    """Read chunks that name their documents; the last result is where the chunk of each document begins."""
+    """Read chunks that list their documents; the last result is the start of each document's chunk."""
     lows = chunks * layout.chunk_docs
     highs = np.minimum(lows + layout.chunk_docs, layout.num_docs)
     what = "documents of a doc value chunk"
@@ -180,13 +180,13 @@ def _decode_single(
 ) -> tuple[Index, ByteStrings, Index]:
     """Read chunks of one document each; the results are as in `_decode_listed`."""
     sizes, content = _contents(cursor, layout, starts, stops, limits)
-    if len(chunks) and not chunks[0] and not sizes[0]:  # chunk 0 is there even if the document has nothing
+    if len(chunks) and not chunks[0] and not sizes[0]:  # chunk 0 is written even without values
         chunks, starts, sizes = chunks[1:], starts[1:], sizes[1:]
     return chunks, ByteStrings(offsets_of(sizes), content), starts
 
 
 def _refuse_cut(cursor: Cursor, what: str, starts: Index, stops: Index, behind: Index) -> None:
-    """Raise `Truncated` where what begins a chunk reaches into the next one."""
+    """Raise `Truncated` if the head of a chunk extends into the next one."""
     cut = np.flatnonzero(behind > stops)
     if len(cut):
         i = int(cut[0])
@@ -197,7 +197,7 @@ def _refuse_cut(cursor: Cursor, what: str, starts: Index, stops: Index, behind: 
 def _contents(
     cursor: Cursor, layout: ChunkLayout, starts: Index, stops: Index, limits: Limits
 ) -> tuple[Index, NDArray[np.uint8]]:
-    """Read contents, one behind the other; the first result is the bytes of each."""
+    """Return the size of each content, and all contents concatenated."""
     if not layout.compressed:
         return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
     sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=limits)
@@ -209,32 +209,32 @@ def _contents(
 
 
 def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStrings) -> tuple[bytes, Index]:
-    """Encode chunks. The first one is written even if it is empty, later ones are not: so does zapx.
+    """Encode chunks. As in zapx, only the first one is written if it is empty.
 
     Args:
-        layout: what they are like.
+        layout: of the chunks.
         docs: int64[k], strictly ascending.
-        values: the bytes of each: its distinct terms, ascending, 0xff behind each.
+        values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 
     Returns:
-        The bytes of all, and int64[chunks] bytes of each.
+        All bytes, and the size of each chunk, int64[chunks].
 
     Raises:
-        UsageError: a layout without a document in the segment or in a chunk, or with only one of the two options that
-            change it; documents that do not ascend or that the segment does not have; values that do not end in 0xff.
+        UsageError: a layout without documents in the segment or per chunk, or with only one of the two options;
+            documents that do not ascend or that the segment does not have; values that do not end in 0xff.
     """
     num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
     if layout.compressed != layout.listed:
-        raise UsageError(f"doc values: {SKIPS!r} go together, or readers go wrong")
+        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread one alone")
     if num_docs < 1 or chunk_docs < 1:
         raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
     if len(docs) != len(values):
         raise UsageError(f"doc values: {len(docs)} documents, {len(values)} values")
     if len(docs) and (int(docs[0]) < 0 or int(docs[-1]) >= num_docs or bool((docs[1:] <= docs[:-1]).any())):
-        raise UsageError(f"doc values: documents have to ascend, from 0 to {num_docs - 1}")
+        raise UsageError(f"doc values: documents must ascend, from 0 to {num_docs - 1}")
     sizes = values.lengths
     if (sizes == 0).any() or (values.data[values.offsets[1:] - 1] != TERM_END).any():
-        raise UsageError("doc values: the bytes of every document have to end in 0xff")
+        raise UsageError("doc values: the bytes of every document must end in 0xff")
     if layout.listed:
         return _encode_listed(layout, docs, values)
     chunk_sizes = np.zeros(num_docs, np.int64)
@@ -243,12 +243,12 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
 
 
 def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tuple[bytes, Index]:
-    """Encode chunks that name their documents; see `encode_chunks`."""
+    """Encode chunks that list their documents; see `encode_chunks`."""
     numbers = docs // layout.chunk_docs
     heads = np.flatnonzero(np.diff(numbers, prepend=-1))
     counts = np.diff(heads, append=len(docs))
     low, high = values.offsets[:-1][heads], values.offsets[heads + counts]
-    # A count in front of the pairs of each chunk, all as one row of varints.
+    # A count before the pairs of each chunk, all encoded in one call.
     table = np.empty(len(heads) + 2 * len(docs), np.uint64)
     place = 2 * heads + np.arange(len(heads))
     table[place] = counts
@@ -267,9 +267,9 @@ def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tup
 
 
 def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
-    """Take the bytes of documents apart where a term ends.
+    """Split the bytes of documents into terms.
 
-    A term that holds 0xff itself comes out as several: the bytes do not tell.
+    A term that contains 0xff is split in two: the encoding is ambiguous.
 
     Returns:
         int64[m] document of each term, and the m terms.

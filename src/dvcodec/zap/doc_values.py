@@ -4,8 +4,8 @@ Source: zapx ``contentcoder.go``, ``docvalues.go``. The block of one field::
 
     block    chunk 0 | chunk 1 | .. | uv end of each chunk, from the start on | u64 BE bytes of these | u64 BE chunks
 
-Chunk i holds the documents from ``i * size`` on, 1024 of them; in version 11 as many as the footer says. What is in a
-chunk: see `dvcodec.zap.doc_value_chunks`.
+Chunk i has 1024 documents from ``1024 * i`` on; in version 11 the footer has the chunk size. For the contents of
+a chunk see `dvcodec.zap.doc_value_chunks`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocValueBlock:
-    """Where the chunks of one field's doc values are.
+    """The chunks of a field's doc values.
 
     Attributes:
         data: the segment.
         start: address of the first chunk.
-        bounds: int64[chunks + 1], where each chunk begins, from `start` on, and where the last one ends.
-        layout: what the chunks are like.
-        limits: `Limits.max_blob_bytes` bounds what is decompressed at once.
+        bounds: int64[chunks + 1], bounds of the chunks relative to `start`.
+        layout: of the chunks.
+        limits: `Limits.max_blob_bytes` bounds the bytes decompressed at once.
     """
 
     data: SegmentData
@@ -63,19 +63,19 @@ class DocValueBlock:
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> DocValueBlock:
-        """Read where the chunks are.
+        """Read the bounds of the chunks.
 
         Args:
             data: the segment.
             footer: its footer.
-            block: address of the block and of its end, as `FieldInfo.doc_values` has them.
-            options: what the field is kept for, `FieldInfo.options`.
+            block: start and end of the block, `FieldInfo.doc_values`.
+            options: `FieldInfo.options`.
             limits: see the class.
 
         Raises:
-            Truncated: the block leaves the bytes in front of the footer, or is shorter than its trailer.
-            NotCanonical: another number of chunks than the documents make, ends that descend or do not fill the block,
-                or a chunk mode of 0 (version 11).
+            Truncated: the block extends beyond the footer, or is shorter than its trailer.
+            NotCanonical: a number of chunks that does not match the documents, ends that descend or do not fill the
+                block, or a chunk mode of 0 (version 11).
         """
         start, stop = block
         layout = ChunkLayout.of(footer.version, footer.num_docs, footer.chunk_mode, options)
@@ -89,7 +89,7 @@ class DocValueBlock:
                 NotCanonical, "number of doc value chunks", at=8, expected=layout.num_chunks, actual=count
             )
         if not count <= size <= room:
-            expected = f"{count} ends, in front of them {max(room, 0)} bytes of block"
+            expected = f"at least {count}, one per end, and at most {max(room, 0)}"
             raise trailer.error(NotCanonical, "bytes of chunk ends", at=0, expected=expected, actual=size)
         table = data.window(stop - _TRAILER - size, stop - _TRAILER, "ends of doc value chunks")
         ends, _ = varints.decode(table, "end of a doc value chunk")
@@ -98,7 +98,7 @@ class DocValueBlock:
         wrong = np.flatnonzero(ends[1:] < ends[:-1])
         if len(wrong):
             i = int(wrong[0]) + 1
-            expected = f"at least {int(ends[i - 1])}, the one before"
+            expected = f"at least {int(ends[i - 1])}, the previous one"
             raise table.error(NotCanonical, "end of a doc value chunk", at=0, expected=expected, actual=int(ends[i]))
         if (int(ends[-1]) if count else 0) != room - size:
             last = int(ends[-1]) if count else 0
@@ -116,7 +116,7 @@ class DocValueBlock:
         return self._read(number, number + 1)
 
     def __iter__(self) -> Iterator[DocValues]:
-        """Read all chunks that hold something, many of them at once.
+        """Read all non-empty chunks, in batches.
 
         Raises:
             DecodeError: with each batch; see `decode_chunks`.
@@ -148,16 +148,16 @@ def decode_doc_values(
     *,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[DocValues]:
-    """Read the doc values of a field chunk by chunk; chunks without any are left out.
+    """Read the doc values of a field in batches of non-empty chunks.
 
     Not checked: that the terms of a document ascend and are distinct.
 
     Args:
         data: the segment.
         footer: its footer.
-        block: address of the block and of its end, as `FieldInfo.doc_values` has them.
-        options: what the field is kept for, `FieldInfo.options`.
-        limits: `Limits.max_blob_bytes` bounds what is decompressed at once.
+        block: start and end of the block, `FieldInfo.doc_values`.
+        options: `FieldInfo.options`.
+        limits: `Limits.max_blob_bytes` bounds the bytes decompressed at once.
 
     Raises:
         Truncated, NotCanonical: see `DocValueBlock.open`, at once, and `decode_chunks`, with each batch.
@@ -179,10 +179,10 @@ def encode_doc_values(
     Args:
         version: of the segment.
         num_docs: documents of the segment, at least 1.
-        chunk_mode: the footer's; in version 11 the documents of a chunk.
-        options: what the field is kept for, version 17.
+        chunk_mode: of the footer; in version 11 the documents per chunk.
+        options: of the field, version 17.
         docs: int64[k], strictly ascending.
-        values: the bytes of each: its distinct terms, ascending, 0xff behind each.
+        values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 
     Raises:
         UsageError: see `encode_chunks`.

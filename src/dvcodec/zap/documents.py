@@ -1,7 +1,7 @@
-"""Analysed documents: what a segment is written from.
+"""Analysed documents: the input of `write_segment`.
 
-The shape is bleve's (``bleve_index_api``: ``Document``, ``Field``, ``TokenFreq``, ``TokenLocation``): analysis has
-already turned the values into terms, with how often and where each stands.
+The model is bleve's (``bleve_index_api``: ``Document``, ``Field``, ``TokenFreq``, ``TokenLocation``): analysis has
+split the values into terms with frequencies and locations.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["Document", "Field", "FieldOptions", "Location", "Synonyms", "Term", 
 
 
 class FieldOptions(IntFlag):
-    """What a field is kept for (``index.FieldIndexingOptions``)."""
+    """Options of a field (``index.FieldIndexingOptions``)."""
 
     INDEXED = 1
     STORED = 2
     TERM_VECTORS = 4
-    """Locations are kept."""
+    """Store locations."""
     DOC_VALUES = 8
     SKIP_FREQ_NORM = 16
     SKIP_DOC_VALUE_COMPRESSION = 32
@@ -30,13 +30,13 @@ class FieldOptions(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a term stands.
+    """One occurrence of a term.
 
     Attributes:
         position: of the token in the field, 1-based.
         start: first byte in the field's value.
-        end: byte behind the last.
-        field: name of the field that the token came from; empty means the field itself (others in composite fields).
+        end: byte after the last.
+        field: field of the token; empty for the field itself (composite fields have tokens of others).
         array_positions: indices in the arrays of the source document, outermost first.
     """
 
@@ -53,8 +53,8 @@ class Term:
 
     Attributes:
         term: any bytes.
-        frequency: how often it stands there; 0 where the field does not count (`FieldOptions.SKIP_FREQ_NORM`).
-        locations: where; may be fewer than `frequency`.
+        frequency: its frequency in the field; 0 with `FieldOptions.SKIP_FREQ_NORM`.
+        locations: may be fewer than `frequency`.
     """
 
     term: bytes
@@ -64,18 +64,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One instance of a field in a document; a document may have several of one name.
+    """An instance of a field in a document; a document may have several with the same name.
 
     Attributes:
         name: name of the field.
-        value: what is stored, if `options` say so.
+        value: stored with `FieldOptions.STORED`.
         type: one letter: ``t`` text, ``n`` numeric, ``d`` datetime, ``b`` boolean, ``g`` geopoint, ``s`` geoshape,
-            ``i`` IP, ``c`` composite; zap keeps it and does not interpret it.
-        options: what the field is kept for.
-        terms: the analysed value, in any order.
-        length: number of tokens (not of distinct terms); it becomes the norm.
+            ``i`` IP, ``c`` composite; stored, but not interpreted.
+        options: `FieldOptions`.
+        terms: terms of the analysed value, in any order.
+        length: number of tokens (not of distinct terms), stored as the norm.
         array_positions: indices in the arrays of the source document, outermost first.
-        doc_value_extra: bytes that follow the terms among the doc values, without the separator (geo shapes).
+        doc_value_extra: bytes after the terms in the doc values, without separator (geo shapes).
     """
 
     name: str
@@ -93,8 +93,8 @@ class Synonyms:
     """Synonyms that a document defines in one thesaurus, versions 16 and 17.
 
     Attributes:
-        thesaurus: its name; it becomes a field.
-        terms: (term, its synonyms), in the order in which they are defined.
+        thesaurus: name of the thesaurus, which is also a field.
+        terms: (term, its synonyms), in order of definition.
     """
 
     thesaurus: str
@@ -106,7 +106,7 @@ class Document:
     """One document.
 
     Attributes:
-        id: what it is called; stored, and the only term of the field ``_id``.
+        id: stored, and the only term of the field ``_id``.
         fields: every instance of every field but ``_id`` and the composite ones, in visiting order.
         composites: composite fields (such as ``_all``): indexed, never stored.
         children: nested documents, version 17.
@@ -121,12 +121,12 @@ class Document:
 
 
 def utf8(text: str) -> bytes:
-    """Spell a text in UTF-8.
+    """Encode a text as UTF-8.
 
     Raises:
-        UsageError: it has half of a surrogate pair, which UTF-8 does not.
+        UsageError: it has a surrogate, which UTF-8 cannot encode.
     """
     try:
         return text.encode()
     except UnicodeEncodeError as err:
-        raise UsageError(f"{text[err.start]!r} is no character that UTF-8 has") from None
+        raise UsageError(f"{text[err.start]!r} cannot be encoded as UTF-8") from None

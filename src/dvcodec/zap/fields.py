@@ -1,4 +1,4 @@
-"""Fields: their names, and where what is kept of each lies.
+"""Fields: names, and the addresses of their sections.
 
 Source: zapx ``write.go``, ``section.go``, ``segment.go`` (``loadFields``)::
 
@@ -9,7 +9,7 @@ Source: zapx ``write.go``, ``section.go``, ``segment.go`` (``loadFields``)::
               index     uv fields | fields * u64 BE address of a record, up to the footer
               text      uv start | uv end of the doc value block | uv dictionary                    section type 0
 
-A field is known by its place in the index: its id. ``_id`` is field 0, the others follow in the order of their names.
+The id of a field is its index in the fields index. ``_id`` is field 0, the others follow in the order of their names.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "en
 
 ID = "_id"
 MAX_FIELDS = 65534
-"""zapx keeps id + 1 in 16 bits."""
+"""zapx stores id + 1 in 16 bits."""
 TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
-"""Types of sections; the last one since zapx 17.2, with nothing in the file to say so."""
+"""Types of sections; `SHAPES` since zapx 17.2, without a version bump."""
 _ROOM = 1 << 12
-"""Bytes that a field record is first looked for in."""
+"""Bytes first read for a field record."""
 _BEHIND_NAME = 64
-"""No record has more bytes behind its name."""
+"""Most bytes of a record after its name."""
 _SHORT = 40
-"""Characters of a name that an error repeats."""
+"""Characters of a name shown in errors."""
 _MIN_BLOCK = 17
 """Bytes of the shortest doc value block."""
 
@@ -47,14 +47,14 @@ class FieldInfo:
     """One field of a segment.
 
     Attributes:
-        id: its place in the fields index.
+        id: its index in the fields index.
         name: its name.
         dictionary: address of its dictionary, None if it has none.
         doc_values: addresses ``(start, end)`` of its doc value block, None if it has none.
-        options: what it is kept for; None before version 17, where nothing says so.
+        options: `FieldOptions`; None before version 17.
         vectors: address of its vector section, None if it has none.
         synonyms: address of its synonym section, None if it has none.
-        shapes: address of its section of geo shapes, None if it has none; their contents are not read.
+        shapes: address of its section of geo shapes, None if it has none; its contents are not read.
     """
 
     id: int
@@ -71,9 +71,9 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     """Read the fields.
 
     Raises:
-        Truncated: an address or a length leaves the bytes in front of the footer.
-        NotCanonical: ``_id`` is not the first field, a name stands twice or is no UTF-8, a section type is unknown
-            or stands twice, or a doc value block is too short or ends before it begins.
+        Truncated: an address or a length extends beyond the footer.
+        NotCanonical: ``_id`` is not the first field, a name is repeated or not UTF-8, a section type is unknown
+            or repeated, or a doc value block is too short or ends before it begins.
     """
     sections = footer.version >= SECTIONS_FROM
     what = "sections index" if sections else "fields index"
@@ -93,7 +93,7 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
             raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{_short(field)} twice")
         fields[field.name] = field
         room -= len(field.name)
-        if room < 0:  # records that share bytes would make much of little
+        if room < 0:  # overlapping records would amplify a small file
             raise data.error("field records overlap", at, expected=f"names of {data.end} bytes at most")
     first = next(iter(fields.values()), None)
     if footer.num_docs and (first is None or first.name != ID):
@@ -107,9 +107,9 @@ def _short(field: FieldInfo) -> str:
 
 
 def _read_name(data: SegmentData, cursor: Cursor, at: int) -> tuple[str, Cursor]:
-    """Read a field's name; return it and a cursor that holds the rest of the record too."""
+    """Read the name of a field; return it and a cursor over the rest of the record."""
     size = cursor.uvarint("length of a field name")
-    if size > cursor.remaining - _BEHIND_NAME:  # a long name, or a wrong length
+    if size > cursor.remaining - _BEHIND_NAME:  # a long name, or a corrupt length
         start = cursor.base + cursor.pos
         data.window(start, min(start + size, 2**63), "field name")
         cursor = data.at(start, size + _ROOM, "field name")
@@ -134,7 +134,7 @@ def _dictionary(data: SegmentData, address: int, at: int) -> int | None:
 
 
 def encode_record(name: str, dictionary: int) -> bytes:
-    """Encode the record of a field, versions 11 to 15; `dictionary` is 0 where there is none."""
+    """Encode the record of a field, versions 11 to 15; `dictionary` is 0 without a dictionary."""
     raw = name.encode()
     return uvarints(dictionary, len(raw)) + raw
 
@@ -208,8 +208,8 @@ def encode_field(name: str, options: FieldOptions | None, sections: dict[int, in
 
     Args:
         name: its name.
-        options: what it is kept for; None in version 16.
-        sections: type -> address, 0 where there is none; written in ascending order (zapx: in any).
+        options: `FieldOptions`; None in version 16.
+        sections: type -> address, 0 for a missing section; written in ascending order (zapx: in any).
     """
     raw = name.encode()
     head = uvarints(len(raw)) + raw + (b"" if options is None else uvarints(int(options))) + uvarints(len(sections))

@@ -1,4 +1,4 @@
-"""The footer of a zap segment: where everything else is, and the checksum of the file.
+"""The footer of a zap segment: addresses of all parts, and the checksum of the file.
 
 Source: zapx ``write.go`` (``persistFooter``) of branches v11.x to v17. Big-endian, at the end of the file::
 
@@ -6,7 +6,7 @@ Source: zapx ``write.go`` (``persistFooter``) of branches v11.x to v17. Big-endi
     v16       u64 docs | u64 stored index | u64 fields index | u64 sections index | u64 0     | u32 chunk mode | u32 version | u32 CRC
     v17       writer id | u32 its length | u64 docs | u64 stored index | u64 sections index   | u32 chunk mode | u32 version | u32 CRC
 
-The CRC-32 is of all bytes before it. zapx writes it and never looks at it again.
+The CRC-32 is of all bytes before it. zapx writes it and never checks it.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dvcodec.io.source import Source
 __all__ = ["DEFAULT_CHUNK_MODE", "NOT", "VERSIONS", "Footer", "decode_footer", "encode_footer", "verify_checksum"]
 
 VERSIONS = range(11, 18)
-"""Versions of segments that are read, written and merged."""
+"""Supported versions."""
 NOT = 2**64 - 1
-"""What stands where there is no address."""
+"""Stored in place of a missing address."""
 DEFAULT_CHUNK_MODE = {11: 1024, 12: 1025, 13: 1025, 14: 1026, 15: 1026, 16: 1026, 17: 1026}
 """What zapx writes; see `dvcodec.zap.chunks`."""
 SECTIONS_FROM = 16
@@ -40,18 +40,18 @@ MAX_DOCS = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer says.
+    """The decoded footer.
 
     Attributes:
         version: 11 to 17.
-        num_docs: documents, deleted or not; nested ones count.
+        num_docs: documents, including deleted and nested ones.
         stored_index: address of the stored index.
-        fields_index: address of the fields index, from version 16 on of the sections index.
-        doc_value_table: address of the table of doc value blocks; None where there is none (a merge that kept no
+        fields_index: address of the fields index (from version 16 on: sections index).
+        doc_value_table: address of the table of doc value blocks; None if there is none (a merge that kept no
             document), and from version 16 on.
-        chunk_mode: rule for the size of chunks; in version 11 the size itself.
+        chunk_mode: rule for chunk sizes; in version 11 the size itself.
         crc: CRC-32 of all bytes before it.
-        writer_id: names the program that transformed the contents, version 17; empty where nobody did.
+        writer_id: program that transformed the contents, version 17; usually empty.
     """
 
     version: int
@@ -73,13 +73,13 @@ class Footer:
 def decode_footer(source: Source) -> Footer:
     """Read the footer from the end of a file.
 
-    Checked: the version, every address against the bytes in front of the footer, that there are at most 2**32
-    documents, and that the stored index has room for them. Not checked: the CRC (see `verify_checksum`).
+    Checked: the version, all addresses, the number of documents (at most 2**32), and the room for the stored index.
+    Not checked: the CRC (see `verify_checksum`).
 
     Raises:
         Truncated: the file is shorter than a footer.
-        BadMagic: no version 11 to 17.
-        NotCanonical: an address or a count that cannot be.
+        BadMagic: not version 11 to 17.
+        NotCanonical: an invalid address or count.
     """
     if source.size < _TAIL:
         raise Truncated(
@@ -121,7 +121,7 @@ def decode_footer(source: Source) -> Footer:
 
 
 def _read_writer_id(source: Source, at: int) -> bytes:
-    """Read the writer id that ends at `at`, its length behind it."""
+    """Read the writer id, whose length ends at `at`."""
     if at < 4:
         raise Truncated("zap writer id", source=source.name, offset=0, expected="4 bytes of length", actual=at)
     size = int.from_bytes(source.read(at - 4, 4), "big")
@@ -134,11 +134,11 @@ def encode_footer(footer: Footer, crc: int) -> bytes:
     """Encode a footer.
 
     Args:
-        footer: what it says; its `crc` is not used.
-        crc: CRC-32 of everything in front of the footer, from which that of the file is made.
+        footer: `crc` is ignored.
+        crc: CRC-32 of all bytes before the footer.
 
     Raises:
-        UsageError: no version 11 to 17.
+        UsageError: a version other than 11 to 17.
     """
     if footer.version not in VERSIONS:
         raise UsageError(f"zap versions are 11 to 17, not {footer.version}")
@@ -154,7 +154,7 @@ def encode_footer(footer: Footer, crc: int) -> bytes:
 
 
 def verify_checksum(source: Source, footer: Footer) -> None:
-    """Compare the CRC with that of the bytes; reads the whole file, in pieces.
+    """Check the CRC; reads the whole file, in pieces.
 
     Raises:
         ChecksumMismatch: they differ.
@@ -173,10 +173,10 @@ def verify_checksum(source: Source, footer: Footer) -> None:
 
 
 def refuse_writer_id(source: Source, footer: Footer) -> None:
-    """Raise `Unsupported` where a program has transformed the contents (``writer id``, version 17)."""
+    """Raise `Unsupported` if a program transformed the contents (``writer id``, version 17)."""
     if footer.writer_id:
         raise Unsupported(
-            "contents transformed by a writer of its own",
+            "contents transformed by a custom writer",
             source=source.name,
             offset=source.size - footer.size,
             expected="an empty writer id",

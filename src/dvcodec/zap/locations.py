@@ -1,10 +1,10 @@
-"""Locations: where in a document a term stands.
+"""Locations of terms in documents.
 
 Source: zapx ``posting.go`` (``readLocation``), ``new.go``. In a location chunk, for each posting that has any::
 
     uv bytes that follow | locations: uv field | uv position | uv start | uv end | uv n | n * uv array position
 
-The number of locations is not stored. The field is the one the token came from: others stand in composite fields.
+The number of locations is not stored. The field is that of the token, which differs in composite fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
 __all__ = ["Locations", "decode_locations", "encode_locations"]
@@ -24,20 +24,20 @@ __all__ = ["Locations", "decode_locations", "encode_locations"]
 Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
 _HEAD = 5
-"""Numbers of a location in front of its array positions."""
+"""Numbers of a location before its array positions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Locations:
-    """Locations of many postings, one posting behind the other.
+    """Locations of many postings, in the order of the postings.
 
     Attributes:
-        fields: int64[n], id of the field that the token came from.
+        fields: int64[n], id of the token's field.
         positions: uint64[n], of the token, 1-based.
         starts: uint64[n], first byte in the field's value.
-        ends: uint64[n], byte behind the last.
-        array_counts: int64[n], array positions of each.
-        array_positions: uint64, those of all.
+        ends: uint64[n], byte after the last.
+        array_counts: int64[n], number of array positions of each.
+        array_positions: uint64, array positions of all.
     """
 
     fields: Index
@@ -55,14 +55,14 @@ class Locations:
 
     @classmethod
     def concat(cls, parts: list[Locations]) -> Locations:
-        """Put several one behind the other."""
+        """Concatenate locations."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
 
     def __len__(self) -> int:
         return len(self.fields)
 
     def take(self, index: Index) -> Locations:
-        """Return the locations at these places, in that order."""
+        """Return the locations at these indices."""
         firsts = offsets_of(self.array_counts)[:-1]
         counts = self.array_counts[index]
         return Locations(
@@ -78,7 +78,7 @@ class Locations:
 def decode_locations(
     blocks: ChunkedBlocks, per_chunk: Index, freqs: Values, num_fields: int
 ) -> tuple[Index, Locations]:
-    """Read the locations of the postings that have some.
+    """Read the locations of the postings that have any.
 
     Args:
         blocks: the location chunks.
@@ -90,8 +90,8 @@ def decode_locations(
         int64[n], locations of each posting, and the locations.
 
     Raises:
-        NotCanonical: entries that do not fill their chunk exactly, locations that do not fill their entry, a
-            field that the segment does not have.
+        NotCanonical: entries that do not fill their chunk, locations that do not fill their entry, or a field that the
+            segment does not have.
     """
     plain = _plain(blocks, per_chunk, freqs)
     counts, heads, arrays = _any(blocks, per_chunk) if plain is None else plain
@@ -107,13 +107,13 @@ def decode_locations(
 
 
 def _plain(blocks: ChunkedBlocks, per_chunk: Index, freqs: Values) -> tuple[Index, Values, Values] | None:
-    """Read the locations at once if every posting has just as many as `freqs` says, and none an array position.
+    """Read the locations if every posting has as many as its frequency, and none has array positions.
 
-    Text fields are like that. Then all places are known at once, and it is enough to check that the guess is what
-    following the entries one by one would have found: each entry as long as it says, each chunk filled by its own.
+    Text fields are like that. All positions then follow from `freqs`; the result is correct if every entry has the
+    length that it states and the entries fill their chunks.
 
     Returns:
-        As `_any`; None where it is not so.
+        As `_any`; None in other cases.
     """
     values, edges = blocks.values, blocks.edges
     if len(freqs) and int(freqs.max()) > len(values):
@@ -135,16 +135,16 @@ def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values
     """Follow the entries of all chunks, then the locations of all entries.
 
     Returns:
-        int64[postings], locations of each; uint64[locations, 5], what each begins with; and all array positions.
+        int64[postings], number of locations; uint64[locations, 5], their fixed numbers; and all array positions.
     """
     values, edges = blocks.values, blocks.edges
-    entries, chunk, bad = chains.sized(values, edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
+    entries, chunk, bad = varlen_records.sized(values, edges[1:], blocks.firsts[:-1], blocks.firsts[1:])
     if bad >= 0:
         raise blocks.error("bytes of a location entry", bad, expected="entries that fill the chunk")
     blocks.expect("postings with locations", np.bincount(chunk, minlength=len(per_chunk)), per_chunk)
     sizes = values[entries].astype(np.int64)
     stops = np.searchsorted(edges, edges[entries + 1] + sizes)
-    begins, owner, bad = chains.counted(values, entries + 1, stops, _HEAD)
+    begins, owner, bad = varlen_records.counted(values, entries + 1, stops, _HEAD)
     if bad >= 0:
         raise blocks.error("location", int(chunk[bad]), expected="locations that fill their entry")
     heads = values[begins[:, None] + np.arange(_HEAD)]
@@ -160,7 +160,7 @@ def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
 
     Args:
         counts: int64[n], locations of each posting.
-        locations: those of all.
+        locations: locations of all.
     """
     firsts = offsets_of(_HEAD + locations.array_counts)
     heads = np.empty((len(locations), _HEAD), np.uint64)

@@ -1,8 +1,8 @@
-"""Merging segments: several into one, without the documents that were deleted, in any version.
+"""Merge segments into one of any version, without deleted documents.
 
-Source: zapx ``merge.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. With
-one segment it applies deletions, or changes the version. What is written for a version is what zapx of that version
-writes when it merges, apart from the snappy blocks and what Go leaves to chance (see `assemble`).
+Source: zapx ``merge.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``.
+Merging one segment applies deletions or changes its version. The bytes equal zapx's, except snappy blocks and what
+is random in Go (see `assemble`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
-from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.lists import Postings
+from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
 from dvcodec.zap.nested import Edges
 from dvcodec.zap.norms import convert_norms
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import iter_stored
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
-from dvcodec.zap.unite import DROPPED, SegmentLists, unite_lists, unite_thesauri
 
 __all__ = ["merge_segments"]
 
@@ -43,40 +42,40 @@ _MAX_DOCS = 1 << 32
 
 
 def merge_segments(
+    target: SinkTarget,
     segments: Sequence[Segment],
-    drops: Sequence[RowSet | None] | None,
-    sink: SinkTarget,
+    drops: Sequence[RowSet | None] | None = None,
     version: int | None = None,
     *,
     chunk_mode: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
     storage_options: StorageOptions = None,
 ) -> list[Index]:
-    """Write one segment with the documents of several that were not dropped.
+    """Merge segments into one, without dropped documents.
 
-    The columns of one field of all segments are held in memory at a time.
+    One field of all segments is in memory at a time.
 
     Args:
-        segments: in the order of their documents; one is fine.
-        drops: for each segment the documents to leave out; None, or None for a segment: keep all.
-        sink: path, URL or open binary file; a path is written whole or not at all. It may be that of a segment.
-        version: 11 to 17; default: the highest of the segments.
-        chunk_mode: rule for the size of chunks, see `dvcodec.zap.chunks`; default: what zapx writes.
-        progress: called with the name of each field when it has been written.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        target: path, URL or open binary file; a path is written atomically. It may be the path of a segment.
+        segments: one or more, in document order.
+        drops: documents to drop, for each segment; None, or None for a segment, drops none.
+        version: 11 to 17; default: the highest version of the segments.
+        chunk_mode: rule for chunk sizes, see `dvcodec.zap.chunks`; default: zapx's.
+        progress: called with the name of each field when it is written.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        for each segment int64[num_docs], the new number of each document, -1 where it was left out.
+        For each segment int64[num_docs], the new number of each document, -1 for a dropped one.
 
     Raises:
-        UsageError: no segment, a drop that is no document, or contents that the version cannot hold (nested
-            documents before 17, synonyms before 16, more locations than the frequency before 15).
-        Unsupported: a segment has vectors (their index is faiss' own) or a section of geo shapes.
-        DecodeError: a segment is not sound.
-        OSError: the sink cannot be written.
+        UsageError: no segment, a dropped document that does not exist, or contents that the version does not support
+            (nested documents before 17, synonyms before 16, more locations than the frequency before 15).
+        Unsupported: a segment has vectors (in faiss' format) or a geo shape section.
+        DecodeError: a segment is corrupt.
+        OSError: the target cannot be written.
     """
     if not segments:
-        raise UsageError("nothing to merge")
+        raise UsageError("merging needs at least one segment")
     version = max(segment.version for segment in segments) if version is None else version
     mode = check_version(version, chunk_mode)
     inputs = _number(segments, [None] * len(segments) if drops is None else drops)
@@ -84,9 +83,9 @@ def merge_segments(
     if num_docs > _MAX_DOCS:
         raise UsageError(f"a segment holds at most {_MAX_DOCS} documents, not {num_docs}")
     _check_sections(segments, version)
-    names = _unite_names(segments)
+    names = _merge_names(segments)
     merged = _Merge(inputs, version, names)
-    with open_sink(sink, storage_options=storage_options) as out:
+    with open_sink(target, storage_options=storage_options) as out:
         write_content(
             out,
             version,
@@ -115,7 +114,7 @@ class _Input:
 
 def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list[_Input]:
     if len(drops) != len(segments):
-        raise UsageError(f"need drops for each of {len(segments)} segments, got {len(drops)}")
+        raise UsageError(f"drops: expected one per segment ({len(segments)}), found {len(drops)}")
     inputs = []
     base = 0
     for segment, dropped in zip(segments, drops, strict=True):
@@ -149,13 +148,13 @@ def _check_sections(segments: Sequence[Segment], version: int) -> None:
             raise UsageError(f"version {version} has no nested documents: {segment.name} has some")
 
 
-def _unite_names(segments: Sequence[Segment]) -> list[str]:
+def _merge_names(segments: Sequence[Segment]) -> list[str]:
     names = {info.name for segment in segments for info in segment.fields} - {ID}
     return [ID, *sorted(names, key=str.encode)]
 
 
 class _Merge:
-    """The contents of the new segment, made as they are written."""
+    """Contents of the new segment, computed as they are written."""
 
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
@@ -166,40 +165,39 @@ class _Merge:
         self.infos: list[dict[str, FieldInfo]] = [{info.name: info for info in one.segment.fields} for one in inputs]
         self.options = {name: self._options(name) for name in names}
         first = inputs[0].segment.fields
-        # zapx copies stored documents as they are where all segments have the same fields, kept for the same.
+        # zapx copies stored documents unchanged if all segments have the same fields with the same options.
         self.same_fields = all(
             [info.name for info in one.segment.fields] == [info.name for info in first] for one in inputs
         ) and all(info.options in (None, self.options[info.name]) for one in inputs for info in one.segment.fields)
 
     def _options(self, name: str) -> FieldOptions | None:
-        """What all segments that have the field keep it for; None where one does not say (before version 17)."""
+        """Options of a field that all its segments share; None if one does not store them (before version 17)."""
         found = [infos[name].options for infos in self.infos if name in infos]
         known = [options for options in found if options is not None]
         return reduce(and_, known) if known and len(known) == len(found) else None
 
     def _dropped(self, name: str, option: FieldOptions) -> bool:
-        """Whether zapx of the version leaves out what the option stands for: it does where one segment lacks it."""
+        """Whether zapx drops the part of the field that `option` enables: it does if one segment lacks the option."""
         options = self.options[name]
         return self.version >= _OPTIONS_FROM and options is not None and not options & option
 
     # ------------------------------------------------------------------ stored
 
     def stored(self) -> Iterator[StoredColumns]:
-        """Make the stored values of the kept documents, with new numbers and field ids."""
+        """Yield the stored values of the kept documents, renumbered."""
         unstored = np.array([self._dropped(name, FieldOptions.STORED) for name in self.options])
         unstored[0] = False
         for one, field_ids in zip(self.inputs, self.field_ids, strict=True):
-            segment = one.segment
             if not one.kept:
                 continue
-            for columns in iter_stored(segment.data, segment.footer, len(segment.fields), limits=segment.limits):
+            for columns in one.segment.contents.stored():
                 docs, fields = one.numbers[columns.docs], field_ids[columns.fields]
                 chosen = docs != DROPPED
                 if not (self.same_fields and one.whole):
                     chosen &= ~unstored[fields]
                 index = np.flatnonzero(chosen)
                 docs, fields = docs[index], fields[index]
-                if (np.diff(docs * len(unstored) + fields) < 0).any():  # fields of another order
+                if (np.diff(docs * len(unstored) + fields) < 0).any():  # field order differs
                     order = np.lexsort((fields, docs))
                     index, docs, fields = index[order], docs[order], fields[order]
                 counts = columns.array_counts[index]
@@ -213,7 +211,7 @@ class _Merge:
                 )
 
     def edges(self) -> Edges:
-        """Make the edges whose two ends were kept."""
+        """Merge the edges whose two ends were kept."""
         children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for one in self.inputs:
             edges = one.segment.edges
@@ -226,19 +224,19 @@ class _Merge:
     # ------------------------------------------------------------------ fields
 
     def field(self, name: str) -> FieldContent:
-        """Make what the segment holds of a field."""
+        """Merge one field."""
         read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
-        terms, postings, one_hits = unite_lists(read)
+        terms, postings, one_hits = merge_lists(read)
         doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
         options = self.options[name]
         if options is None:
             options = _guess_options(postings, self._has_block(name))
-        if options & SKIPS != SKIPS:  # one alone is misread by every reader
+        if options & SKIPS != SKIPS:  # readers misread one option without the other
             options &= ~SKIPS
         if doc_values is not None:
             options |= FieldOptions.DOC_VALUES
         elif len(terms) or not options & FieldOptions.INDEXED:
-            # Without terms the option does no harm, and lets the next merge keep the values of other segments.
+            # Without terms the option is harmless, and the next merge keeps the values of other segments.
             options &= ~FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
 
@@ -255,21 +253,16 @@ class _Merge:
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
 
     def _doc_values(self, name: str, read: list[SegmentLists]) -> DocValues | None:
-        """Gather doc values; None if no segment that has terms of the field has a block, and no value is left.
+        """Merge doc values; None if no segment with terms of the field has a block, and no value remains.
 
-        zapx passes over the block of a segment without terms, even where it holds values: shapes that have no terms.
+        Like zapx, ignore the block of a segment without terms, even if it has values (geo shapes).
         """
         found: list[DocValues] = []
         any_block = False
         for lists in read:
             one, info = self.inputs[lists.place], self.infos[lists.place][name]
-            if info.doc_values is None:
-                continue
-            any_block |= len(lists.terms) > 0
-            segment = one.segment
-            for chunk in decode_doc_values(
-                segment.data, segment.footer, info.doc_values, info.options, limits=segment.limits
-            ):
+            any_block |= info.doc_values is not None and len(lists.terms) > 0
+            for chunk in one.segment.contents.doc_values(info):
                 docs = one.numbers[chunk.docs]
                 kept = np.flatnonzero(docs != DROPPED)
                 found.append(DocValues(docs[kept], chunk.values.take(kept)))
@@ -290,11 +283,11 @@ class _Merge:
             thesaurus = one.segment.thesaurus(name)
             if thesaurus is not None:
                 parts.append((thesaurus, one.numbers))
-        return unite_thesauri(parts) if parts else None
+        return merge_thesauri(parts) if parts else None
 
 
 def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -> Postings:
-    """Leave out dropped documents, and give the others their new numbers."""
+    """Remove the postings of dropped documents, and renumber the others."""
     docs = one.numbers[postings.docs]
     norms = convert_norms(postings.norms, one.segment.version, version)
     locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
@@ -312,7 +305,7 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
 
 
 def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:
-    """Say what a field is kept for where its segment does not: merges of version 17 drop what is not said."""
+    """Infer the options of a field that has none: merges of version 17 drop whatever an option does not enable."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
     if has_block:
         options |= FieldOptions.DOC_VALUES

@@ -1,12 +1,12 @@
-"""Nested documents, version 17: which document is a child of which.
+"""Nested documents, version 17: children and their parents.
 
-Source: zapx ``write.go`` (``persistStoredFields``), ``segment.go`` (``loadNestedEdges``). Directly behind the stored
+Source: zapx ``write.go`` (``persistStoredFields``), ``segment.go`` (``loadNestedEdges``). Directly after the stored
 index::
 
     uv edges | edges * (uv child | uv parent)
 
-Every document that is no root has one edge, to a parent with a lower number; zapx writes them in any order. A merge
-that keeps no document writes no list, and says so by a stored index at address 0.
+Every document that is not a root has one edge, to a parent with a lower number; zapx writes them in any order. A merge
+that drops all documents writes no list; its stored index has address 0.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Edges:
     """The tree of nested documents.
 
     Attributes:
-        children: int64[n], documents that are no roots, ascending.
-        parents: int64[n], what each is a child of.
+        children: int64[n], documents that are not roots, ascending.
+        parents: int64[n], the parent of each.
     """
 
     children: Index
@@ -54,9 +54,9 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
     """Read the edge list; versions before 17 have none.
 
     Raises:
-        Truncated: the list leaves the bytes in front of the footer.
-        NotCanonical: a document that the segment does not have, a parent that is not in front of its child, two
-            parents of one, or no root left.
+        Truncated: the list extends beyond the footer.
+        NotCanonical: a document that the segment does not have, a parent not numbered before its child, two parents of
+            a document, or no root.
     """
     if footer.version < NESTED_FROM or not footer.stored_index:
         return Edges.none()
@@ -83,7 +83,7 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
             raise data.error(what, at, expected=expected, actual=int(actual[found[0]]))
 
     check(children >= footer.num_docs, "nested document", f"below {footer.num_docs}", children)
-    check(parents >= children, "parent of a nested document", "a document in front of its child", parents)
+    check(parents >= children, "parent of a nested document", "a document before its child", parents)
     order = np.argsort(children, kind="stable")
     edges = Edges(children[order].astype(np.int64), parents[order].astype(np.int64))
     twice = edges.children[1:] == edges.children[:-1]
@@ -95,13 +95,13 @@ def encode_edges(edges: Edges) -> bytes:
     """Encode the edge list, by child.
 
     Raises:
-        UsageError: a parent that is not in front of its child, or two parents of one.
+        UsageError: a parent not numbered before its child, or two parents of a document.
     """
     order = np.argsort(edges.children, kind="stable")
     children, parents = edges.children[order], edges.parents[order]
     if len(edges) and (
         bool((parents >= children).any()) or bool((parents < 0).any()) or bool((children[1:] == children[:-1]).any())
     ):
-        raise UsageError("nested documents: each has one parent, which stands in front of it")
+        raise UsageError("nested documents: each needs one parent, numbered before it")
     numbers, _ = varints.encode(np.stack([children, parents], axis=1).ravel())
     return varints.uvarints(len(edges)) + numbers.tobytes()

@@ -1,4 +1,4 @@
-"""Norms: how long a field is in a document, for scoring.
+"""Norms: the length of a field in a document, for scoring.
 
 Source: zapx ``new.go``. Up to version 14 the bits of float32(1 / sqrt(field length)) are stored, as an integer; from 15
 on the field length, in tokens.
@@ -17,7 +17,7 @@ _LENGTH_BITS = np.uint64(0xFFFFFFFF)
 
 
 def norms_from_lengths(version: int, lengths: Values) -> Values:
-    """Return what a version stores for fields of so many tokens."""
+    """Return norms as a version stores them, from field lengths in tokens."""
     if version < NORM_IS_LENGTH_FROM:
         return _of_lengths(lengths).view(np.uint32).astype(np.uint64)
     kept: Values = lengths & _LENGTH_BITS
@@ -43,15 +43,15 @@ def _of_lengths(lengths: Values) -> NDArray[np.float32]:
 
 
 def convert_norms(norms: Values, source: int, target: int) -> Values:
-    """Bring stored norms of one version to another's form.
+    """Convert stored norms between versions.
 
-    A field length survives the way through float32 up to 4 million tokens; above, neighbouring lengths share a norm.
+    Field lengths up to 4 million tokens survive the conversion to float32; above, neighbouring lengths share a norm.
     """
     if (source < NORM_IS_LENGTH_FROM) == (target < NORM_IS_LENGTH_FROM):
         return norms
     if target < NORM_IS_LENGTH_FROM:
         return norm_values(source, norms).view(np.uint32).astype(np.uint64)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # any bits may stand there
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # any bit pattern is possible
         floats = norm_values(source, norms).astype(np.float64)
         lengths = np.rint(1.0 / (floats * floats))
     return np.where(np.isfinite(lengths) & (lengths < 2**32), lengths, 0).astype(np.uint64)

@@ -1,8 +1,8 @@
-"""Postings: in which documents a term stands, how often, and the norm of its field there.
+"""Postings: the documents of a term, its frequency in each, and the norm of its field there.
 
-Source: zapx ``posting.go``, ``new.go`` (``writePostings``), ``merge.go``. A list is found by its record, see
-`dvcodec.zap.postings_records`: the bitmap there holds the documents, and in a freq/norm chunk (see
-`dvcodec.zap.chunks`) stands for each posting, without its document number::
+Source: zapx ``posting.go``, ``new.go`` (``writePostings``), ``merge.go``. A list is located by its
+record (`dvcodec.zap.postings_records`), whose bitmap has the documents. A freq/norm chunk (`dvcodec.zap.chunks`) has
+for each posting::
 
     uv frequency * 2 + has locations | uv norm    from version 15 on the norm only if the frequency is not 0
 
@@ -23,9 +23,9 @@ from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.locations import Locations, decode_locations, encode_locations
 from dvcodec.zap.norms import NORM_IS_LENGTH_FROM
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits, place_records
 
 __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
@@ -33,7 +33,7 @@ __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
 Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
 LOCATIONS_WITHIN_FREQ = 14
-"""Up to this version zapx panics at more locations than the frequency."""
+"""Up to this version zapx panics if a posting has more locations than its frequency."""
 
 
 def decode_postings(
@@ -44,13 +44,13 @@ def decode_postings(
     Args:
         data: the segment.
         footer: its footer.
-        num_fields: its fields.
-        records: the lists, of `decode_records`; what is allocated is what their `counts` say.
+        num_fields: number of its fields.
+        records: of the lists, from `decode_records`; their `counts` determine the memory.
         locations: whether to read the locations too.
 
     Raises:
         Truncated, NotCanonical: as `bitmaps.expand` and `chunks.read_blocks`; a document that the segment does not
-            have; chunks with more or fewer entries than postings; more locations than the frequency (up to version
+            have; a chunk whose entries do not match its postings; more locations than the frequency (up to version
             14, where zapx panics).
     """
     some = records[~records.one_hit] if records.one_hit.any() else records
@@ -130,15 +130,15 @@ def _decode_general(
 
 
 def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Values, Values]:
-    """Split the varints of freq/norm chunks; frequencies still carry their lowest bit."""
+    """Split the varints of freq/norm chunks; frequencies still have the location bit."""
     values, firsts = blocks.values, blocks.firsts
     if version < NORM_IS_LENGTH_FROM:
         blocks.expect("numbers of a freq/norm chunk", np.diff(firsts), 2 * per_chunk)
         return values[0::2].copy(), values[1::2].copy()
-    if (np.diff(firsts) == 2 * per_chunk).all() and (values[::2] >= 2).all():  # as in all fields that count
+    if (np.diff(firsts) == 2 * per_chunk).all() and (values[::2] >= 2).all():  # all fields that store frequencies
         return values[::2].copy(), values[1::2].copy()
-    # A frequency below 1 has no norm, so an entry is one number or two. Whichever a number below 2 is, a frequency
-    # of 0 or a norm, it ends its entry: between such numbers (and chunk starts) frequencies and norms alternate.
+    # A frequency of 0 has no norm, so an entry is one number or two. A number below 2 is a frequency of 0 or a norm and
+    # ends its entry: between such numbers (and chunk starts) frequencies and norms alternate.
     index = np.arange(len(values))
     restarts = np.zeros(len(values) + 1, np.int64)
     restarts[1:][values < 2] = index[values < 2] + 1
@@ -152,7 +152,7 @@ def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tupl
     bad = np.flatnonzero(has_norm & ~closed)
     if len(bad):
         raise blocks.cursor.error(
-            NotCanonical, "norm", at=int(blocks.edges[heads[bad[0]]]), expected="a norm behind the frequency"
+            NotCanonical, "norm", at=int(blocks.edges[heads[bad[0]]]), expected="a norm after the frequency"
         )
     norms = np.zeros(len(heads), np.uint64)
     norms[has_norm] = values[heads[has_norm] + 1]
@@ -160,15 +160,15 @@ def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tupl
 
 
 def encode_postings(footer: Footer, postings: Postings, base: int) -> tuple[NDArray[np.uint8], Values]:
-    """Encode postings lists: for each its freq/norm block, its location block, its record.
+    """Encode postings lists, each as freq/norm block, location block and record.
 
     Args:
         footer: version, chunk mode and number of documents.
-        postings: the lists; none is empty.
+        postings: non-empty lists.
         base: address of the first byte.
 
     Returns:
-        the bytes, and uint64[terms], address of each record: the dictionary's values.
+        The bytes, and uint64[terms], address of each record: the values of the dictionary.
     """
     version, counts, docs = footer.version, postings.counts, postings.docs
     sizes = chunks.chunk_sizes(version, footer.chunk_mode, footer.num_docs, counts)

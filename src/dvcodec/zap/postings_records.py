@@ -1,12 +1,12 @@
-"""Postings records: where the list of a term is, and how long; or the whole list, where that is one posting.
+"""Postings records, which locate the list of a term; and lists of one posting, stored in the dictionary.
 
 Source: zapx ``posting.go``, ``new.go`` (``writePostings``), ``merge.go``. A dictionary's value for a term is one of::
 
     00 | 62 bits address of a postings record     uv freq/norm block | uv location block | uv bytes | roaring bitmap
     10 | 31 bits norm | 31 bits document          the whole list: one document, frequency 1, no location ("1-hit")
 
-Where a list has no location at all, the address of its location block is 2**64 - 1 in version 12 and 0 from 13 on;
-version 11 always has a block.
+Without locations, the address of the location block is 2**64 - 1 in version 12 and 0 from 13 on; version 11 always has
+a block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
-from dvcodec.zap.lists import cut_by_weight
+from dvcodec.zap.postings_lists import cut_by_weight
 
 __all__ = [
     "ALWAYS_BLOCK",
@@ -41,30 +41,30 @@ Values = NDArray[np.uint64]
 Index = NDArray[np.int64]
 ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
-"""A 1-hit holds document numbers and norms below these."""
+"""Upper bounds (exclusive) of document number and norm in a 1-hit."""
 ALWAYS_BLOCK, _NOT_IS_NONE = 11, 12
-"""Versions in which every list has a location block; in which 2**64 - 1 stands for none."""
+"""The version in which every list has a location block; the one in which 2**64 - 1 means none."""
 _KIND = np.uint64(62)
 _ADDRESS = np.uint64((1 << 62) - 1)
 _ONE_HIT = 2
 POSTINGS_AT_ONCE = 1 << 16
-"""Postings that are decoded or encoded together: what is made of so many stays in the processor's caches."""
+"""Postings decoded or encoded together: their arrays fit in the CPU caches."""
 _RECORD_ROOM = 3 * varints.MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """What the dictionary values of many terms lead to; arrays have one entry a term.
+    """Postings records of many terms; arrays have one entry per term.
 
     Attributes:
-        one_hit: bool, whether the value is the whole postings list; then the next four are not used.
+        one_hit: bool, whether the dictionary value is the list itself; the next four are unused then.
         freq_at: int64, address of the freq/norm block.
-        location_at: int64, address of the location block, -1 if there is none.
+        location_at: int64, address of the location block, -1 without one.
         bitmap_at: int64, address of the bitmap.
         bitmap_size: int64, its bytes.
-        counts: int64, postings, as the bitmap's descriptors announce them.
-        chunk_docs: int64, documents of a chunk.
-        chunks: int64, chunks of the freq/norm block, and of the location block if there is one.
+        counts: int64, number of postings according to the bitmap's descriptors.
+        chunk_docs: int64, documents per chunk.
+        chunks: int64, chunks of the freq/norm block, and of the location block if any.
         values: uint64, the dictionary values.
     """
 
@@ -85,17 +85,17 @@ class Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
 
     def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
-        """Cut the terms into parts ``[start, stop)`` of at most so many postings and chunks, or of one term."""
+        """Split the terms into ranges ``[start, stop)`` of at most `most` postings and chunks, or of one term."""
         yield from cut_by_weight(self.counts + self.chunks, most)
 
 
 def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records:
-    """Read the postings records that dictionary values point at, and how many postings each has.
+    """Read the postings records of dictionary values, and the number of postings of each.
 
     Raises:
-        NotCanonical: a reserved kind of value, a document that the segment does not have, a list without a
-            posting or with more than there are documents.
-        Truncated: an address or a size leaves the bytes in front of the footer.
+        NotCanonical: a reserved kind of value, a document that the segment does not have, an empty list, or
+            one with more postings than documents.
+        Truncated: an address or a size extends beyond the footer.
     """
     kinds = values >> _KIND
     one_hit = kinds == _ONE_HIT
@@ -151,13 +151,13 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
 
 
 def _refuse_overlap(data: SegmentData, what: str, sizes: Index) -> None:
-    """Refuse lists that can only have room where others are: everything that is allocated is bounded by the file."""
+    """Raise `NotCanonical` for lists that must overlap: this bounds the memory by the size of the file."""
     if int(sizes.sum()) > data.end:
         raise data.error(f"{what} of a dictionary", 0, expected=f"at most {data.end} bytes", actual=int(sizes.sum()))
 
 
 def decode_one_hits(values: Values) -> tuple[Index, Values]:
-    """Take dictionary values of 1-hits apart: int64[n] documents, uint64[n] norms as stored."""
+    """Decode dictionary values of 1-hits: int64[n] documents, uint64[n] norms as stored."""
     docs = (values & np.uint64(ONE_HIT_DOCS - 1)).astype(np.int64)
     return docs, values >> np.uint64(31) & np.uint64(ONE_HIT_NORMS - 1)
 
@@ -165,7 +165,7 @@ def decode_one_hits(values: Values) -> tuple[Index, Values]:
 def encode_one_hits(docs: Index, norms: Values) -> Values:
     """Encode lists of one posting as dictionary values: uint64[n].
 
-    Not checked: that they fit, see `ONE_HIT_DOCS` and `ONE_HIT_NORMS`.
+    Not checked: the bounds `ONE_HIT_DOCS` and `ONE_HIT_NORMS`.
 
     Args:
         docs: int64[n], document numbers.
@@ -178,23 +178,22 @@ def encode_one_hits(docs: Index, norms: Values) -> Values:
 def place_records(
     version: int, base: int, freq_sizes: Index, location_sizes: Index, bitmap_sizes: Index
 ) -> tuple[Values, ByteStrings]:
-    """Find the address of each record, and encode the three numbers in front of its bitmap.
+    """Return the address of each record, and encode the three numbers before its bitmap.
 
-    A list is its freq/norm block, its location block, and its record; one list stands behind the other.
+    Each list is stored as freq/norm block, location block and record; lists are adjacent.
 
     Args:
         version: of the segment.
         base: address of the first list.
         freq_sizes: int64[n], bytes of each freq/norm block.
-        location_sizes: int64[n], bytes of each location block, 0 where there is none.
+        location_sizes: int64[n], bytes of each location block, 0 without one.
         bitmap_sizes: int64[n], bytes of each bitmap.
 
     Returns:
         uint64[n], address of each record, and the n heads.
     """
-    # The numbers hold addresses, as varints; so where a list begins depends on how long the addresses of those before
-    # it are. Starting with the shortest form and lengthening what turns out too short ends at the one solution, after
-    # a few rounds, for addresses only grow.
+    # Records store addresses as varints, whose lengths depend on the addresses. Start with the shortest lengths and
+    # lengthen where needed: addresses only grow, so this reaches the only solution after a few rounds.
     none = NOT if version == _NOT_IS_NONE else 0
     bodies = freq_sizes + location_sizes + varints.sizes(bitmap_sizes) + bitmap_sizes
     lengths = np.full(len(bodies), 2, np.int64)

@@ -1,4 +1,4 @@
-"""A segment, opened: lazy, by byte ranges; nothing is decoded until it is asked for."""
+"""A zap segment: opened lazily, read by byte ranges, decoded on demand."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import StorageOptions
-from dvcodec.io.source import Source, SourceTarget
+from dvcodec.io.opening import open_mapped
+from dvcodec.io.source import SourceTarget
 from dvcodec.zap import lookup, nested, synonyms, vectors
-from dvcodec.zap.chunks import decode_mode
-from dvcodec.zap.data import SegmentData, open_mapped
-from dvcodec.zap.dictionary import decode_dictionary, term_blocks
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.documents import utf8
-from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, decode_footer, refuse_writer_id
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import Footer, decode_footer
 from dvcodec.zap.footer import verify_checksum as compare_checksum
-from dvcodec.zap.lists import Postings
 from dvcodec.zap.lookup import StoredValue, TermPostings
-from dvcodec.zap.postings import decode_postings
-from dvcodec.zap.postings_records import decode_records
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.vellum import Fst
 
 if TYPE_CHECKING:
@@ -34,34 +31,23 @@ if TYPE_CHECKING:
 __all__ = ["Segment"]
 
 DEFAULT_ROWS = 1 << 16
-"""Rows of a record batch."""
-_NAMES_SHOWN = 12
+"""Default rows per record batch."""
 
 
 class Segment:
     """A zap segment, versions 11 to 17; make one with `Segment.open`.
 
     Attributes:
-        name: of the file, as it stands in errors.
-        footer: what the footer says.
-        fields: every field; its place is its id.
-        limits: the bounds that decoding keeps.
+        contents: its bytes, footer, fields and limits.
 
-    A document number is 0-based and counts nested documents. Deleted documents are not marked in a segment: the index
-    around it keeps them.
+    Document numbers are 0-based and include nested documents. Deleted documents are marked in the index, not
+    in the segment.
     """
 
-    def __init__(self, source: Source, footer: Footer, limits: Limits, closing: ExitStack) -> None:
-        """Read the fields behind a footer; `closing` is what `close` closes. For the rest see `open`."""
-        self.name = source.name
-        self.footer = footer
-        self.limits = limits
-        self.data = SegmentData(source, source.size - footer.size)
-        self._closing = closing
-        refuse_writer_id(source, footer)
-        decode_mode(self.data, footer)
-        self.fields: tuple[FieldInfo, ...] = decode_fields(self.data, footer)
-        self._by_name = {info.name: info for info in self.fields}
+    def __init__(self, contents: Contents, closing: ExitStack | None = None) -> None:
+        """Wrap contents; `close` closes `closing`."""
+        self.contents = contents
+        self._closing = closing or ExitStack()
 
     @classmethod
     def open(
@@ -72,18 +58,18 @@ class Segment:
         limits: Limits = DEFAULT_LIMITS,
         storage_options: StorageOptions = None,
     ) -> Segment:
-        """Open a segment: its footer and its fields are read.
+        """Open a segment and read its footer and fields.
 
         Args:
             target: bytes-like, path (mapped into memory), URL, seekable binary file, or a `Source`.
-            verify_checksum: whether to compare the CRC, which reads the whole file. Go readers never do.
-            limits: bounds on what the bytes may ask for.
-            storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+            verify_checksum: whether to check the CRC, which reads the whole file. Go readers never do.
+            limits: bounds on decoding.
+            storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
         Raises:
             ChecksumMismatch: the CRC differs.
-            Unsupported: version 17 with contents transformed by a writer of its own (encrypted).
-            DecodeError: no footer, or no sound list of fields; see `decode_footer` and `decode_fields`.
+            Unsupported: contents transformed by a custom writer (encrypted), version 17.
+            DecodeError: a missing or corrupt footer, or corrupt fields; see `decode_footer` and `decode_fields`.
             OSError: it cannot be opened.
         """
         with ExitStack() as stack:
@@ -91,10 +77,10 @@ class Segment:
             footer = decode_footer(source)
             if verify_checksum:
                 compare_checksum(source, footer)
-            return cls(source, footer, limits, stack.pop_all())
+            return cls(Contents.read(source, footer, limits), stack.pop_all())
 
     def close(self) -> None:
-        """Let the file go. What was decoded stays; bytes that were not copied keep it mapped."""
+        """Close the file. Decoded values stay valid; views into the file keep it mapped."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -106,12 +92,27 @@ class Segment:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self.name}: an open segment does not pickle; open it anew where it is to be read")
+        raise TypeError(f"{self.name}: an open segment cannot be pickled; open it in the process that reads it")
 
     def __repr__(self) -> str:
         return (
             f"<zap segment {self.name}: version {self.version}, {self.num_docs} documents, {len(self.fields)} fields>"
         )
+
+    @property
+    def name(self) -> str:
+        """Name of the file, as used in errors."""
+        return self.contents.name
+
+    @property
+    def footer(self) -> Footer:
+        """The decoded footer."""
+        return self.contents.footer
+
+    @property
+    def fields(self) -> tuple[FieldInfo, ...]:
+        """Every field, by id."""
+        return self.contents.fields
 
     @property
     def version(self) -> int:
@@ -120,7 +121,7 @@ class Segment:
 
     @property
     def num_docs(self) -> int:
-        """Documents, nested ones included."""
+        """Documents, including nested ones."""
         return self.footer.num_docs
 
     def field(self, name: str) -> FieldInfo:
@@ -129,45 +130,39 @@ class Segment:
         Raises:
             UsageError: the segment has no such field.
         """
-        try:
-            return self._by_name[name]
-        except KeyError:
-            known = ", ".join(list(self._by_name)[:_NAMES_SHOWN])
-            more = f" and {len(self.fields) - _NAMES_SHOWN} more" if len(self.fields) > _NAMES_SHOWN else ""
-            raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
+        return self.contents.field(name)
 
     # ------------------------------------------------------------------ dictionaries and postings
 
     def dictionary(self, name: str) -> Fst | None:
-        """Return the dictionary of a field; None if it has none. Its values lead to postings: see `postings`.
+        """Return the dictionary of a field; None if it has none. Its values are addresses of postings records.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: its header, footer or root is not sound; see `Fst.open`. Other states are read later.
+            DecodeError: its header, footer or root is corrupt; see `Fst.open`. Other states are read later.
         """
-        address = self.field(name).dictionary
-        return None if address is None else decode_dictionary(self.data, address, self.limits)
+        return self.contents.dictionary(self.field(name))
 
     def terms(
         self, name: str, *, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None
     ) -> Iterator[tuple[bytes, int]]:
-        """Return the terms of a field in byte order, each with the number of documents that it stands in.
+        """Return the terms of a field in byte order, each with its document count.
 
         Args:
             name: the field.
             prefix: only terms that begin with this.
-            start: only terms from this one on.
-            stop: only terms in front of this one; None: to the end.
+            start: first term.
+            stop: end, exclusive; None for all.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or postings records that are not sound.
+            DecodeError: during iteration: a corrupt dictionary or postings record.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
             return
         for keys, values in lookup.choose_terms(dictionary, prefix, start, stop):
-            counts = decode_records(self.data, self.footer, values).counts
+            counts = self.contents.records(values).counts
             yield from zip(keys, counts.tolist(), strict=True)
 
     def lists(self, name: str, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
@@ -178,70 +173,64 @@ class Segment:
             locations: whether to read the locations too.
 
         Returns:
-            terms, in byte order, and their lists as columns; their norms are as stored, see `zap.norm_values`.
+            Terms in byte order, and their lists as columns; norms are as stored, see `zap.norm_values`.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: while they are read: a dictionary or lists that are not sound.
+            DecodeError: during iteration: a corrupt dictionary or list.
         """
-        for block in term_blocks(self.data, self.field(name).dictionary, self.limits):
-            records = decode_records(self.data, self.footer, block.values)
-            for start, stop in records.cuts():
-                part = records[start:stop]
-                found = decode_postings(self.data, self.footer, len(self.fields), part, locations=locations)
-                yield block.keys[start:stop], found
+        yield from self.contents.lists(self.field(name), locations=locations)
 
     def postings(self, name: str, term: bytes | str, *, locations: bool = True) -> TermPostings | None:
         """Return the postings list of a term; None if the field does not have it.
 
         Args:
             name: the field.
-            term: its bytes, or text to be spelled in UTF-8.
+            term: bytes, or text to encode as UTF-8.
             locations: whether to read the locations too.
 
         Raises:
-            UsageError: the segment has no such field, or a text with a character that UTF-8 does not have.
-            DecodeError: what is read of the dictionary, or the list, is not sound.
+            UsageError: the segment has no such field, or a text that is not encodable as UTF-8.
+            DecodeError: the list, or a visited state of the dictionary, is corrupt.
         """
         dictionary = self.dictionary(name)
         if dictionary is None:
             return None
-        return lookup.find_postings(
-            self, dictionary, utf8(term) if isinstance(term, str) else term, locations=locations
-        )
+        raw = utf8(term) if isinstance(term, str) else term
+        return lookup.find_postings(self.contents, dictionary, raw, locations=locations)
 
     # ------------------------------------------------------------------ documents
 
     def stored(self, doc: int) -> tuple[StoredValue, ...]:
-        """Return what is stored of a document: its id as field ``_id`` first, then values by field.
+        """Return the stored values of a document: its id first, as field ``_id``, then the others by field.
 
         Raises:
             UsageError: the segment does not have that document.
-            DecodeError: its record is not sound.
+            DecodeError: its record is corrupt.
         """
-        return lookup.find_stored(self, doc)
+        return lookup.find_stored(self.contents, doc)
 
     @cached_property
     def edges(self) -> nested.Edges:
-        """Which documents are nested in which, version 17; empty in others.
+        """The nested documents and their parents; empty before version 17.
 
         Raises:
-            DecodeError: the list of edges is not sound; see `decode_edges`.
+            DecodeError: the list of edges is corrupt; see `decode_edges`.
         """
-        return nested.decode_edges(self.data, self.footer)
+        return nested.decode_edges(self.contents.data, self.footer)
 
     def doc_values(self, name: str, docs: Iterable[int] | None = None) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-        """Return the doc values of a field, ascending by document: the distinct terms, in byte order.
+        """Return the doc values of a field by ascending document: its distinct terms, in byte order.
 
         Args:
             name: the field.
-            docs: only these documents; only their chunks are read. Default: all.
+            docs: documents to read; only their chunks are read. Default: all.
 
         Raises:
-            UsageError: while they are read: no such field, or no such document.
-            DecodeError: while they are read: doc values that are not sound.
+            UsageError: during iteration: no such field or document.
+            DecodeError: during iteration: corrupt doc values.
         """
-        return lookup.find_doc_values(self, name, docs)
+        return lookup.find_doc_values(self.contents, name, docs)
 
     # ------------------------------------------------------------------ other sections
 
@@ -250,22 +239,22 @@ class Segment:
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the thesaurus is not sound, or is larger than the limits allow.
+            DecodeError: the thesaurus is corrupt or exceeds the limits.
         """
-        info = self.field(name)
+        info, contents = self.field(name), self.contents
         if info.synonyms is None:
             return None
-        return synonyms.decode_thesaurus(self.data, self.footer, info, limits=self.limits)
+        return synonyms.decode_thesaurus(contents.data, contents.footer, info, limits=contents.limits)
 
     def vectors(self, name: str) -> vectors.VectorSection | None:
-        """Return the vector section of a field: which documents, and faiss' own bytes; None if it has none.
+        """Return the vectors of a field: their documents, and the bytes of the faiss index; None if it has none.
 
         Raises:
             UsageError: the segment has no such field.
-            DecodeError: the section is not sound; faiss' own bytes are not looked at.
+            DecodeError: the section is corrupt; the faiss index is not checked.
         """
         info = self.field(name)
-        return None if info.vectors is None else vectors.decode_vectors(self.data, self.footer, info)
+        return None if info.vectors is None else vectors.decode_vectors(self.contents.data, self.footer, info)
 
     # ------------------------------------------------------------------ columns
 
@@ -277,21 +266,20 @@ class Segment:
         docs: range | None = None,
         batch_rows: int = DEFAULT_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """Return columns for analysis, batch by batch (extra ``arrow``); their schemas are `columns.SCHEMAS`.
+        """Return a table of the segment as Arrow record batches (extra ``arrow``), with a schema of `columns.SCHEMAS`.
 
         Args:
             what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-            fields: only these fields; default: all.
-            docs: only these documents, of the table ``stored``; default: all.
-            batch_rows: rows of a batch, at most.
+            fields: fields to read; default: all.
+            docs: documents to read, for the table ``stored`` only; default: all.
+            batch_rows: maximum rows per batch.
 
         Raises:
             UsageError: no such table, field or documents.
             MissingExtra: pyarrow is not installed.
-            DecodeError: while the batches are read, what is not sound.
+            DecodeError: during iteration: corrupt data.
         """
-        try:
-            from dvcodec.zap import columns  # noqa: PLC0415
-        except ImportError as err:
-            raise MissingExtra("pyarrow", "arrow") from err
-        return columns.batches(self, what, fields, docs=docs, batch_rows=batch_rows)
+        require_extra("pyarrow", "arrow")
+        from dvcodec.zap import columns  # noqa: PLC0415
+
+        return columns.batches(self.contents, what, fields, docs=docs, batch_rows=batch_rows)

@@ -1,11 +1,11 @@
-"""Snappy's block format, as zap has it around stored values and doc values: many small blocks at once.
+"""Snappy's block format, which zap uses for stored values and doc values: many small blocks at once.
 
 Specification: google/snappy, ``format_description.txt``::
 
-    uv size of the content | elements: literals, and copies of what has been written before
+    uv size of the content | elements: literals, and copies of earlier content
 
-A copy gives at most 64 bytes and takes 2 or 3, so no block holds more than 64 / 3 times its own bytes: one that
-announces more is refused before anything is allocated.
+A copy of up to 64 bytes takes 2 or 3, so a block expands at most 64 / 3 times. A larger stated size is an error, before
+anything is allocated.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 __all__ = ["EMPTY", "EXPANSION", "compress", "content_sizes", "decompress_into"]
 
 EMPTY = b"\0"
-"""The block of no content."""
+"""The empty block."""
 EXPANSION = 22
-"""No block holds more than so many times its bytes."""
+"""Upper bound of the expansion of a block."""
 LIMIT = "max_blob_bytes"
 _COPY, _COPY_BYTES = 64, 3
-"""Content and size of the densest element."""
+"""Content and size (bytes) of the densest element."""
 _MAX_CONTENT = 2**32 - 1
 
 Index = NDArray[np.int64]
@@ -38,18 +38,18 @@ Index = NDArray[np.int64]
 def content_sizes(
     cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str, *, limits: Limits = DEFAULT_LIMITS
 ) -> Index:
-    """Read the sizes that blocks announce, and refuse those that they cannot hold.
+    """Read the content sizes of blocks, and check that they are possible.
 
     Args:
         cursor: the window.
         starts: int64[n], position of each block.
-        stops: int64[n], position behind each; inside the window.
+        stops: int64[n], end of each; inside the window.
         what: names the blocks in errors.
-        limits: `Limits.max_blob_bytes` bounds the content of all of them together.
+        limits: `Limits.max_blob_bytes` bounds the total content.
 
     Raises:
-        Truncated: a block has no byte, or ends in its size.
-        NotCanonical: a size is no varint, or larger than the block can hold.
+        Truncated: a block is empty, or ends in its size.
+        NotCanonical: a size is not a varint, or is impossible for the bytes of the block.
         LimitExceeded: more content than `limits` allow.
     """
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
@@ -80,7 +80,7 @@ def content_sizes(
             NotCanonical,
             what,
             at=int(behind[i]),
-            expected="no bytes behind an empty block",
+            expected="no bytes after an empty block",
             actual=int((stops - behind)[i]),
         )
     if len(sizes):
@@ -97,19 +97,19 @@ def decompress_into(
     sizes: NDArray[Any],
     what: str,
 ) -> None:
-    """Decompress blocks, each to its place.
+    """Decompress blocks into an array.
 
     Args:
         cursor: the window.
         starts: int64[n], position of each block.
-        stops: int64[n], position behind each.
-        out: what to write to.
-        places: int64[n], where in `out` the content of each belongs.
+        stops: int64[n], end of each.
+        out: the array.
+        places: int64[n], position of each content in `out`.
         sizes: int64[n], of `content_sizes`.
         what: names the blocks in errors.
 
     Raises:
-        NotCanonical: a block is damaged, or does not hold what it announced.
+        NotCanonical: a block is corrupt, or has another size than stated.
     """
     some = np.asarray(sizes) > 0
     source, target, decompress = cursor.view, out.data, cramjam.snappy.decompress_raw_into
@@ -131,7 +131,7 @@ def decompress_into(
 
 
 def compress(data: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any]) -> list[bytes]:
-    """Compress pieces of a flat array, each into a block of its own."""
+    """Compress pieces of an array into one block each."""
     view, pack = np.ascontiguousarray(data).data, cramjam.snappy.compress_raw
     pieces = zip(np.asarray(starts).tolist(), np.asarray(stops).tolist(), strict=True)
     return [bytes(pack(view[start:stop])) if stop > start else EMPTY for start, stop in pieces]

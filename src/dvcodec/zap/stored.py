@@ -1,7 +1,7 @@
-"""Stored documents: the values that a segment gives back as they were.
+"""Stored documents: the original values of fields.
 
-Source: zapx ``new.go`` (``writeStoredFields``), ``write.go``. The records of all documents (see
-`dvcodec.zap.stored_records`), back to back from the first byte of the file on; then the stored index::
+Source: zapx ``new.go`` (``writeStoredFields``), ``write.go``. The records of all documents
+(`dvcodec.zap.stored_records`), adjacent from the first byte of the file on; then the stored index::
 
     index     u64 BE address of each record
 """
@@ -33,21 +33,21 @@ def decode_stored(
 ) -> StoredColumns:
     """Read the stored values of a range of documents.
 
-    Not checked: what `decode_stored_records` does not check.
+    Checked as by `decode_stored_records`.
 
     Args:
         data: the segment.
         footer: its footer.
-        num_fields: fields of the segment.
+        num_fields: number of fields of the segment.
         start: first document.
-        stop: document behind the last.
-        limits: `Limits.max_blob_bytes` bounds what is decompressed, of all these documents together, and the bytes of
-            the values. For any number of documents see `iter_stored`.
+        stop: end, exclusive.
+        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes and the total bytes of values. `iter_stored`
+            reads any number of documents.
 
     Raises:
         UsageError: the segment does not have these documents.
-        NotCanonical: records that do not stand one behind the other up to the stored index.
-        DecodeError: a record that is not sound; see `decode_stored_records`.
+        NotCanonical: records that are not adjacent up to the stored index.
+        DecodeError: a record that is corrupt; see `decode_stored_records`.
     """
     if not 0 <= start <= stop <= footer.num_docs:
         raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
@@ -72,18 +72,17 @@ def iter_stored(
         footer: its footer.
         num_fields: fields of the segment.
         start: first document.
-        stop: document behind the last; None: to the end.
-        docs_per_batch: documents of a batch, at most.
-        batch_bytes: bytes of a batch in the file, at most; but one document at least.
-        limits: see `decode_stored`; here it bounds a batch, and batches are cut so that what they hold stays below,
-            unless it is one document.
+        stop: end, exclusive; None for all.
+        docs_per_batch: maximum documents per batch.
+        batch_bytes: maximum bytes per batch in the file, unless it is one document.
+        limits: see `decode_stored`; applies to each batch, whose size is chosen accordingly.
 
     Raises:
-        UsageError: the segment does not have these documents, or a batch would hold nothing.
+        UsageError: the segment does not have these documents, or a batch size below 1.
         DecodeError: with each batch; see `decode_stored`.
     """
     if docs_per_batch < 1 or batch_bytes < 1:
-        raise UsageError("a batch holds at least one document and one byte")
+        raise UsageError("docs_per_batch and batch_bytes must be at least 1")
     stop = footer.num_docs if stop is None else stop
     if not 0 <= start <= stop <= footer.num_docs:
         raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
@@ -101,7 +100,7 @@ def _read(data: SegmentData, num_fields: int, first: int, bounds: Index, limits:
 
 
 def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
-    """Read where the records of these documents begin, and where the last one ends: int64[stop - start + 1]."""
+    """Read the bounds of the records of these documents: int64[stop - start + 1]."""
     last = stop == footer.num_docs
     at = footer.stored_index + 8 * start
     index = data.window(at, footer.stored_index + 8 * (stop if last else stop + 1), "stored index")
@@ -134,5 +133,5 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
 
 
 def encode_stored_index(addresses: NDArray[np.int64]) -> bytes:
-    """Encode the stored index, from int64[num_docs] addresses; it stands directly behind the last record."""
+    """Encode the stored index, from int64[num_docs] addresses; it directly follows the last record."""
     return addresses.astype(">u8").tobytes()

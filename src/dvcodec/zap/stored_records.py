@@ -1,13 +1,13 @@
-"""Stored records: the values of each document, with where in it they come from.
+"""Stored records: the values of each document, with their array positions.
 
-Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFields``). One record a document::
+Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFields``). One record per document::
 
     record    uv metadata bytes | uv data bytes | metadata | id | snappy block of the values, joined
                                                              ^ data
     metadata  uv id bytes | of each value: uv field | uv type | uv start | uv length | uv n | n * uv array position
 
-The id is neither compressed nor named in the metadata: it is field 0, of type ``t``. `start` and `length` count in the
-decompressed block. Writers put the values in the order of their fields, one behind the other.
+The id is not compressed and has no metadata but its size: it is field 0, of type ``t``. `start` and `length` are in the
+decompressed block. Writers store the values by field, adjacent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
-from dvcodec.zap import chains, snappy
+from dvcodec.zap import snappy, varlen_records
 from dvcodec.zap.chunks import interleave
 
 __all__ = ["ID_TYPE", "StoredColumns", "decode_stored_records", "encode_stored_records"]
@@ -33,21 +33,21 @@ Index = NDArray[np.int64]
 ID_TYPE = ord("t")
 """Type of a document's id."""
 HEAD = 5
-"""Numbers of a value in the metadata, without its array positions."""
+"""Numbers of a value in the metadata, before its array positions."""
 _TYPES = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredColumns:
-    """Stored values, in document order; the id is the first of every document.
+    """Stored values in document order; the id is the first value of every document.
 
     Attributes:
-        docs: int64[n], document of each value; ascending, and none is left out.
-        fields: int64[n], field of each value: an id of the segment's fields, 0 for a document's own id.
+        docs: int64[n], document of each value; ascending, without gaps.
+        fields: int64[n], field id of each value, 0 for the document's id.
         types: uint8[n], the letter of the field's type (`dvcodec.zap.documents.Field`); ``t`` for the id.
         values: the n values.
-        array_counts: int64[n], array positions of each value.
-        array_positions: uint64, the array positions of all, one value behind the other.
+        array_counts: int64[n], number of array positions of each value.
+        array_positions: uint64, array positions of all values.
     """
 
     docs: Index
@@ -62,29 +62,28 @@ class StoredColumns:
 
 
 def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields: int, limits: Limits) -> StoredColumns:
-    """Read records that stand one behind the other.
+    """Read adjacent records.
 
     Not checked: the order of the fields in a document, and that every byte of a block belongs to a value.
 
     Args:
         window: the records.
-        bounds: int64[n + 1], position of each, and the end of the last; strictly ascending.
+        bounds: int64[n + 1], bounds of the records; strictly ascending.
         first: number of the first document.
-        num_fields: fields of the segment.
-        limits: `Limits.max_blob_bytes` bounds what is decompressed, of all documents together, and the bytes of the
-            values.
+        num_fields: number of fields of the segment.
+        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes and the total bytes of values.
 
     Raises:
-        Truncated: a record ends inside of its lengths or its metadata.
-        NotCanonical: lengths that do not fill a record, metadata that values do not fill, a field that the segment does
-            not have, a type above 255, a value outside of its block, or a damaged block.
+        Truncated: a record ends inside its lengths or metadata.
+        NotCanonical: lengths that do not add up to the record, incomplete metadata, a field that the segment does not
+            have, a type above 255, a value outside its block, or a corrupt block.
         LimitExceeded: see `limits`.
     """
     ends = bounds[1:]
     metas, ids = _read_lengths(window, bounds[:-1], ends)
-    numbers, firsts, behind = chains.spans(window, metas, ids, "metadata of a stored document")
+    numbers, firsts, behind = varlen_records.spans(window, metas, ids, "metadata of a stored document")
     id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
-    begins, owner, bad = chains.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
+    begins, owner, bad = varlen_records.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
     if bad >= 0:
         at = int(metas[bad])
         raise window.error(
@@ -97,8 +96,8 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)
 
-    def check(sound: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
-        wrong = np.flatnonzero(~sound)
+    def check(valid: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
+        wrong = np.flatnonzero(~valid)
         if len(wrong):
             i = int(begins[wrong[0]]) + column
             raise window.error(NotCanonical, what, at=int(behind[i - 1]), expected=expected, actual=int(numbers[i]))
@@ -106,8 +105,8 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     fields, types, starts, lengths, counts = (numbers[begins + column] for column in range(HEAD))
     check((fields > 0) & (fields < num_fields), 0, "field of a stored value", f"1 to {num_fields - 1}")
     check(types < _TYPES, 1, "type of a stored value", f"below {_TYPES}")
-    check(starts <= room, 2, "start of a stored value", "at most the bytes of the decompressed block")
-    check(lengths <= room - starts, 3, "length of a stored value", "an end inside of the decompressed block")
+    check(starts <= room, 2, "start of a stored value", "at most the size of the decompressed block")
+    check(lengths <= room - starts, 3, "length of a stored value", "an end inside the decompressed block")
 
     place = offsets_of(id_sizes + sizes)
     with enough_memory("the stored values", window.source):
@@ -138,7 +137,7 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
 
 
 def _read_lengths(window: Cursor, starts: Index, ends: Index) -> tuple[Index, Index]:
-    """Read the two lengths of each record; return where its metadata and its id begin."""
+    """Read the two lengths of each record; return the positions of its metadata and its id."""
     meta_sizes, behind = varints.read_at(window, starts, "metadata bytes of a stored document")
     data_sizes, metas = varints.read_at(window, behind, "data bytes of a stored document")
     cut = np.flatnonzero(metas > ends)
@@ -166,7 +165,7 @@ def _read_lengths(window: Cursor, starts: Index, ends: Index) -> tuple[Index, In
 
 
 def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room: Index) -> Index:
-    """Check the lengths of the ids against the data that begins with them."""
+    """Check the lengths of the ids against those of the data."""
     wrong = np.flatnonzero(sizes >= room.astype(np.uint64))
     if len(wrong):
         i = int(wrong[0])
@@ -182,7 +181,7 @@ def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room
 
 def _cut(window: Cursor, out: NDArray[np.uint8], starts: Index, sizes: Index, limits: Limits) -> ByteStrings:
     offsets = offsets_of(sizes)
-    if int(offsets[-1]) == len(out) and bool((starts == offsets[:-1]).all()):  # as every writer has them
+    if int(offsets[-1]) == len(out) and bool((starts == offsets[:-1]).all()):  # as all writers store them
         return ByteStrings(offsets, out)
     limits.check("max_blob_bytes", int(offsets[-1]), window, 0)
     return ByteStrings.cut(out, starts, sizes)
@@ -194,13 +193,13 @@ def encode_stored_records(
     """Encode the records of documents ``first .. first + num_docs - 1``.
 
     Args:
-        columns: their values, in the order in which they are written: zapx has them by ascending field.
+        columns: their values, in the order to write: zapx orders by field.
         num_docs: documents.
         first: number of the first document.
         base: address of its record.
 
     Returns:
-        The records, and int64[num_docs] their addresses.
+        The records, and their addresses, int64[num_docs].
 
     Raises:
         UsageError: values that are not in document order, or a document that does not begin with its id.
@@ -223,7 +222,7 @@ def encode_stored_records(
     numbers[spread(at + HEAD, columns.array_counts[rest])] = columns.array_positions
     encoded, number_sizes = varints.encode(numbers)
     metas = ByteStrings(offsets_of(number_sizes)[place[np.append(heads, len(docs))]], encoded)
-    # Data: the id as it is, then the other values of the document, compressed.
+    # Data: the id uncompressed, then the other values compressed.
     stops = offsets[heads + per_doc]
     blocks = snappy.compress(columns.values.data, id_ends, stops)
     block_sizes = np.fromiter(map(len, blocks), np.int64, num_docs)
@@ -243,12 +242,12 @@ def _split(columns: StoredColumns, num_docs: int, first: int) -> tuple[Index, In
     """Return the number of values of each document, and the index of its first."""
     docs = columns.docs - first
     if len(docs) and (int(docs.min()) < 0 or int(docs.max()) >= num_docs or bool((docs[1:] < docs[:-1]).any())):
-        raise UsageError(f"stored values: documents have to ascend from {first} to {first + num_docs - 1}")
+        raise UsageError(f"stored values: documents must ascend from {first} to {first + num_docs - 1}")
     per_doc = np.bincount(docs, minlength=num_docs)
     heads = offsets_of(per_doc)[:-1]
     ids = columns.fields == 0
     if not (per_doc > 0).all() or np.count_nonzero(ids) != num_docs or not ids[heads].all():
-        raise UsageError("stored values: every document has to begin with its id, which is field 0, and have no other")
+        raise UsageError("stored values: every document must begin with its id, its only value of field 0")
     if columns.array_counts[heads].any() or (columns.types[heads] != ID_TYPE).any():
-        raise UsageError("stored values: an id is of type t and has no array positions")
+        raise UsageError("stored values: an id must have type t and no array positions")
     return per_doc, heads

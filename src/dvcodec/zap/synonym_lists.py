@@ -1,4 +1,4 @@
-"""Synonym lists: of each term of a thesaurus the synonyms, and for each of these the documents that say so.
+"""Synonym lists: the synonyms of each term of a thesaurus, and for each synonym the documents that define it.
 
 Source: zapx ``section_synonym_index.go``, ``thesaurus.go``, and roaring's format of 64-bit bitmaps::
 
@@ -16,22 +16,22 @@ from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
 from dvcodec.core.build import COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.gather_scatter import u32
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of, spread
 from dvcodec.core.roaring import walk
-from dvcodec.core.scattered import u32
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 
 __all__ = ["decode_synonym_lists", "encode_synonym_lists"]
 
 _COUNT = 8
-"""Bytes in front of a roaring64's bitmaps."""
+"""Bytes before the bitmaps of a roaring64."""
 _KEY = 4
 _MIN_BITMAP = 8
 _MEMBER_BYTES = 16
-"""Bytes that a member takes when read."""
+"""Bytes of a decoded member."""
 
 Index = NDArray[np.int64]
 
@@ -45,15 +45,15 @@ def decode_synonym_lists(
         data: the segment.
         num_docs: documents of the segment.
         addresses: uint64[t], of each list, in any order.
-        limits: `Limits.max_blob_bytes` bounds the bytes of the members, 16 of each.
+        limits: `Limits.max_blob_bytes` bounds the members, 16 bytes each.
 
     Returns:
-        int64[t] members of each term; int64[n] the synonym and int64[n] the document of each member, one term behind
-        the other, ascending in each.
+        int64[t] number of members of each term; int64[n] synonym and int64[n] document of each member, by term and
+        ascending in each.
 
     Raises:
-        Truncated: an address or a length leaves the bytes in front of the footer.
-        NotCanonical: lists that overlap or do not have the bytes they announce, synonyms that do not ascend or have no
+        Truncated: an address or a length extends beyond the footer.
+        NotCanonical: lists that overlap or have another size than stated, synonyms that do not ascend or have no
             document, or a document that the segment does not have.
         DecodeError: as `roaring.walk` and `BitmapView.load`.
         LimitExceeded: see `limits`.
@@ -72,7 +72,7 @@ def decode_synonym_lists(
         i = int(wrong[0])
         raise data.outside("synonym list", int(starts[i]), int(raw_sizes[i]))
     sizes = raw_sizes.astype(np.int64)
-    # Lists that share bytes would make much of little.
+    # Lists that share bytes would amplify a small file.
     order = np.argsort(places, kind="stable")
     shared = np.flatnonzero(places[order][1:] < (starts + sizes)[order][:-1])
     if len(shared):
@@ -108,8 +108,7 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
     """Find the bitmaps of many roaring64.
 
     Returns:
-        int64[m] each: which of the roaring64, the high half of the members, where the bitmap begins, and its bytes;
-        one roaring64 behind the other.
+        int64[m] each, by roaring64: its index, the high half of the members, position of the bitmap, and its size.
     """
     data = varints.bytes_of(window)
     short = np.flatnonzero(sizes < _COUNT)
@@ -164,18 +163,18 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
 
 
 def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[Index, Index, Index]:
-    """Find the bitmaps of those roaring64 in which none has runs, and offset tables are right.
+    """Find the bitmaps of the roaring64 that have no runs and valid offset tables.
 
     Args:
         data: the window.
         starts: int64[n], position of each roaring64, ascending.
-        ends: int64[n], position behind each; none overlaps the next.
+        ends: int64[n], end of each; they do not overlap.
 
     Returns:
-        int64[m] each: where a bitmap begins, its bytes, and its roaring64. They fill it exactly, or there are none of
-        it. Nothing more is sure about them.
+        int64[m] each: position of a bitmap, its size, and its roaring64. The bitmaps of a roaring64 fill it exactly, or
+        are omitted; they are not checked further.
     """
-    # A place is a cookie; the key of the next bitmap stands where this one's last container ends.
+    # Positions of cookies. The key of the next bitmap follows the last container.
     cookie = COOKIE_NO_RUNS.to_bytes(4, "little")
     room = max(len(data) - 16, 0)
     places = np.flatnonzero(data[:room] == cookie[0])
@@ -189,7 +188,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     left = ends[owner] - places
     counts = u32(data, places + 4)
     fits = np.flatnonzero((counts > 0) & (8 + 8 * counts <= left))
-    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset stands behind as many again
+    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset follows as many bytes
     cards = (u32(data, last) >> 16) + 1
     sizes = np.zeros(len(places), np.int64)
     sizes[fits] = u32(data, last + 4 * counts[fits]) + np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
@@ -200,7 +199,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     some = high > low
     step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
     step[sizes == 0] = 0
-    found, _ = chains.follow(step, bounds)
+    found, _ = varlen_records.follow(step, bounds)
     broken = np.zeros(len(starts), np.bool_)
     broken[owner[found[step[found] == 0]]] = True
     found = found[~broken[owner[found]]]
@@ -211,7 +210,7 @@ def encode_synonym_lists(counts: Index, members: Index, docs: Index) -> ByteStri
     """Encode the list of each term.
 
     Args:
-        counts: int64[t], members of each term.
+        counts: int64[t], number of members of each term.
         members: int64[n], synonym of each member, ascending in each term; below 2**32.
         docs: int64[n], document of each member, ascending in each synonym; below 2**32.
     """

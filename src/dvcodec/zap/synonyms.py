@@ -1,15 +1,15 @@
-"""Synonyms, versions 16 and 17: thesauri, each under the name of a field.
+"""Synonyms, versions 16 and 17: thesauri, each named as a field.
 
-Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. What one thesaurus is written as, in this order::
+Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. The parts of a thesaurus, in this order::
 
     lists    of each term, ascending: see `dvcodec.zap.synonym_lists`
-    terms    uv bytes | vellum: term -> address of its list                the thesaurus is known by this address
-    names    v16: uv n |          n * (uv synonym id | uv bytes | synonym)           nothing at all if n = 0
+    terms    uv bytes | vellum: term -> address of its list                the address of the thesaurus
+    names    v16: uv n |          n * (uv synonym id | uv bytes | synonym)           nothing if n = 0
              v17: uv n | uv bytes | the same
     section  uv NOT | uv NOT | uv address of the terms
 
-A member of a list says that a document defines the synonym for the term. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes
-of the names, though they follow.
+A member of a list is a synonym of the term, and the document that defines it. zapx v17.0.0 to v17.0.8 wrote 0 for the
+bytes of the names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.varints import uvarints
-from dvcodec.zap import chains
+from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
@@ -36,11 +36,11 @@ __all__ = ["Thesaurus", "decode_thesaurus", "encode_thesaurus"]
 
 SYNONYMS_FROM = 16
 _NAMED_SIZE_FROM = 17
-"""First version that says how many bytes the names have."""
+"""First version that stores the bytes of the names."""
 _MAX_ID = 2**32 - 1
 _ROOM = 3 * varints.MAX_BYTES
 _NAME_BYTES = 64
-"""Bytes that a synonym is thought to have, as long as nobody knows."""
+"""Estimated bytes of a synonym, to size reads."""
 _PIECE = 1 << 20
 
 Index = NDArray[np.int64]
@@ -48,14 +48,14 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thesaurus:
-    """Terms, the synonyms of each, and the documents that say so.
+    """Terms, their synonyms, and the documents that define them.
 
     Attributes:
         terms: t terms, ascending.
-        counts: int64[t], members of each term.
-        synonym_ids: int64[n], synonym of each member, one term behind the other; ascending in each.
+        counts: int64[t], number of members of each term.
+        synonym_ids: int64[n], synonym of each member, by term; ascending in each.
         docs: int64[n], document of each member; ascending in each synonym of a term.
-        ids: int64[s], what each synonym is called; ascending.
+        ids: int64[s], id of each synonym; ascending.
         synonyms: the s synonyms.
     """
 
@@ -78,15 +78,15 @@ def decode_thesaurus(
     Args:
         data: the segment.
         footer: its footer.
-        info: the field that bears its name.
-        limits: `Limits.max_keys` bounds the terms, `Limits.max_blob_bytes` the bytes of the members, 16 of each.
+        info: the field of its name.
+        limits: `Limits.max_keys` bounds the terms, `Limits.max_blob_bytes` the members, 16 bytes each.
 
     Raises:
         UsageError: the field has no synonyms.
-        Truncated: an address or a length leaves the bytes in front of the footer.
-        NotCanonical: a section of another kind, a synonym without a name, two of one id, or names that do not have the
-            bytes they announce.
-        DecodeError: what `Fst.open`, `Fst.to_block` and `decode_synonym_lists` raise.
+        Truncated: an address or a length extends beyond the footer.
+        NotCanonical: a section of another kind, a synonym without a name, a repeated id, or names of another size than
+            stated.
+        DecodeError: as `Fst.open`, `Fst.to_block` and `decode_synonym_lists`.
         LimitExceeded: see `limits`.
     """
     if info.synonyms is None:
@@ -119,7 +119,7 @@ def decode_thesaurus(
 
 
 def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, ByteStrings]:
-    """Read the synonyms and their ids, ascending by id."""
+    """Read the synonyms and their ids, sorted by id."""
     head = data.at(at, _ROOM, "synonyms")
     count = head.uvarint("number of synonyms")
     size = head.uvarint("bytes of the synonyms") if footer.version >= _NAMED_SIZE_FROM else 0
@@ -151,15 +151,15 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
 
 
 def _walk_names(data: SegmentData, start: int, stop: int, count: int) -> tuple[NDArray[np.uint64], ByteStrings, int]:
-    """Read `count` synonyms from `start` on, piece by piece; return their ids, them, and where they end."""
+    """Read `count` synonyms from `start` on, piece by piece; return their ids, the synonyms, and their end."""
     ids: list[NDArray[np.uint64]] = []
     synonyms: list[ByteStrings] = []
     at, left = start, count
     while left:
         window = data.window(at, min(at + left * _NAME_BYTES + _ROOM, at + _PIECE, stop), "synonyms")
         raw = varints.bytes_of(window)
-        begins, lengths = chains.tagged(raw, left)
-        if not len(begins):  # one that is longer than the piece
+        begins, lengths = varlen_records.tagged(raw, left)
+        if not len(begins):  # a synonym longer than the piece
             number, size = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
             at += window.pos
             if size > stop - at:
@@ -182,15 +182,15 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
 
     Args:
         version: of the segment, 16 or 17.
-        thesaurus: what it holds; see there for the order.
-        base: address that the bytes will have.
+        thesaurus: ordered as its attributes require.
+        base: address of the first byte.
 
     Returns:
         The bytes, and the address of its section.
 
     Raises:
-        UsageError: a version without synonyms, terms, ids or members that do not ascend or do not fit, or a member
-            whose synonym has no name.
+        UsageError: a version without synonyms; terms, ids or members that do not ascend or are out of range; or a
+            member whose synonym has no name.
     """
     if version < SYNONYMS_FROM:
         raise UsageError(f"zap version {version} has no synonyms")
@@ -209,17 +209,17 @@ def _check(thesaurus: Thesaurus) -> None:
     if len(thesaurus.counts) != len(thesaurus.terms) or len(ids) != len(thesaurus.synonyms):
         raise UsageError("a thesaurus needs a count for every term and an id for every synonym")
     if int(thesaurus.counts.sum()) != len(members) or len(members) != len(docs):
-        raise UsageError("a thesaurus needs as many members as the counts of its terms say")
+        raise UsageError("a thesaurus needs as many members as the sum of its counts")
     if len(ids) and (int(ids[0]) < 0 or int(ids[-1]) > _MAX_ID or bool((ids[1:] <= ids[:-1]).any())):
-        raise UsageError(f"ids of synonyms have to ascend, from 0 to {_MAX_ID}")
+        raise UsageError(f"ids of synonyms must ascend, from 0 to {_MAX_ID}")
     if not np.isin(members, ids).all():
         raise UsageError("a member of a thesaurus has a synonym without a name")
     if len(docs) and (int(docs.min()) < 0 or int(docs.max()) > _MAX_ID):
-        raise UsageError(f"documents of synonyms have to lie between 0 and {_MAX_ID}")
+        raise UsageError(f"documents of synonyms must be between 0 and {_MAX_ID}")
     owner = np.repeat(np.arange(len(thesaurus.counts)), thesaurus.counts)
     same = (owner[1:] == owner[:-1]) & (members[1:] <= members[:-1])
     if (same & ((members[1:] < members[:-1]) | (docs[1:] <= docs[:-1]))).any():
-        raise UsageError("members of a term have to ascend, by synonym and document")
+        raise UsageError("members of a term must ascend, by synonym and document")
 
 
 def _encode_names(version: int, ids: Index, synonyms: ByteStrings) -> bytes:

@@ -1,4 +1,4 @@
-"""Vector sections, versions 16 and 17: which document each vector is of, and faiss indexes that are not looked into.
+"""Vector sections, versions 16 and 17: the document of each vector, and faiss indexes, which are not decoded.
 
 Source: zapx ``section_faiss_vector_index.go``, built with the tag ``vectors``::
 
@@ -6,11 +6,11 @@ Source: zapx ``section_faiss_vector_index.go``, built with the tag ``vectors``::
     v17  uv NOT | uv NOT | uv optimization | uv n | uv bytes | n * uv document     | uv type | uv size | faiss index
                                                                      [type 1: uv size | faiss binary index]
 
-``zz`` is a zig-zag varint. In version 16 an id is a hash of the vector, and what the faiss index calls it; in version
-17 the ids are 0 to n - 1. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes, though the documents follow.
+``zz`` is a zig-zag varint. In version 16 the ids in the faiss index are hashes of the vectors; in version 17 they are
+0 to n - 1. zapx v17.0.0 to v17.0.8 wrote 0 for the bytes of the documents.
 
-The zapx tags v16.0.0 to v16.0.5 wrote other layouts under the same version number, which nothing in the file tells
-apart from this one. Their faiss bytes are then read as vector ids, which ends in an error in all likelihood.
+zapx v16.0.0 to v16.0.5 wrote other layouts with the same version number, which cannot be distinguished. Their faiss
+bytes are read as vector ids, which almost certainly raises an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dvcodec.zap.footer import NOT, Footer
 __all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
 
 OPTIMIZATIONS = ("recall", "latency", "memory-efficient", "bivf-flat", "bivf-sq8", "ivf,rabitq")
-"""What the number in a section stands for."""
+"""Meaning of the number in a section."""
 FLOAT, BINARY = range(2)
 """Types of indexes."""
 _IMPLICIT_IDS_FROM = 17
@@ -42,12 +42,12 @@ class VectorSection:
     """The vectors of one field.
 
     Attributes:
-        optimization: what the index is made for, an index of `OPTIMIZATIONS`.
-        ids: int64[n], what the faiss index calls each vector; None where that is 0 to n - 1 (version 17).
-        docs: int64[n], document of each vector; one that has several stands there several times.
-        index_type: 0 for floats, 1 for a binary index with the floats beside it (version 17).
-        faiss: the serialized float index, as it is.
-        binary: the serialized binary index, None if there is none.
+        optimization: goal of the index, an index of `OPTIMIZATIONS`.
+        ids: int64[n], id of each vector in the faiss index; None for 0 to n - 1 (version 17).
+        docs: int64[n], document of each vector; repeated for a document with several.
+        index_type: 0 for a float index; 1 for a float and a binary index (version 17).
+        faiss: the serialized float index.
+        binary: the serialized binary index; None without one.
     """
 
     optimization: int
@@ -64,12 +64,12 @@ class VectorSection:
 def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> VectorSection:
     """Read the vector section of a field.
 
-    Not checked: the faiss indexes, and whether a vector id stands twice.
+    Not checked: the faiss indexes, and whether vector ids are distinct.
 
     Raises:
         UsageError: the field has no vector section.
-        Truncated: a length leaves the bytes in front of the footer.
-        NotCanonical: not a section of this layout, or a document that the segment does not have.
+        Truncated: a length extends beyond the footer.
+        NotCanonical: another layout, or a document that the segment does not have.
     """
     if info.vectors is None:
         raise UsageError(f"field {info.name!r} has no vectors")
@@ -114,7 +114,7 @@ def _read_docs(data: SegmentData, footer: Footer, cursor: Cursor, count: int) ->
 
 
 def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> tuple[NDArray[np.uint64], int, Cursor]:
-    """Read `each` varints of every vector; return them, their address, and a cursor behind them."""
+    """Read `each` varints per vector; return them, their address, and a cursor after them."""
     at = cursor.base + cursor.pos
     if each * count > data.end - at:
         raise Truncated(
@@ -138,7 +138,7 @@ def _check_docs(data: SegmentData, footer: Footer, docs: NDArray[np.uint64], at:
 
 
 def _read_index(data: SegmentData, cursor: Cursor, what: str) -> tuple[memoryview, Cursor]:
-    """Read an index behind its size; return it, and a cursor at what follows it."""
+    """Read the size of an index and the index; return it and a cursor after it."""
     size = cursor.uvarint(f"size of a {what}")
     at = cursor.base + cursor.pos
     index = data.window(at, at + size, what).view

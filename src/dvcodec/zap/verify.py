@@ -1,12 +1,11 @@
-"""Is this segment sound? Every check by name, with its place.
+"""Verify a segment: named checks, each with its offset.
 
-Go's readers compare no checksum and few counts: a damaged segment gives wrong hits, or a panic during a search.
+Go's readers do not check the CRC and few counts: with a corrupt segment they return wrong hits or panic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import numpy as np
 
@@ -14,18 +13,14 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.io import StorageOptions
+from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
-from dvcodec.zap.data import open_mapped
-from dvcodec.zap.dictionary import term_blocks
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_value_chunks import SKIPS
-from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import decode_footer, verify_checksum
-from dvcodec.zap.postings import decode_postings
-from dvcodec.zap.postings_records import decode_records
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import iter_stored
 
 __all__ = ["FIELD_CHECKS", "SEGMENT_CHECKS", "verify_segment"]
 
@@ -45,21 +40,22 @@ def verify_segment(
 ) -> Report:
     """Verify a segment by reading all of it.
 
-    ``footer``: version, counts and addresses. ``crc``: the file's checksum. ``fields``: names and addresses.
-    ``stored``: every document's record. ``nested``: the edge list. ``ids``: every document stands in one list of
-    ``_id``. For every field ``dictionary``: order of the terms and their number; ``postings``: records, bitmaps against
-    the number of documents, chunk tables, frequencies, norms, locations; ``one-hits``: no list that Go takes for
-    empty; ``doc-values``, ``synonyms``, ``vectors``: what they hold; ``options``: none that Go's version 17 fails on.
-    The contents of faiss' indexes are not looked at.
+    Checks of the file: ``footer`` (version, counts, addresses), ``crc``, ``fields`` (names, addresses), ``stored``
+    (every document's record), ``nested`` (the edge list), ``ids`` (every document is in exactly one list of ``_id``).
+
+    Checks of every field: ``dictionary`` (order and number of terms), ``postings`` (records, bitmaps, chunk tables,
+    frequencies, norms, locations), ``one-hits`` (no list that Go reads as empty), ``doc-values``, ``synonyms``,
+    ``vectors`` (without the faiss index), ``options`` (none that Go's version 17 fails on).
 
     Args:
         target: bytes-like, path, URL, seekable binary file, or a `Source`.
-        limits: bounds on what the bytes may ask for.
-        progress: called with the name of each field when it has been checked.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        limits: bounds on decoding.
+        progress: called with the name of each field when it is checked.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        A report; damaged bytes are findings, not exceptions. What an earlier finding hides is not applicable.
+        A report; corrupt bytes are findings, not exceptions. Checks that an earlier finding prevents are reported
+        as not applicable.
 
     Raises:
         OSError: the file cannot be read.
@@ -72,7 +68,7 @@ def verify_segment(
             kind = _KIND.format(footer.version)
             checks.append(Check.passed("footer", "file", source.size - footer.size))
             checks.append(_run("crc", "file", lambda: verify_checksum(source, footer)))
-            segment = Segment(source, footer, limits, ExitStack())
+            segment = Segment(Contents.read(source, footer, limits))
             checks.append(Check.passed("fields", "file", footer.fields_index))
             checks += _whole(segment)
             for info in segment.fields:
@@ -99,13 +95,7 @@ def _drain(found: Iterator[object]) -> None:
 
 
 def _whole(segment: Segment) -> Iterator[Check]:
-    data, footer = segment.data, segment.footer
-    yield _run(
-        "stored",
-        "file",
-        lambda: _drain(iter_stored(data, footer, len(segment.fields), limits=segment.limits)),
-        footer.stored_index,
-    )
+    yield _run("stored", "file", lambda: _drain(segment.contents.stored()), segment.footer.stored_index)
     yield _run("nested", "file", lambda: segment.edges)
     yield _run("ids", "file", lambda: _check_ids(segment))
 
@@ -114,14 +104,11 @@ def _check_ids(segment: Segment) -> None:
     if not segment.num_docs:
         return
     seen = np.zeros(segment.num_docs, np.int64)
-    for block in term_blocks(segment.data, segment.field(ID).dictionary, segment.limits):
-        records = decode_records(segment.data, segment.footer, block.values)
-        for start, stop in records.cuts():
-            found = decode_postings(segment.data, segment.footer, len(segment.fields), records[start:stop])
-            seen += np.bincount(found.docs, minlength=segment.num_docs)
+    for _, found in segment.lists(ID):
+        seen += np.bincount(found.docs, minlength=segment.num_docs)
     bad = np.flatnonzero(seen != 1)
     if len(bad):
-        raise segment.data.error(
+        raise segment.contents.data.error(
             f"ids of document {int(bad[0])}",
             segment.field(ID).dictionary or 0,
             expected="1",
@@ -131,18 +118,11 @@ def _check_ids(segment: Segment) -> None:
 
 def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
     subject = f"field {info.name!r}"
-    data, footer = segment.data, segment.footer
     yield from _lists(segment, info, subject)
     if info.doc_values is None:
         yield Check.not_applicable("doc-values", subject)
     else:
-        block = info.doc_values
-        yield _run(
-            "doc-values",
-            subject,
-            lambda: _drain(decode_doc_values(data, footer, block, info.options, limits=segment.limits)),
-            block[0],
-        )
+        yield _run("doc-values", subject, lambda: _drain(segment.contents.doc_values(info)), info.doc_values[0])
     for name, address, read in (
         ("synonyms", info.synonyms, segment.thesaurus),
         ("vectors", info.vectors, segment.vectors),
@@ -155,23 +135,23 @@ def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
 
 
 def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
-    """Read a dictionary, then all its lists."""
-    data, footer = segment.data, segment.footer
+    """Check the dictionary and the lists of a field."""
+    contents = segment.contents
     if info.dictionary is None:
         yield from (Check.not_applicable(name, subject) for name in FIELD_CHECKS[:3])
         return
     failed: dict[str, Check] = {}
     step = "dictionary"
     try:
-        for block in term_blocks(data, info.dictionary, segment.limits):
+        for block in contents.term_blocks(info.dictionary):
             step = "postings"
-            records = decode_records(data, footer, block.values)
+            records = contents.records(block.values)
             for start, stop in records.cuts():
                 part = records[start:stop]
-                found = decode_postings(data, footer, len(segment.fields), part, locations=True)
-                lost = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
-                if len(lost):
-                    term = block.keys[start + int(lost[0])]
+                found = contents.postings(part, locations=True)
+                empty_in_go = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
+                if len(empty_in_go):
+                    term = block.keys[start + int(empty_in_go[0])]
                     failed["one-hits"] = Check.failed(
                         "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
                     )
@@ -202,6 +182,6 @@ def _options(segment: Segment, info: FieldInfo, subject: str) -> Check:
 def _has_terms(segment: Segment, info: FieldInfo) -> bool:
     try:
         dictionary = segment.dictionary(info.name)
-    except DecodeError:  # a finding of its own
+    except DecodeError:  # reported by its own check
         return False
     return dictionary is not None and dictionary.num_keys > 0

@@ -1,7 +1,7 @@
-"""Fresh segments, from analysed documents.
+"""Write segments from analysed documents.
 
 Source: zapx ``new.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. The
-bytes are zapx's, apart from the snappy blocks (any valid ones do) and what Go leaves to chance (see `assemble`).
+bytes equal zapx's, except snappy blocks and what is random in Go (see `assemble`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import numpy as np
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions
-from dvcodec.io.sink import SinkTarget, open_sink
+from dvcodec.io.opening import open_sink
+from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.gather import gather_fields, id_content, stored_columns, with_synonyms
+from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
 from dvcodec.zap.nested import Edges
 
 __all__ = ["write_segment"]
 
 
 def write_segment(
-    sink: SinkTarget,
+    target: SinkTarget,
     documents: Iterable[Document],
     version: int = 15,
     *,
@@ -34,44 +35,43 @@ def write_segment(
 ) -> int:
     """Write a segment from analysed documents.
 
-    A Python loop runs over the fields of the documents, for that is what they are made of; from there on everything is
-    done field by field, attribute by attribute. The columns of one field are held in memory at a time.
+    Python loops over the fields of the documents; the rest works on columns, one field in memory at a time.
 
     Args:
-        sink: path, URL or open binary file; a path is written whole or not at all.
-        documents: in the order of their document numbers; a nested document follows its parent.
+        target: path, URL or open binary file; a path is written atomically.
+        documents: in document order; a nested document is numbered after its parent.
         version: 11 to 17.
-        chunk_mode: rule for the size of chunks, see `dvcodec.zap.chunks`; default: what zapx writes.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        chunk_mode: rule for chunk sizes, see `dvcodec.zap.chunks`; default: zapx's.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
-        Documents written, nested ones included.
+        Number of documents, including nested ones.
 
     Raises:
-        UsageError: a document that the format or zapx's readers of that version cannot hold: no version 11 to 17,
-            nested documents before 17, synonyms before 16, a location in a field that no document has, more
-            locations than the frequency before 15, one of the options that skip compression and chunking of doc
-            values without the other, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
-        OSError: the sink cannot be written.
+        UsageError: a version other than 11 to 17, or a document that the format or zapx's readers of that version do
+            not support: nested documents before 17, synonyms before 16, a location in a field that no document has,
+            more locations than the frequency before 15, only one of the options that skip compression and chunking of
+            doc values, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
+        OSError: the target cannot be written.
     """
     mode = check_version(version, chunk_mode)
     flat, edges = _flatten(documents, version)
     names = _field_names(flat, version)
     ids = {name: i for i, name in enumerate(names)}
-    columns = gather_fields(flat, names[1:])
+    columns = invert_fields(flat, names[1:])
     try:
         contents = with_synonyms(
             chain([id_content(version, flat)], (column.content(version, ids) for column in columns)), flat
         )
-        with open_sink(sink, storage_options=storage_options) as out:
+        with open_sink(target, storage_options=storage_options) as out:
             write_content(out, version, mode, len(flat), stored_columns(flat, ids), contents, edges=edges)
     except OverflowError:
-        raise UsageError("a frequency, a length or a place is negative or above 2**64 - 1") from None
+        raise UsageError("a frequency, a length or a position is negative or above 2**64 - 1") from None
     return len(flat)
 
 
 def _flatten(documents: Iterable[Document], version: int) -> tuple[list[Document], Edges]:
-    """Put nested documents behind their parents, depth first."""
+    """Flatten nested documents: each after its parent, depth first."""
     flat: list[Document] = []
     children: list[int] = []
     parents: list[int] = []
@@ -99,8 +99,8 @@ def _field_names(flat: list[Document], version: int) -> list[str]:
                 raise UsageError(f"version {version} has no synonyms: document {document.id!r} defines some")
             names.update(synonyms.thesaurus for synonyms in document.synonyms)
     if ID in names:
-        raise UsageError(f"the field {ID!r} is made of a document's id: leave it out of the fields")
+        raise UsageError(f"the field {ID!r} is reserved for the document's id: remove it from the fields")
     try:
         return [ID, *sorted(names, key=str.encode)]
     except UnicodeEncodeError as err:
-        raise UsageError(f"{err.object!r} is no field name: it has a character that UTF-8 does not") from None
+        raise UsageError(f"{err.object!r} is not a valid field name: not encodable as UTF-8") from None

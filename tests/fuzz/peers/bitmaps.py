@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Mapping
 from pathlib import Path
 
-from pyroaring import BitMap, BitMap64
+from pyroaring import AbstractBitMap, BitMap, BitMap64
 
 from dvcodec import DecodeError, RowSet, iceberg, paimon
 from dvcodec.core import roaring, roaring64
@@ -57,7 +58,7 @@ BITMAP_KINDS = (
 )
 
 
-def _ours_32(data: bytes) -> BitMap:
+def _ours_32(data: bytes) -> AbstractBitMap:
     cursor = Cursor(data)
     view = roaring.walk(cursor)
     cursor.expect_end("the bitmap")
@@ -71,14 +72,14 @@ def _run_32(data: bytes) -> None:
     pyroaring_32.compare(data, _ours_32, BitMap.deserialize)
 
 
-def _ours_64(data: bytes) -> dict[int, BitMap]:
+def _ours_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     cursor = Cursor(data)
     found = roaring64.decode(cursor, limits=LIMITS, max_key=MAX_KEY)
     cursor.expect_end("the vector")
     return found
 
 
-def _theirs_64(data: bytes) -> dict[int, BitMap]:
+def _theirs_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     found = BitMap64.deserialize(data)
     bitmaps = roaring64.decode(Cursor(found.serialize()), max_key=MAX_KEY)
     assert sum(map(len, bitmaps.values())) == len(found)
@@ -150,7 +151,7 @@ pyiceberg_puffin = Comparison(
 )
 
 
-def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
+def _theirs_puffin(data: bytes) -> dict[str, Mapping[int, AbstractBitMap]]:
     from pyiceberg.table import deletion_vector
     from pyiceberg.table.puffin import PuffinFile
 
@@ -167,9 +168,9 @@ def _theirs_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
     }
 
 
-def _ours_puffin(data: bytes) -> dict[str, dict[int, BitMap]]:
+def _ours_puffin(data: bytes) -> dict[str, Mapping[int, AbstractBitMap]]:
     found = iceberg.read_deletion_vectors(data, limits=LIMITS)
-    return {name: dict(rows._bitmaps) for name, rows in found.items()}
+    return {name: dict(rows.bitmaps) for name, rows in found.items()}
 
 
 def _run_puffin(data: bytes) -> None:
@@ -199,7 +200,7 @@ atexit.register(_pypaimon.close)
 
 def _theirs_paimon(data: bytes) -> RowSet:
     bitmap = BitMap.deserialize(_pypaimon.ask(data))
-    return RowSet._wrap({0: bitmap} if bitmap else {})
+    return RowSet.from_bitmaps({0: bitmap} if bitmap else {})
 
 
 def _ours_paimon(data: bytes) -> RowSet:

@@ -85,7 +85,7 @@ def _ours_deletions(data: bytes) -> RowSet:
 
 def _differing(ours: RowSet, theirs: RowSet) -> str | None:
     """A scan shows the physical rows only."""
-    inside = RowSet._wrap(ours._bitmaps) & RowSet.from_ranges([(0, PHYSICAL_ROWS)])
+    inside = RowSet.from_bitmaps(ours.bitmaps) & RowSet.from_ranges([(0, PHYSICAL_ROWS)])
     return "rows that the fragment does not have" if inside == theirs else None
 
 
@@ -123,7 +123,7 @@ def _run_deletions(data: bytes) -> None:
 
 
 def _files() -> list[bytes]:
-    bitmaps = [roaring.serialize(rows._bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows]
+    bitmaps = [roaring.serialize(rows.bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows]
     return [*decoders._arrow_files(), *(data for data in bitmaps if len(data) < 2048)]
 
 

@@ -37,7 +37,7 @@ def _theirs(data: bytes) -> RowSet:
 
 
 def _farthest(data: bytes) -> int:
-    """The last row of a vector that is sound but for its checksum and its length, 0 of others."""
+    """The last row of a vector that is valid but for its checksum and its length, 0 of others."""
     try:
         return delta.decode(mend.frame(data)).max or 0
     except DecodeError:

@@ -90,7 +90,7 @@ def _run_sniff(data: bytes) -> None:
     except DecodeError:
         assert not report.ok
         raise
-    _read_all(data, container, sound=report.ok)
+    _read_all(data, container, valid=report.ok)
     try:
         rows = decode_at(data, 0, limits=LIMITS)
     except DecodeError:
@@ -98,8 +98,8 @@ def _run_sniff(data: bytes) -> None:
     check_rows(rows)
 
 
-def _read_all(data: bytes, container: Container, *, sound: bool) -> None:
-    """What `verify` calls sound can be read."""
+def _read_all(data: bytes, container: Container, *, valid: bool) -> None:
+    """What `verify` calls valid can be read."""
     if container.kind is ContainerKind.ZAP:
         return
     for ref in container.vectors:
@@ -108,7 +108,7 @@ def _read_all(data: bytes, container: Container, *, sound: bool) -> None:
                 found = read_vector(source, ref, limits=LIMITS)
                 rows = found.load()
             except DecodeError as error:
-                assert not sound, error
+                assert not valid, error
                 continue
         check_rows(rows)
         must(measure, found)
@@ -117,7 +117,7 @@ def _read_all(data: bytes, container: Container, *, sound: bool) -> None:
     try:
         read_rows(data, limits=LIMITS)
     except DecodeError as error:
-        assert not sound or error.what == "referenced-data-file", error
+        assert not valid or error.what == "referenced-data-file", error
 
 
 def _all_kinds() -> Iterator[bytes]:
@@ -267,7 +267,7 @@ def _payloads() -> Iterator[bytes]:
         for layout in ("portable", "native"):
             yield delta.encode(rows, layout=layout)[4:-4]
     for rows in small_row_sets():
-        yield paimon.encode(rows, bits=64)[4:-4]
+        yield paimon.encode(rows, layout="bitmap64")[4:-4]
     yield from files("delta/**/*.portable", "delta/**/*.native", count=24)
 
 

@@ -41,7 +41,7 @@ def _framed(decode: Callable[..., RowSet], encode: Callable[[RowSet], bytes]) ->
 
 
 def _frames_32() -> Iterator[bytes]:
-    yield from (paimon.encode(rows, bits=32) for rows in small_row_sets() if (rows.max or 0) < _INT32)
+    yield from (paimon.encode(rows) for rows in small_row_sets() if (rows.max or 0) < _INT32)
     yield from files("paimon/pypaimon-*/*.dv")
 
 
@@ -99,7 +99,7 @@ def _bins() -> Iterator[bytes]:
 def _index_files() -> Iterator[bytes]:
     sets = [rows for rows in small_row_sets() if (rows.max or 0) < _INT32]
     for bits in (32, 64):
-        frames = [paimon.encode(rows, bits=bits) for rows in sets]
+        frames = [paimon.encode(rows, layout=f"bitmap{bits}") for rows in sets]
         yield b"\1" + frames[1] + frames[2]
         yield b"\1" + b"".join(frames[:6])
     yield from files("paimon/**/index-*", most=2048, count=8)
@@ -111,7 +111,7 @@ def _run_roaring32(data: bytes) -> None:
     LIMITS.check("max_cardinality", view.cardinality, cursor)
     view.check()
     bitmap = must(view.load)
-    rows = RowSet._wrap({0: bitmap} if bitmap else {})
+    rows = RowSet.from_bitmaps({0: bitmap} if bitmap else {})
     check_rows(rows)
     assert view.cardinality == len(bitmap)
     if bitmap:
@@ -124,8 +124,8 @@ def _run_roaring32(data: bytes) -> None:
 def _roaring32() -> Iterator[bytes]:
     for rows in small_row_sets():
         if rows:
-            yield roaring.serialize(rows._bitmaps[0])
-            yield roaring.serialize(rows._bitmaps[0], run_optimize=False)
+            yield roaring.serialize(rows.bitmaps[0])
+            yield roaring.serialize(rows.bitmaps[0], run_optimize=False)
     yield from files("roaring/**/*32*", "roaring/**/bitmap*.bin", "lance/**/*.bin", count=24)
 
 
@@ -136,7 +136,7 @@ def _run_roaring64(data: bytes) -> None:
     assert sum(map(len, bitmaps.values())) == view.cardinality
     assert all(bitmaps.values())
     if max(bitmaps, default=0) < _INT32:
-        check_rows(RowSet._wrap(bitmaps))
+        check_rows(RowSet.from_bitmaps(bitmaps))
     if max(bitmaps, default=0) < FEW_GAPS:
         for gaps in (True, False):
             again = roaring64.encode(bitmaps, gap_keys=gaps)
@@ -157,7 +157,7 @@ def _run_batch(data: bytes) -> None:
     bounds = np.array(cuts, np.int64)
     starts, sizes = bounds[:-1], np.diff(bounds)
     found = survey(data, starts, sizes, limits=LIMITS)
-    sound: list[RowSet] = []
+    valid: list[RowSet] = []
     for i, (a, b) in enumerate(zip(starts.tolist(), bounds[1:].tolist(), strict=True)):
         try:
             rows = vector.read(Cursor(data[a:b], base=a), exact=True, limits=LIMITS).load()
@@ -170,13 +170,13 @@ def _run_batch(data: bytes) -> None:
             -1 if rows.min is None else rows.min,
             -1 if rows.max is None else rows.max,
         )
-        sound.append(rows)
-    if len(sound) == len(starts) and sum(rows.cardinality for rows in sound) <= MANY:
+        valid.append(rows)
+    if len(valid) == len(starts) and sum(rows.cardinality for rows in valid) <= MANY:
         values, counts = must(expand, data, starts, sizes, limits=LIMITS)
-        assert counts.tolist() == [rows.cardinality for rows in sound]
-        assert values.tolist() == [row for rows in sound for row in rows.to_numpy().tolist()]
-        if all((rows.max or 0) >> 32 < FEW_GAPS for rows in sound):
-            assert batch.encode(values, counts).to_list() == [iceberg.encode(rows) for rows in sound]
+        assert counts.tolist() == [rows.cardinality for rows in valid]
+        assert values.tolist() == [row for rows in valid for row in rows.to_numpy().tolist()]
+        if all((rows.max or 0) >> 32 < FEW_GAPS for rows in valid):
+            assert batch.encode(values, counts).to_list() == [iceberg.encode(rows) for rows in valid]
 
 
 def _mend_batch(data: bytes) -> bytes:
@@ -208,7 +208,10 @@ TARGETS = (
     Target(
         "paimon-32",
         "a framed 32-bit vector",
-        _framed(paimon.decode, lambda rows: paimon.encode(rows, bits=32 if (rows.max or 0) < _INT32 else 64)),
+        _framed(
+            paimon.decode,
+            lambda rows: paimon.encode(rows, layout="bitmap32" if (rows.max or 0) < _INT32 else "bitmap64"),
+        ),
         _frames_32,
         mend.frame,
         keeps_size=True,
@@ -216,7 +219,7 @@ TARGETS = (
     Target(
         "paimon-64",
         "a framed 64-bit vector",
-        _framed(paimon.decode, lambda rows: paimon.encode(rows, bits=64)),
+        _framed(paimon.decode, lambda rows: paimon.encode(rows, layout="bitmap64")),
         _frames_64,
         mend.frame,
         keeps_size=True,
@@ -228,7 +231,7 @@ TARGETS = (
     Target(
         "delta-bin",
         "a file of framed vectors",
-        _file_of_frames(delta.read_deletion_vectors),
+        _file_of_frames(delta.load_frames),
         _bins,
         mend.frames,
         keeps_size=True,
@@ -236,7 +239,7 @@ TARGETS = (
     Target(
         "paimon-index",
         "a deletion-vector index file",
-        _file_of_frames(paimon.read_deletion_vectors),
+        _file_of_frames(paimon.load_frames),
         _index_files,
         mend.frames,
         keeps_size=True,

@@ -18,7 +18,7 @@ TOP = 2**64
 
 def _run_row_ids(data: bytes) -> None:
     found = lance.decode_row_ids(data)
-    assert found.encode() == data
+    assert lance.encode_row_ids(found) == data
     count = found.count
     assert 0 <= count <= TOP
     assert found.get(count) is None
@@ -38,7 +38,7 @@ def _run_row_ids(data: bytes) -> None:
     assert int(ids[-1]) == found.get(count - 1)
     if len(np.unique(ids)) == count:
         again = lance.RowIdSequence.from_values(ids)
-        assert np.array_equal(must(lance.decode_row_ids, again.encode()).to_numpy(), ids)
+        assert np.array_equal(must(lance.decode_row_ids, lance.encode_row_ids(again)).to_numpy(), ids)
         half = count // 2
         assert np.array_equal(found.slice(half, count - half).to_numpy(), ids[half:])
         assert np.array_equal(found.mask([0]).to_numpy(), ids[1:])
@@ -55,14 +55,14 @@ def _row_ids() -> Iterator[bytes]:
         [2**64 - 1],
         [0, *range(100, 164), 166],
     ):
-        yield lance.RowIdSequence.from_values(list(ids)).encode()
+        yield lance.encode_row_ids(lance.RowIdSequence.from_values(list(ids)))
     two = (range(10), [7000, 20, 30])
-    yield b"".join(lance.RowIdSequence.from_values(list(ids)).encode() for ids in two)
+    yield b"".join(lance.encode_row_ids(lance.RowIdSequence.from_values(list(ids))) for ids in two)
 
 
 def _run_versions(data: bytes) -> None:
     found = lance.decode_versions(data)
-    assert found.encode() == data
+    assert lance.encode_versions(found) == data
     count = found.count
     assert 0 <= count <= TOP
     if count > MANY:
@@ -72,12 +72,12 @@ def _run_versions(data: bytes) -> None:
     if count:
         assert (found.get(0), found.get(count - 1)) == (int(versions[0]), int(versions[-1]))
     again = lance.RowDatasetVersionSequence.from_versions(versions)
-    assert np.array_equal(must(lance.decode_versions, again.encode()).to_numpy(), versions)
+    assert np.array_equal(must(lance.decode_versions, lance.encode_versions(again)).to_numpy(), versions)
 
 
 def _versions() -> Iterator[bytes]:
     for versions in ([], [1], [1, 1, 1, 4, 4, 2], [2**64 - 1] * 300):
-        yield lance.RowDatasetVersionSequence.from_versions(np.array(versions, np.uint64)).encode()
+        yield lance.encode_versions(lance.RowDatasetVersionSequence.from_versions(np.array(versions, np.uint64)))
 
 
 def _run_deletions(data: bytes) -> None:
@@ -91,7 +91,7 @@ def _arrow_files() -> Iterator[bytes]:
 
 
 def _bin_files() -> Iterator[bytes]:
-    yield from (roaring.serialize(rows._bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows)
+    yield from (roaring.serialize(rows.bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows)
 
 
 def _run_addresses(data: bytes) -> None:

@@ -28,9 +28,8 @@ from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import PartitionSpec
-from dvcodec.tables.paimon.rows import column
-from dvcodec.tables.paimon.types import parse_type
-from dvcodec.tables.scorch.root import read_root
+from dvcodec.tables.paimon.schema import parse_type, read_column
+from dvcodec.tables.scorch.metadata import read_root
 from fuzz import mend
 from fuzz.seeds import files
 from fuzz.target import MANY, Target, check_rows, held
@@ -127,7 +126,7 @@ def _run_paimon_schema(data: bytes) -> None:
         schema = read_schema(Folder("/t"), 0)
     for item in schema.fields:
         with suppress(DecodeError):
-            column(item, "s")
+            read_column(item, "s")
     PartitionSpec(schema, "s")
 
 

@@ -152,7 +152,7 @@ def _dictionaries() -> Iterator[bytes]:
 
 
 def _run_segment(data: bytes) -> None:
-    """What is found sound can be read, all of it."""
+    """What is found valid can be read, all of it."""
     report = zap.verify_segment(data, limits=LIMITS)
     if any(check.name != "crc" for check in report.findings):
         _attempt(data)
@@ -173,7 +173,7 @@ def _attempt(data: bytes) -> None:
 
 
 def _run_merge(data: bytes) -> None:
-    """A sound segment, merged with itself, is a sound one."""
+    """A valid segment, merged with itself, is a valid one."""
     if not zap.verify_segment(mend.segment(data), limits=LIMITS).ok:
         raise DecodeError("segment")
     segment = must(zap.Segment.open, mend.segment(data), limits=LIMITS)
@@ -181,7 +181,7 @@ def _run_merge(data: bytes) -> None:
     if options is not None and not options & zap.FieldOptions.INDEXED:
         raise DecodeError("ids that are not indexed: a merge leaves their terms out, as zapx does")
     out = io.BytesIO()
-    zap.merge_segments([segment, segment], None, out, segment.version)
+    zap.merge_segments(out, [segment, segment], None, segment.version)
     again = zap.verify_segment(out.getvalue())
     assert again.ok, again.findings
     assert must(zap.Segment.open, out.getvalue()).num_docs == 2 * segment.num_docs

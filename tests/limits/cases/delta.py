@@ -48,14 +48,14 @@ cases(
 )
 cases(
     "delta file",
-    delta.read_deletion_vectors,
+    delta.load_frames,
     length=lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
     frames_of_nothing=lambda: b"\1" + bytes(8) * 100_000,
 )
 cases("delta log", lambda data: [line.text("path") for line in parse_lines(b'{"add":' + data + b"}", "log")], **JSONS)
 cases("delta descriptor", delta.Descriptor.from_json, **JSONS)
 tables("delta", lambda data: {"_delta_log/00000000000000000000.json": b'{"metaData":' + data + b"}"}, JSONS)
-large_file("delta file", limit("max_vector_bytes"), delta.read_deletion_vectors, lambda: large(LARGE_FRAME, "1.bin"))
+large_file("delta file", limit("max_vector_bytes"), delta.load_frames, lambda: large(LARGE_FRAME, "1.bin"))
 large_file(
     "delta.load",
     limit("max_vector_bytes"),

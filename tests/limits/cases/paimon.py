@@ -10,7 +10,7 @@ from typing import Any
 from core import crafting
 from dvcodec import paimon
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.fields import parse_json
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of
@@ -29,18 +29,16 @@ cases(
 )
 cases(
     "paimon index file",
-    paimon.read_deletion_vectors,
+    paimon.load_frames,
     length=lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
     frames_of_nothing=lambda: b"\1" + bytes(8) * 100_000,
 )
 cases("paimon hash index", paimon.decode_hash_index, odd_bytes=lambda: bytes(4 * MEGA + 1))
-large_file(
-    "paimon index file", limit("max_vector_bytes"), paimon.read_deletion_vectors, lambda: large(LARGE_FRAME, "index-1")
-)
+large_file("paimon index file", limit("max_vector_bytes"), paimon.load_frames, lambda: large(LARGE_FRAME, "index-1"))
 large_file(
     "paimon.load",
     limit("max_vector_bytes"),
-    lambda path: paimon.load(path, paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1)),
+    lambda path: paimon.load(paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1), path),
     lambda: large(LARGE_FRAME, "index-1"),
 )
 
@@ -63,7 +61,7 @@ large_file(
 
 
 def with_field(kind: Any) -> bytes:
-    """A sound index manifest, but for a field that nobody knows, and its contents."""
+    """A valid index manifest, but for a field that nobody knows, and its contents."""
     return avro_file({**KNOWN, "fields": [{"name": "extra", "type": kind}, *KNOWN["fields"]]}, 1, b"\2" * 100_000)
 
 
@@ -100,5 +98,5 @@ large_file(
     within(read_snapshot, "snapshot/snapshot-1"),
     lambda: large(b"{", "snapshot/snapshot-1"),
 )
-cases("paimon metadata", lambda data: parse_json(data, "snapshot-1").get("location", str), **JSONS)
+cases("paimon metadata", lambda data: JsonFields.of(parse_json(data, "s", "metadata"), "s").text("location"), **JSONS)
 tables("paimon", lambda data: {"snapshot/snapshot-1": data, "schema/schema-0": data}, JSONS)

@@ -11,9 +11,9 @@ import pytest
 
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import DataFile
+from dvcodec.tables.columns import Column
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.delta.schema import Column
 from dvcodec.tables.partition_value import PartitionValue
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -46,7 +46,7 @@ def spelled(kind: str, value: Any) -> str | None:
 def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, arrow: pa.DataType | None) -> None:
     assert spelled(kind, value) == text
     if arrow is not None:
-        found = partition_scalar({"c": text}, Column("c", "c", None, True, arrow), "file")
+        found = partition_scalar({"c": text}, Column("c", type=arrow), "file")
         assert found.equals(pa.scalar(value, arrow))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol, RemoveFile, parse_lines, plain_path
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
 ADD: dict[str, Any] = {
     "path": "a.parquet",
@@ -27,8 +27,8 @@ VECTOR = {
 }
 
 
-def action(name: str, **members: Any) -> Members:
-    return Members.of(members, "1.json, line 3", name)
+def action(name: str, **members: Any) -> JsonFields:
+    return JsonFields.of(members, "1.json, line 3", name)
 
 
 def add(**members: Any) -> AddFile:
@@ -92,7 +92,7 @@ def test_one_key_for_the_spellings_of_a_path() -> None:
         ({"size": -1}, "add.size"),
         ({"size": 2**63}, "add.size"),
         ({"partitionValues": None}, "add.partitionValues"),
-        ({"partitionValues": {"p": 1}}, "add.partitionValues: expected an object of strings"),
+        ({"partitionValues": {"p": 1}}, "add.partitionValues.p: expected a string"),
         ({"stats": "{"}, "add.stats: expected JSON"),
         ({"stats": "[" * 100_000}, "add.stats: expected JSON"),
         ({"stats": "7"}, "add.stats: expected an object"),
@@ -169,11 +169,11 @@ def test_lines() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b'{"add":{}}\n{"add"', "c.json, line 2: JSON: expected an object"),
-        (b"7", "c.json, line 1: JSON: expected an object, found 7"),
-        (b"[" * 100_000, "c.json, line 1: JSON"),
+        (b'{"add":{}}\n{"add"', "c.json, line 2: action: expected JSON"),
+        (b"7", "c.json, line 1: action: expected an object, found 7"),
+        (b"[" * 100_000, "c.json, line 1: action: expected JSON"),
         (b'{"add": 1}', "c.json, line 1: add: expected an object, found 1"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "c.json, line 1: JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "c.json, line 1: action: expected JSON"),
         (b'{"a":"\xff"}', "c.json at byte 6: JSON: expected UTF-8"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from tables.delta.crafted import Crafted, craft_table
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
@@ -25,12 +25,12 @@ def table(tmp_path: Path) -> Crafted:
     return craft_table(tmp_path / "table", partitioned=True)
 
 
-def actions_of(table: Crafted, files: list[Path], version: int = VERSION) -> list[Members]:
+def actions_of(table: Crafted, files: list[Path], version: int = VERSION) -> list[JsonFields]:
     names = tuple(file.name for file in files if file.parent == table.log)
     return list(read_checkpoint(Folder(str(table.root)), names, version))
 
 
-def by_kind(actions: list[Members], kind: str) -> list[Any]:
+def by_kind(actions: list[JsonFields], kind: str) -> list[Any]:
     return sorted((action.values for action in actions if action.where == kind), key=lambda members: members["path"])
 
 

@@ -92,7 +92,7 @@ def test_types_and_partitions(tmp_path: Path, by: str | None) -> None:
     for start in (0, 20):
         deltalake.write_deltalake(root, rows(start), mode="append", partition_by=None if by is None else [by])
     table = compare(Path(root))
-    assert table.schema(table.snapshot()).equals(EVERYTHING)
+    assert table.snapshot().schema().equals(EVERYTHING)
 
 
 def test_history(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_tables_made_by_hand(tmp_path: Path, form: str | None, partitioned: bool
     snapshot = table.snapshot()
     assert len(kept) == len(snapshot.vectors) == 2
     for vector in snapshot.vectors:
-        (found,) = table.read(vector, snapshot)
+        (found,) = snapshot.read(vector)
         (mask,) = [mask for path, mask in kept.items() if path.endswith(found.data_file.rpartition("/")[2])]
         assert [at for at, keep in enumerate(mask) if not keep] == list(found.rows)
     query = deltalake.QueryBuilder().register("t", theirs).execute("select * from t").read_all()

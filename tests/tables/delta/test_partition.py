@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.delta.schema import Column
 
 UTC = pa.timestamp("us", tz="UTC")
 
 
 def scalar(text: str | None, kind: pa.DataType) -> Any:
-    found = partition_scalar({"col-1": text}, Column("p", "col-1", None, True, kind), "file")
+    found = partition_scalar({"col-1": text}, Column("p", physical_name="col-1", type=kind), "file")
     assert found.type == kind
     return found.as_py()
 
@@ -79,6 +79,6 @@ def test_what_is_no_value(text: str, kind: pa.DataType) -> None:
 
 
 def test_a_value_that_is_not_recorded() -> None:
-    column = Column("p", "col-1", None, True, pa.int32())
+    column = Column("p", physical_name="col-1", type=pa.int32())
     with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected a string or null, found nothing"):
         partition_scalar({"p": "7"}, column, "file")

@@ -11,10 +11,10 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
+from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.rows import read_rows
-from dvcodec.tables.delta.schema import Column
 
-A, B = (Column(name, name, None, True, pa.int64()) for name in "ab")
+A, B = (Column(name, type=pa.int64()) for name in "ab")
 
 
 def read(
@@ -51,10 +51,10 @@ def test_partition_columns_are_taken_from_the_log(tmp_path: Path) -> None:
 
 def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     file = write(tmp_path / "f", a=[1, 2])
-    new = Column("new", "new", None, True, pa.list_(pa.string()))
+    new = Column("new", type=pa.list_(pa.string()))
     assert read(file, [new, A]) == [(0, [{"new": None, "a": 1}, {"new": None, "a": 2}])]
     assert read(file, [new]) == [(0, [{"new": None}, {"new": None}])]
-    required = Column("required", "required", None, False, pa.int64())
+    required = Column("required", type=pa.int64(), nullable=False)
     with pytest.raises(NotCanonical, match="column required: expected no nulls, found 2 from row 0 on"):
         read(file, [required])
 
@@ -71,20 +71,20 @@ def test_no_columns(tmp_path: Path) -> None:
 def test_names_with_dots(tmp_path: Path) -> None:
     file = tmp_path / "f"
     pq.write_table(pa.table({"a.b": [1], "a": [{"b": 2}], "b": [3]}), file)
-    dotted = Column("a.b", "a.b", None, True, pa.int64())
+    dotted = Column("a.b", type=pa.int64())
     assert read(file, [dotted, B]) == [(0, [{"a.b": 1, "b": 3}])]
 
 
 def test_renamed_columns(tmp_path: Path) -> None:
     file = write(tmp_path / "f", **{"col-1": [1], "a": [2]})
-    assert read(file, [Column("a", "col-1", None, True, pa.int64())]) == [(0, [{"a": 1}])]
+    assert read(file, [Column("a", physical_name="col-1", type=pa.int64())]) == [(0, [{"a": 1}])]
 
 
 def test_columns_by_id(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("x", pa.int64(), metadata={b"PARQUET:field_id": b"4"}), pa.field("a", pa.int64())])
     file = tmp_path / "f"
     pq.write_table(pa.table({"x": [1], "a": [2]}, schema=schema), file)
-    columns = [Column("a", "col-4", 4, True, pa.int64()), Column("b", "col-5", 5, True, pa.int64())]
+    columns = [Column("a", 4, "col-4", type=pa.int64()), Column("b", 5, "col-5", type=pa.int64())]
     assert read(file, columns) == [(0, [{"a": 1, "b": None}])]
     without = write(tmp_path / "g", a=[1])
     with pytest.raises(NotCanonical, match="field ids of columns: expected some, found none"):

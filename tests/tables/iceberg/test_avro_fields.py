@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import Column, Logical, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import AvroColumn, Logical, open_avro, partition_names, select
 
 
 def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:
@@ -53,7 +53,7 @@ def of(kind: Any, name: str = "a", /, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": kind} | more
 
 
-COLUMNS = (Column("wanted", 7, ("long", "int"), required=True), Column("other", 8, ("string",)))
+COLUMNS = (AvroColumn("wanted", 7, ("long", "int"), required=True), AvroColumn("other", 8, ("string",)))
 
 
 def test_fields_are_found_by_id_or_by_name(tmp_path: Path) -> None:

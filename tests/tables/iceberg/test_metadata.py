@@ -24,7 +24,7 @@ def snapshot(number: int, **more: Any) -> dict[str, Any]:
     } | more
 
 
-SOUND: dict[str, Any] = {
+VALID: dict[str, Any] = {
     "format-version": 2,
     "location": "/t",
     "current-schema-id": 1,
@@ -46,7 +46,7 @@ def read(folder: Path, metadata: Any) -> TableMetadata:
 
 
 def test_what_is_read(tmp_path: Path) -> None:
-    found = read(tmp_path, SOUND)
+    found = read(tmp_path, VALID)
     assert (found.location, found.current, found.current_schema_id) == ("/t", 2, 1)
     assert list(found.snapshots) == [1, 2]
     record = found.snapshots[2]
@@ -59,7 +59,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 def test_gzip(tmp_path: Path) -> None:
     path = tmp_path / "00001-x.gz.metadata.json"
-    data = gzip.compress(json.dumps(SOUND).encode())
+    data = gzip.compress(json.dumps(VALID).encode())
     path.write_bytes(data)
     assert read_metadata(str(path), Storage()).current == 2
     path.write_bytes(data[:-20])
@@ -82,7 +82,7 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [-1, None])
 def test_no_current_snapshot(tmp_path: Path, missing: int | None) -> None:
-    found = read(tmp_path, SOUND | {"current-snapshot-id": missing, "snapshots": []})
+    found = read(tmp_path, VALID | {"current-snapshot-id": missing, "snapshots": []})
     assert (found.current, found.snapshots) == (None, {})
 
 
@@ -97,7 +97,7 @@ def test_version_1_counts_partition_fields(tmp_path: Path) -> None:
 def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
     times = {5: 30, 6: 10, 7: 20}
     snapshots = [snapshot(one, **{"sequence-number": 0, "timestamp-ms": at}) for one, at in times.items()]
-    found = read(tmp_path, SOUND | {"snapshots": snapshots, "current-snapshot-id": 6})
+    found = read(tmp_path, VALID | {"snapshots": snapshots, "current-snapshot-id": 6})
     assert list(found.snapshots) == [7, 5, 6]
 
 
@@ -134,7 +134,7 @@ def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
 )
 def test_wrong_members_are_named(tmp_path: Path, change: dict[str, Any], match: str) -> None:
     with pytest.raises((NotCanonical, Unsupported), match=rf"v1.metadata.json: {match}"):
-        read(tmp_path, SOUND | change)
+        read(tmp_path, VALID | change)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "\ufffe", "{'a': 1}", "[" * 5000])
@@ -144,7 +144,7 @@ def test_what_is_no_metadata(tmp_path: Path, text: str) -> None:
 
 
 def test_a_parent_may_be_gone(tmp_path: Path) -> None:
-    found = read(tmp_path, SOUND | {"snapshots": [snapshot(2, **{"parent-snapshot-id": 77})]})
+    found = read(tmp_path, VALID | {"snapshots": [snapshot(2, **{"parent-snapshot-id": 77})]})
     assert found.snapshots[2].info.parent == 77
 
 
@@ -158,8 +158,8 @@ def test_a_parent_may_be_gone(tmp_path: Path) -> None:
     ],
 )
 def test_partition_fields_have_their_columns_present_names(tmp_path: Path, fields: Any, column: str | None) -> None:
-    """A schema that is not sound does not stand in the way."""
+    """A schema that is corrupt does not stand in the way."""
     schema = {"type": "struct", "schema-id": 0, "fields": fields}
     specs = [{"spec-id": 3, "fields": [{"field-id": 1000, "source-id": 4, "name": "d", "transform": "identity"}]}]
-    found = read(tmp_path, SOUND | {"schemas": [schema], "current-schema-id": 0, "partition-specs": specs})
+    found = read(tmp_path, VALID | {"schemas": [schema], "current-schema-id": 0, "partition-specs": specs})
     assert found.specs[3] == (PartitionField(1000, 4, "d", "identity", column),)

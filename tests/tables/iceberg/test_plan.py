@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo
+from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifest_list import DATA
 from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, Entry
 from dvcodec.tables.iceberg.metadata import PartitionField
@@ -47,14 +47,12 @@ def equality(path: str, number: int, partition: Partition) -> Entry:
 
 
 def plan(*entries: Entry) -> Plan:
-    return Plan.of(SnapshotInfo(1), entries, SPECS, "list.avro")
+    return Plan.of(entries, SPECS, "list.avro")
 
 
 def held(made: Plan) -> dict[str, list[str]]:
     """Return the data files that each position delete file holds for, if it names all of them."""
-    return {
-        one.path: [path for path, entry in made.data.items() if made.holds(one, entry)] for one in made.snapshot.vectors
-    }
+    return {one.path: [path for path, entry in made.data.items() if made.holds(one, entry)] for one in made.vectors}
 
 
 def test_position_deletes_of_a_partition() -> None:
@@ -80,7 +78,7 @@ def test_a_vector_takes_the_place_of_position_deletes() -> None:
 
 def test_a_vector_without_a_data_file_is_listed() -> None:
     made = plan(data("a1", 1, part("a")), vector("v", 6, None))
-    assert [one.path for one in made.snapshot.vectors] == ["v"]
+    assert [one.path for one in made.vectors] == ["v"]
     assert made.with_vector == set()
 
 

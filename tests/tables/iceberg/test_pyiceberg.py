@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dvcodec import RowSet
-from dvcodec.tables.audit import audit
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import live_batches
 from tables.iceberg.crafted import Commit, Crafted, craft_table
@@ -51,7 +51,7 @@ def test_files_and_deletes(tmp_path: Path, commits: tuple[Commit, ...], version:
         snapshot = table.snapshot(info.id)
         ours: dict[str, set[str]] = {file.path: set() for file in snapshot.data_files}
         for vector in snapshot.vectors:
-            for found in table.read(vector, snapshot):
+            for found in snapshot.read(vector):
                 ours[found.data_file].add(vector.path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -72,11 +72,11 @@ def test_live_rows(tmp_path: Path, commits: tuple[Commit, ...], version: int) ->
         snapshot = table.snapshot(info.id)
         deleted: dict[str, RowSet] = {}
         for vector in snapshot.vectors:
-            for found in table.read(vector, snapshot):
+            for found in snapshot.read(vector):
                 deleted[found.data_file] = deleted.get(found.data_file, RowSet()) | found.rows
         ids: list[int] = []
         for file in snapshot.data_files:
-            for part in table.physical_rows(file, snapshot, columns=["id"]):
+            for part in snapshot.rows(file, columns=["id"]):
                 stop = part.start + part.batch.num_rows
                 keep = deleted.get(file.path, RowSet()).arrow_mask(part.start, stop, keep=True)
                 ids += part.batch.filter(keep).column("id").to_pylist()
@@ -103,4 +103,4 @@ def test_no_snapshot_is_no_rows_with_a_schema(tmp_path: Path) -> None:
     table = open_iceberg(made.folder)
     theirs = StaticTable.from_metadata(str(made.metadata)).scan().to_arrow()
     assert theirs.num_rows == sum(batch.num_rows for batch in live_batches(table)) == 0
-    assert theirs.schema.names == table.schema(table.snapshot()).names
+    assert theirs.schema.names == table.snapshot().schema().names

@@ -20,7 +20,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from tables.iceberg.crafted import Commit, craft_table
 
 
@@ -33,7 +33,7 @@ def stored(name: str, kind: pa.DataType, number: int | None = None, **more: Any)
 
 
 def fields_of(*columns: Mapping[str, Any]) -> Any:
-    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
 
 
 def read(
@@ -66,7 +66,7 @@ def read(
         part.batch.validate(full=True)
         stop += part.batch.num_rows
     assert stop == table.num_rows
-    schema = pa.schema([pa.field(one.name, one.arrow, nullable=not one.required) for one in fields])
+    schema = pa.schema([one.field for one in fields])
     return pa.Table.from_batches([part.batch for part in parts], schema)
 
 
@@ -217,7 +217,7 @@ def test_an_id_that_is_no_number(tmp_path: Path, number: str) -> None:
 
 def test_one_id_twice(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
-    with pytest.raises(NotCanonical, match="expected each column once, found b twice"):
+    with pytest.raises(NotCanonical, match="column a: expected one column of a name or id, found 2"):
         read(tmp_path, table, column(1, "a", "long"))
     assert read(tmp_path, table, column(2, "c", "long")).num_rows == 1
 
@@ -508,7 +508,7 @@ def test_identity_partitions_of_files_without_the_column(
     )
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
-    (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+    (part,) = snapshot.rows(snapshot.data_files[0])
     assert part.batch.to_pydict() == {"id": [1, 2], "part": [expected] * 2}
 
 
@@ -523,7 +523,7 @@ def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     assert snapshot.data_files[0].partition == "p=ab"
-    (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+    (part,) = snapshot.rows(snapshot.data_files[0])
     assert part.batch.to_pydict() == {"id": [1], "part": [None]}
 
 
@@ -537,12 +537,12 @@ def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path) -> 
 
     made = craft_table(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
     table = open_iceberg(made.folder)
-    assert table.schema(table.snapshot(101)).names == ["id", "name"]
-    assert table.schema(table.snapshot(102)).names == ["id", "label"]
+    assert table.snapshot(101).schema().names == ["id", "name"]
+    assert table.snapshot(102).schema().names == ["id", "label"]
     older, newer = table.snapshot(101), table.snapshot(102)
-    (part,) = table.physical_rows(older.data_files[0], older, columns=["name"])
+    (part,) = older.rows(older.data_files[0], columns=["name"])
     assert part.batch.to_pydict() == {"name": ["row 0", "row 1"]}
-    (part,) = table.physical_rows(newer.data_files[0], newer, columns=["label", "id"])
+    (part,) = newer.rows(newer.data_files[0], columns=["label", "id"])
     assert part.batch.to_pydict() == {"label": ["row 0", "row 1"], "id": [0, 1]}
 
 
@@ -557,8 +557,8 @@ def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path
     now, then = table.snapshot(), table.snapshot(101)
     assert (now.schema_id, now.info) == (1, then.info)
     for snapshot, name in ((now, "label"), (then, "name")):
-        assert table.schema(snapshot).names == ["id", name]
-        (part,) = table.physical_rows(snapshot.data_files[0], snapshot)
+        assert snapshot.schema().names == ["id", name]
+        (part,) = snapshot.rows(snapshot.data_files[0])
         assert part.batch.to_pydict() == {"id": [0, 1], name: ["row 0", "row 1"]}
 
 

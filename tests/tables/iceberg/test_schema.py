@@ -9,16 +9,17 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
-from dvcodec.tables.iceberg.schema import Field, read_fields
-from dvcodec.tables.members import Members
+from dvcodec.tables.columns import Column
+from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.json_fields import JsonFields
 
 
 def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
     return {"id": number, "name": name, "required": False, "type": kind} | more
 
 
-def fields_of(*columns: Mapping[str, Any]) -> tuple[Field, ...]:
-    return read_fields(Members({"fields": list(columns)}, "v1.metadata.json"))
+def fields_of(*columns: Mapping[str, Any]) -> tuple[Column, ...]:
+    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
 
 
 def test_nested_types() -> None:
@@ -28,10 +29,10 @@ def test_nested_types() -> None:
     (field,) = fields_of(column(1, "named", named, required=True))
     arrow_point = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.decimal128(9, 2))])
     arrow_points = pa.list_(pa.field("element", arrow_point, nullable=False))
-    assert field.arrow == pa.map_(pa.string(), pa.field("value", arrow_points))
-    assert (field.id, field.name, field.kind, field.required) == (1, "named", "map", True)
+    assert field.type == pa.map_(pa.string(), pa.field("value", arrow_points))
+    assert (field.id, field.name, field.kind, field.nullable) == (1, "named", "map", False)
     key, value = field.children
-    assert (key.id, key.required, value.id, value.children[0].id) == (7, True, 8, 3)
+    assert (key.id, key.nullable, value.id, value.children[0].id) == (7, False, 8, 3)
     assert [child.id for child in value.children[0].children] == [5, 6]
 
 

@@ -1,4 +1,4 @@
-"""Vectors read by the byte range that a manifest records: sound ones, wrong records, damage, foreign files."""
+"""Vectors read by the byte range that a manifest records: valid ones, wrong records, damage, foreign files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda vector: table.read(vector, snapshot), snapshot.vectors))
+        found = list(pool.map(snapshot.read, snapshot.vectors))
     assert {one.data_file.rpartition("/")[2]: one.rows for (one,) in found} == rows
     assert len({vector.location for vector in snapshot.vectors}) == 9
 
@@ -56,7 +56,7 @@ def test_a_wrong_record_of_a_vector(
     snapshot = table.snapshot()
     (vector,) = snapshot.vectors
     with pytest.raises(error, match=match):
-        table.read(vector, snapshot)
+        snapshot.read(vector)
 
 
 def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
     data[vector.offset + 30] ^= 1
     Path(vector.location).write_bytes(data)
     with pytest.raises(ChecksumMismatch, match=r"vectors-1-0.puffin at byte \d+: CRC-32"):
-        table.read(vector, table.snapshot())
+        table.snapshot().read(vector)
 
 
 def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
@@ -83,6 +83,6 @@ def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
         snapshot = table.snapshot()
         (vector,) = snapshot.vectors
         Path(vector.location).write_bytes(head + blob)
-        (found,) = table.read(vector, snapshot)
+        (found,) = snapshot.read(vector)
         assert found.rows == rows
-        assert [check.name for check in table.check_container(vector.location, [vector])] == ["file-size"]
+        assert list(snapshot.check_container(vector.location, [vector])) == []

@@ -23,8 +23,7 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.vectors import Bits
-from dvcodec.tables.paimon.types import DataType, parse_type
+from dvcodec.tables.paimon.schema import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None
 TIME_MS = 1_700_000_000_000
@@ -116,7 +115,7 @@ class CraftedFile:
     bucket: int = 0
     level: int = 0
     schema_id: int = 0
-    bits: Bits = 32
+    bits: int = 32
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -331,7 +330,7 @@ def _index_entries(
         frames = []
         for file in files:
             rows = RowSet(file.deleted or ())
-            frames.append((file.name, len(rows), paimon.encode(rows, bits=file.bits)))
+            frames.append((file.name, len(rows), paimon.encode(rows, layout=f"bitmap{file.bits}")))
         written = paimon.write_stored_vectors(path, [StoredFrame(*frame) for frame in frames])
         metas = tuple(map(DeletionVectorMeta.from_location, written))
         yield IndexManifestEntry(

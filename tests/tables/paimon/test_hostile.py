@@ -41,12 +41,12 @@ def use(table: PaimonTable) -> None:
     fresh.snapshots()
     snapshot = fresh.snapshot()
     fresh.referenced()
-    fresh.schema(snapshot)
+    snapshot.schema()
     for vector in snapshot.vectors:
-        list(fresh.check_container(vector.location, [vector]))
-        fresh.read(vector, snapshot)
+        list(snapshot.check_container(vector.location, [vector]))
+        snapshot.read(vector)
     for file in snapshot.data_files:
-        list(fresh.physical_rows(file, snapshot))
+        list(snapshot.rows(file))
 
 
 @pytest.mark.parametrize("name", FILES)

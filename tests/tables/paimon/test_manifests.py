@@ -100,7 +100,7 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
         (_file(lambda f: f.update(_LEVEL=-1)), NotCanonical, "_LEVEL: expected 0 or more"),
     ],
 )
-def test_entry_that_is_not_sound_is_refused_by_field(
+def test_entry_that_is_not_valid_is_refused_by_field(
     folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], told: str
 ) -> None:
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", change)
@@ -108,7 +108,7 @@ def test_entry_that_is_not_sound_is_refused_by_field(
         read_manifest(folder, "manifest-1-0")
 
 
-def test_list_that_is_not_sound_is_refused_by_field(folder: Folder) -> None:
+def test_list_that_is_not_valid_is_refused_by_field(folder: Folder) -> None:
     path = Path(folder.location) / "manifest/manifest-list-1-1"
     rewrite_avro(path, lambda record: record.update(_FILE_NAME="../x"))
     with pytest.raises(NotCanonical, match="manifest-list-1-1: _FILE_NAME: expected a bare file name"):

@@ -10,7 +10,7 @@ import pytest
 from dvcodec import Unsupported
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
-from dvcodec.tables.paimon.types import parse_type
+from dvcodec.tables.paimon.schema import parse_type
 from tables.paimon.crafted import encode_row
 
 GOLDEN = Path(__file__).with_name("partitions.tsv")

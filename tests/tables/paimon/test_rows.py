@@ -24,7 +24,7 @@ def read(
 ) -> tuple[PaimonTable, Snapshot, list[PhysicalRows]]:
     table = PaimonTable(str(path))
     snapshot = table.snapshot()
-    rows = table.physical_rows(snapshot.data_files[number], snapshot, columns=columns, batch_rows=batch_rows)
+    rows = snapshot.rows(snapshot.data_files[number], columns=columns, batch_rows=batch_rows)
     return table, snapshot, list(rows)
 
 
@@ -47,17 +47,17 @@ def keyed(rows: int = 4, kinds: list[int] | None = None) -> pa.Table:
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
 def test_rows_come_in_physical_order_without_gaps(tmp_path: Path, name: str) -> None:
     path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile(name, ROWS)]])
-    table, snapshot, parts = read(path, batch_rows=70)
+    _, snapshot, parts = read(path, batch_rows=70)
     assert sum(part.batch.num_rows for part in parts) == 250
     at = 0
     for part in parts:
         assert part.start == at
         assert part.batch.num_rows <= 70
-        assert part.batch.schema == table.schema(snapshot)
+        assert part.batch.schema == snapshot.schema()
         assert part.batch["id"].to_pylist() == list(range(at, at + part.batch.num_rows))
         assert part.keep is None
         at += part.batch.num_rows
-    assert table.schema(snapshot) == pa.schema([pa.field("id", pa.int64(), False), ("name", pa.string())])
+    assert snapshot.schema() == pa.schema([pa.field("id", pa.int64(), False), ("name", pa.string())])
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
@@ -83,8 +83,8 @@ def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path:
     assert values(path, number=1) == [{"name": date(2024, 1, 2), "title": "c", "id": 3}]
     table = PaimonTable(str(path))
     first = table.snapshot(1)
-    assert table.schema(first).names == ["id", "name", "gone"]
-    (part,) = table.physical_rows(first.data_files[0], first)
+    assert first.schema().names == ["id", "name", "gone"]
+    (part,) = first.rows(first.data_files[0])
     assert part.batch.to_pylist()[0] == {"id": 1, "name": "a", "gone": 7}
 
 
@@ -155,7 +155,7 @@ def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None
         (keyed().drop_columns(["_VALUE_KIND"]), "column: expected _VALUE_KIND, found no such column"),
     ],
 )
-def test_file_of_records_that_is_not_sound(tmp_path: Path, rows: pa.Table, told: str) -> None:
+def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, told: str) -> None:
     path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile("f.parquet", rows, level=5)]], primary_keys=["id"])
     with pytest.raises(NotCanonical, match=told):
         read(path)
@@ -199,8 +199,8 @@ def test_type_that_is_not_known_hides_no_other_column(tmp_path: Path) -> None:
     path = craft_table(
         tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "GEOMETRY")], [[CraftedFile("f.parquet", ROWS, [1])]]
     )
-    table, snapshot, parts = read(path, columns=["id"])
+    _, snapshot, parts = read(path, columns=["id"])
     assert sum(part.batch.num_rows for part in parts) == 250
     assert len(snapshot.vectors) == 1
     with pytest.raises(Unsupported, match="schema/schema-0: type of column name"):
-        table.schema(snapshot)
+        snapshot.schema()

@@ -270,7 +270,7 @@ def test_trees_of_any_depth_end() -> None:
 
 def test_every_flipped_bit_is_a_value_or_an_error() -> None:
     data = Bolt({b"s": {b"\x89": {b"d": b"12", b"p": b"name"}, b"i": Inline({b"k": b"v" * 20})}}, per_page=2).data()
-    sound = plain(read(data)[1])
+    valid = plain(read(data)[1])
     refused = 0
     for bit in range(8 * len(data)):
         damaged = bytearray(data)
@@ -283,7 +283,7 @@ def test_every_flipped_bit_is_a_value_or_an_error() -> None:
         else:
             assert list(root.entries) == sorted(root.entries)
     assert refused > 8 * 80
-    assert plain(read(data)[1]) == sound
+    assert plain(read(data)[1]) == valid
 
 
 def test_every_byte_of_the_pages_that_bleve_wrote(own_vectors: Path) -> None:

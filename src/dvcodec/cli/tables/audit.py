@@ -1,4 +1,4 @@
-"""The command that checks a table: audit."""
+"""The command audit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit as audit_table
-from dvcodec.tables.findings import Audit, Finding, Severity
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.auditing import audit as audit_table
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import repair_plan, write
 from dvcodec.tables.stats import totals
@@ -34,27 +35,28 @@ def audit(
     allow: Allow = None,
     orphans: Orphans = True,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Open every data file too, and count its rows by its footer.")
+        bool, typer.Option("--deep", help="Also open every data file and read its row count from its footer.")
     ] = False,
     threads: Threads = None,
     every: Annotated[
-        bool, typer.Option("--all", help=f"Show all findings, not the first {_SHOWN} of each kind.")
+        bool, typer.Option("--all", help=f"Show all findings, not only the first {_SHOWN} of each kind.")
     ] = False,
     as_json: Json = False,
     plan: Annotated[
-        bool, typer.Option("--repair-plan", help="Print what would mend the findings, as JSON, instead of them.")
+        bool,
+        typer.Option("--repair-plan", help="Print a plan that repairs the findings, as JSON, instead of the findings."),
     ] = False,
     folder: Annotated[
         str | None,
-        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files there."),
+        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files into this folder."),
     ] = None,
 ) -> None:
-    """Check all vectors of a table's snapshot, and against its metadata, data files and folder.
+    """Check all vectors of a table's snapshot, also against its metadata, data files and folder.
 
-    Exit code 1 if there is an error: rows are wrong, or cannot be read, in some engine. The table stays as it is.
+    Exit code 1 if there is an error: some engine reads wrong rows, or fails. The table is not changed.
     """
     if folder is not None and not plan:
-        raise UsageError("--write goes with --repair-plan")
+        raise UsageError("--write needs --repair-plan")
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     if folder:
         check_outside(folder, table.location)
@@ -62,10 +64,12 @@ def audit(
         found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if plan:
         repair = repair_plan(found, table)
-        told: dict[str, Any] = repair.to_dict()
+        summary: dict[str, Any] = repair.to_dict()
         if folder is not None:
-            told["written"] = [asdict(location) for location in write(repair, table, folder, storage_options=storage())]
-        print_json(told)
+            summary["written"] = [
+                asdict(location) for location in write(repair, table, folder, storage_options=storage())
+            ]
+        print_json(summary)
     elif as_json:
         print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})
     else:
@@ -93,8 +97,8 @@ def _show(found: Audit, every: bool) -> None:
     opened = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
     looked = f"{counted(counts.data_files, 'data file')}{opened}, {counted(counts.vectors, 'vector')}"
     looked += f" in {counted(counts.containers, 'file')}{stored}"
-    told = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
-    print(f"{looked}: {', '.join(told) or 'no findings'}")
+    summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
+    print(f"{looked}: {', '.join(summary) or 'no findings'}")
     if counts.unreadable:
         sums = totals(found.scan)
         print(

@@ -1,4 +1,4 @@
-"""The command that says a table's deletes in another format: convert-table."""
+"""The command convert-table."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
 from dvcodec.tables import convert, open_table
 
-_TO = f"What to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
+_TO = f"Format to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
 
 
 def convert_table(
     target: TableName,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="DIR", help="Where to write: a folder, which is made.")
-    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Folder to create and write to.")],
     to: Annotated[str, typer.Option("--to", help=_TO)],
     snapshot: SnapshotId = None,
     kind: Kind = None,
     allow: Allow = None,
     in_place: Annotated[
         bool | None,
-        typer.Option("--in-place/--copy", help="Leave vectors where they are, if that can be; default: for Iceberg."),
+        typer.Option(
+            "--in-place/--copy",
+            help="Reference stored vectors where possible instead of copying them; default for Iceberg.",
+        ),
     ] = None,
     root: Annotated[
         str | None,
-        typer.Option("--root", metavar="DIR", help="Folder of the table to commit to, if not this one (Delta)."),
+        typer.Option("--root", metavar="DIR", help="Folder of the table to commit to, by default this one (Delta)."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Vectors to show; the file has all.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Say a table's deletes in another format: files of vectors, and what a commit needs, one JSON line a vector.
+    """Write a table's deletes in another format: files of vectors, and commit values in JSON.
 
-    Every vector is verified. What the format cannot say is an error, and nothing is written. The table stays as it is.
+    Every vector is verified. If the format cannot express a delete, nothing is written. The table is not changed.
     """
     if to not in convert.TARGETS:
         raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
@@ -63,13 +64,12 @@ def convert_table(
         where = vector.location
         values = (number(where.offset), number(where.size), number(where.cardinality))
         shown.add(str(where.data_file), vector.how.value, split(where.path)[1], *values)
-    if done.vectors[:limit]:
-        shown.show()
+    shown.show()
     if len(done.vectors) > limit:
         print(f"... {counted(len(done.vectors) - limit, 'more vector')}")
-    told = [counted(len(done.vectors), "vector"), counted(done.rows, "deleted row")]
-    told += [f"{number(done.count(how))} {how.value}" for how in convert.How if done.count(how)]
-    told += [f"{counted(done.empty, 'vector')} without rows passed over"] if done.empty else []
-    print(f"snapshot {done.snapshot.id}: {', '.join(told)}")
+    summary = [counted(len(done.vectors), "vector"), counted(done.rows, "deleted row")]
+    summary += [f"{number(done.count(how))} {how.value}" for how in convert.How if done.count(how)]
+    summary += [f"{counted(done.empty, 'vector')} without rows skipped"] if done.empty else []
+    print(f"snapshot {done.snapshot.id}: {', '.join(summary)}")
     for path in (*done.files, done.entries):
         print(f"wrote {plain(path)}")

@@ -1,4 +1,4 @@
-"""What commands on tables share: options, and how a snapshot is named."""
+"""Shared by commands on tables: options, and names of snapshots."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SnapshotId = Annotated[
 ]
 Kind = Annotated[
     TableKind | None,
-    typer.Option("--kind", help="What the table is, where its folder holds several kinds.", show_default=False),
+    typer.Option("--kind", help="Format of the table, if the folder matches several.", show_default=False),
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-protocol",
         metavar="NAME",
-        help="Open locations of this protocol (http, sftp, file) too, where the metadata names them; repeat for more.",
+        help="Also open locations of this protocol (http, sftp, file) that the metadata names; repeat for more.",
     ),
 ]
 Threads = Annotated[
@@ -34,12 +34,12 @@ Threads = Annotated[
     typer.Option(
         "--threads",
         min=1,
-        help="How many files are read at a time; by default 8, of an object store 32.",
+        help="Files to read at once; by default 8, in an object store 32.",
         show_default=False,
     ),
 ]
 Orphans = Annotated[
-    bool, typer.Option("--orphans/--no-orphans", help="List the folder, for files that are missing or nobody's.")
+    bool, typer.Option("--orphans/--no-orphans", help="List the folder, to find missing and unreferenced files.")
 ]
 
 KINDS = {
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def moment(info: SnapshotInfo) -> str | None:
-    """Return when a snapshot was committed, in UTC to the second; None where that is not told, or is no moment."""
+    """Return when a snapshot was committed, in UTC to the second; None if unknown or out of range."""
     if info.timestamp_ms is None:
         return None
     try:
@@ -62,7 +62,7 @@ def moment(info: SnapshotInfo) -> str | None:
 
 
 def snapshot_text(kind: TableKind, info: SnapshotInfo) -> str:
-    """Name a snapshot in a line: what of, which, what made it, when."""
+    """Describe a snapshot in one line: table format, id, operation, time."""
     which = f"snapshot {info.id}" if info.id != NO_SNAPSHOT else "no snapshot yet"
     parts = (KINDS[kind], which, info.operation, moment(info))
     return ", ".join(part for part in parts if part)

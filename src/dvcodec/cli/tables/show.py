@@ -1,4 +1,4 @@
-"""Commands that look at a table: table, log."""
+"""The commands table and log."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Thread
 from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
+from dvcodec.tables.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.findings import place
-from dvcodec.tables.history import FileChange, SnapshotChange, history
-from dvcodec.tables.scan import FileDeletes, Scan
-from dvcodec.tables.scan import scan as scan_table
+from dvcodec.tables.scanning import FileDeletes, Scan
+from dvcodec.tables.scanning import scan as scan_table
 from dvcodec.tables.stats import Totals, rewrite_candidates, totals
 
 _SLICE = 2
-"""Parts of a file's density that share a place of its strip."""
+"""Parts of a file's density per slice of its strip."""
 
 
 def table(
@@ -43,18 +43,20 @@ def table(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
+        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
     ] = WORTH_REWRITING,
-    min_deleted: Annotated[int, typer.Option("--min-deleted", min=0, help="... and so many deleted rows.")] = 1,
+    min_deleted: Annotated[
+        int, typer.Option("--min-deleted", min=0, help="Rewrite files only from this number of deleted rows on.")
+    ] = 1,
     small_file: Annotated[
-        int | None, typer.Option("--small-file", min=0, help="Also worth rewriting: files of fewer bytes.")
+        int | None, typer.Option("--small-file", min=0, help="Also rewrite files of fewer bytes.")
     ] = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is deleted of a table: how much, of which data files, where in them, and what is worth rewriting.
+    """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
-    Exit code 1 if a vector could not be counted: numbers then are bounds, from what the metadata records of it.
+    Exit code 1 if a vector could not be counted: the numbers then are bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("reading") as progress:
@@ -134,14 +136,13 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
             bytes_text(file.stored_bytes),
             "damaged" if file.errors else shares_strip(parts),
         )
-    if files[:limit]:
-        shown.show()
+    shown.show()
     if len(files) > limit:
         print(f"... {counted(len(files) - limit, 'more data file')}")
 
 
 def _deleted(file: FileDeletes) -> str:
-    """Return a file's deleted rows; as recorded where a vector could not be read; nothing if they are in doubt."""
+    """Return a file's deleted rows: a lower bound if a vector could not be read, nothing if they are unknown."""
     if file.unreadable and file.min_deleted:
         return f"at least {number(file.min_deleted)}"
     return NOTHING if file.errors else number(file.deleted)
@@ -159,7 +160,7 @@ def log(
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first.
 
-    Exit code 1 if a vector could not be read: what its snapshot changed then is given as it is recorded, "at least".
+    Exit code 1 if a vector could not be read: the changes of its snapshot then are lower bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     changes = list(history(opened, since=since, until=until, threads=threads))
@@ -181,7 +182,7 @@ def log(
                 _at_least(change, change.deleted),
                 _at_least(change, change.restored),
             )
-        shown.show()
+        shown.show(empty=True)
 
     lost = {vector.where: why for change in changes for vector, why in change.unreadable}
     if lost:

@@ -1,9 +1,7 @@
-"""Commands that write what is in a table somewhere else: report, export-live."""
+"""The commands report and export-live."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from datetime import datetime, timezone
 from typing import Annotated
 
@@ -11,12 +9,12 @@ import typer
 
 from dvcodec import report as html
 from dvcodec.cli.render import counted, counter, plain
-from dvcodec.cli.shared import STDOUT, Output, sink_of
+from dvcodec.cli.shared import Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.tables import open_table
-from dvcodec.tables.audit import audit as audit_table
+from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.live import export_live as export
 from dvcodec.tables.new_files import check_outside
 
@@ -29,23 +27,23 @@ def report(
     allow: Allow = None,
     orphans: Orphans = True,
     min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Worth rewriting: from this deleted share on.")
+        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
     ] = WORTH_REWRITING,
     threads: Threads = None,
 ) -> None:
-    """Audit a table and write what was found as one HTML page, which needs nothing else.
+    """Audit a table and write the results as one self-contained HTML page.
 
-    Exit code 1 if a vector could not be read: the page is written, and its numbers are bounds.
+    Exit code 1 if a vector could not be read: the page is written, with bounds as numbers.
     """
     table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     check_outside(sink_of(output), table.location)  # an audit can take long
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
     html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
-    told = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
+    summary = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
     if found.counts.unreadable:
-        told += f", {counted(found.counts.unreadable, 'vector')} could not be read"
-    _tell(output, told)
+        summary += f", {counted(found.counts.unreadable, 'vector')} could not be read"
+    _report(output, summary)
     raise typer.Exit(1 if found.counts.unreadable else 0)
 
 
@@ -56,10 +54,10 @@ def export_live(
     kind: Kind = None,
     allow: Allow = None,
     data_file: Annotated[
-        str | None, typer.Option("--data-file", help="Only the rows of this data file: its path or its name.")
+        str | None, typer.Option("--data-file", help="Only the rows of this data file, by path or name.")
     ] = None,
     columns: Annotated[
-        list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in the order wanted.")
+        list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in their order.")
     ] = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
@@ -76,9 +74,9 @@ def export_live(
             progress=progress,
             storage_options=storage(),
         )
-    _tell(output, counted(rows, "row"))
+    _report(output, counted(rows, "row"))
 
 
-def _tell(output: str, what: str) -> None:
-    with redirect_stdout(sys.stderr if output == STDOUT else sys.stdout):
+def _report(output: str, what: str) -> None:
+    with messages_of(output):
         print(f"wrote {plain(output)}, {what}")

@@ -1,4 +1,4 @@
-"""Commands that show the documents of a search segment: stored, docvalues."""
+"""The commands zap stored and zap docvalues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dvcodec.cli.zap.shared import (
     most,
     open_segment,
     parse_numbers,
-    tell_more,
+    report_more,
     zap,
 )
 from dvcodec.core.errors import UsageError
@@ -42,7 +42,7 @@ def stored(
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Show what is stored of documents: their ids, then values by field."""
+    """Show the stored values of documents: ids first, then values by field."""
     with open_segment(segment, unchecked=no_checksum) as this:
         chosen: list[int] | range = range(this.num_docs)
         if docs or ids:
@@ -64,13 +64,12 @@ def stored(
                 value = key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
                 arrays = arrays_text(one.array_positions)
                 shown.add(number(doc), one.field, one.type, number(len(one.value)), value, arrays)
-        if found:
-            shown.show()
-        tell_more(len(chosen), len(found), "document")
+        shown.show()
+        report_more(len(chosen), len(found), "document")
 
 
 def _number_text(value: bytes) -> str:
-    """Show a numeric field's value as a number, or as bytes if it is coded otherwise."""
+    """Return a numeric field's value as a number, or as bytes if it is not encoded as one."""
     try:
         return repr(number_value(value))
     except UsageError:
@@ -78,21 +77,23 @@ def _number_text(value: bytes) -> str:
 
 
 def _numbers(segment: Segment, text: str) -> RowSet:
-    """Read document numbers.
+    """Parse document numbers.
 
     Raises:
-        UsageError: no numbers, or a document that the segment does not have.
+        UsageError: invalid numbers, or a document that the segment does not have.
     """
     found = parse_numbers(text, text)
     if (found.max or 0) >= segment.num_docs:
-        raise UsageError(f"document numbers of {segment.name} are 0 to {segment.num_docs - 1}, not {found.max}")
+        raise UsageError(
+            f"{segment.name}: expected document numbers from 0 to {segment.num_docs - 1}, found {found.max}"
+        )
     return found
 
 
 def _docs_of(segment: Segment, name: bytes) -> list[int]:
     found = segment.postings("_id", name, locations=False)
     if found is None:
-        raise UsageError(f"{segment.name}: no document of the id {key_text(name)}")
+        raise UsageError(f"{segment.name}: no document with id {key_text(name)}")
     return [int(doc) for doc in found.docs.tolist()]
 
 
@@ -109,7 +110,7 @@ def docvalues(
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Show the doc values of a field: of each document that has some, its distinct terms."""
+    """Show the doc values of a field: the distinct terms of each document that has any."""
     with open_segment(segment, unchecked=no_checksum) as this:
         kept = this.field(field).doc_values is not None
         wanted = None if docs is None else {doc for text in docs for doc in _numbers(this, text)}
@@ -130,9 +131,8 @@ def docvalues(
         for doc, values in found:
             text = "  ".join(key_text(value, in_hex) for value in values)
             shown.add(number(doc), number(len(values)), text if len(text) <= 100 else f"{text[:100]}...")
-        if found:
-            shown.show()
+        shown.show()
         if kept:
-            tell_more(total, len(found), "document")
+            report_more(total, len(found), "document")
         else:
-            print("the field keeps no doc values")
+            print("the field has no doc values")

@@ -1,4 +1,4 @@
-"""Commands that show where everything is in search segments: footer, fields."""
+"""The commands zap footer and zap fields."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["chunk_text", "footer_json"]
 
 
 def chunk_text(footer: Footer) -> str:
-    """Say what the chunk mode means: how many documents or postings a chunk of a postings list is for."""
+    """Describe a chunk mode: how many documents or postings a chunk of a postings list holds."""
     if footer.version == 11 or footer.chunk_mode <= 1024:
         return f"{number(footer.chunk_mode)} documents"
     words = {1025: "1,024 documents, one chunk up to 1,024 postings", 1026: "about 1,024 postings"}
@@ -42,7 +42,7 @@ def chunk_text(footer: Footer) -> str:
 
 
 def footer_json(source: Source, footer: Footer, crc_ok: bool | None) -> dict[str, Any]:
-    """Return a footer for programs."""
+    """Return a footer for JSON."""
     return {
         "source": source.name,
         "kind": "zap",
@@ -60,8 +60,8 @@ def footer_json(source: Source, footer: Footer, crc_ok: bool | None) -> dict[str
     }
 
 
-def _sound_crc(source: Source, footer: Footer) -> bool:
-    """Whether the CRC holds; reads the whole file."""
+def _crc_matches(source: Source, footer: Footer) -> bool:
+    """Whether the CRC matches; reads the whole file."""
     try:
         verify_checksum(source, footer)
     except ChecksumMismatch:
@@ -71,7 +71,7 @@ def _sound_crc(source: Source, footer: Footer) -> bool:
 
 @zap.command()
 def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
-    """Show footers: version, documents, addresses, chunks, and whether the CRC holds. Exit code 1 if one does not."""
+    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one does not."""
     found: list[dict[str, Any]] = []
     damaged = 0
     columns = (
@@ -94,7 +94,7 @@ def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Jso
                 continue
             with open_bytes(target) as source:
                 this = decode_footer(source)
-                holds = None if no_checksum else _sound_crc(source, this)
+                holds = None if no_checksum else _crc_matches(source, this)
                 damaged += holds is False
                 found.append(footer_json(source, this, holds))
                 crc = Text(crc_hex(this.crc))
@@ -112,14 +112,14 @@ def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Jso
                 )
     if as_json:
         print_json(found)
-    elif found:
+    else:
         shown.show()
     tour.finish(1 if damaged else 0)
 
 
 @zap.command()
 def fields(segment: SegmentName, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
-    """Show the fields: their ids, terms, doc values and other sections, and from version 17 on what each is for."""
+    """Show the fields: ids, terms, doc values and other sections, and options from version 17 on."""
     with open_segment(segment, unchecked=no_checksum) as this:
         counts = count_terms(this)
         for count in counts.values():
@@ -155,8 +155,7 @@ def _show_fields(segment: Segment, counts: dict[str, int | DecodeError | None]) 
             NOTHING if options is None else " ".join(options) or NOTHING,
             " ".join(sections) or NOTHING,
         )
-    if counts:
-        shown.show()
+    shown.show()
 
 
 def _field_json(info: FieldInfo, count: int | DecodeError | None) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def _sections_of(info: FieldInfo) -> dict[str, int | None]:
 
 
 def _options_of(info: FieldInfo) -> list[str] | None:
-    """Return what a field is kept for, None where the segment does not say."""
+    """Return a field's options, None if the segment does not store them."""
     if info.options is None:
         return None
     return [str(option.name).lower().replace("_", "-") for option in type(info.options) if option in info.options]

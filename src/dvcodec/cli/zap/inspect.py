@@ -1,4 +1,4 @@
-"""What inspect shows of a search segment."""
+"""The output of inspect for a search segment."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _OF_FIELDS = {
 def inspect_segment(
     source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool
 ) -> dict[str, Any] | None:
-    """Show version, documents, fields and what they cost; return it for programs, without showing it, if `as_json`.
+    """Show version, documents, fields and their sizes; or return these for JSON.
 
     Args:
         source: the segment.
-        turn: tells an error instead of raising it.
-        as_json: see above.
+        turn: reports an error instead of raising it.
+        as_json: return values instead of printing them.
 
     Raises:
-        DecodeError: no footer, or no sound list of fields. What else is wrong goes to `turn`.
+        DecodeError: no footer, or a corrupt list of fields. Other errors go to `turn`.
     """
     footer = decode_footer(source)
     crc_ok = False
@@ -95,7 +95,7 @@ def _sizes(spans: Iterable[Span], field: str) -> dict[str, int]:
 
 
 def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | None], spans: tuple[Span, ...]) -> None:
-    footer, size = segment.footer, segment.data.source.size
+    footer, size = segment.footer, segment.contents.data.source.size
     what = f"version {footer.version}, {counted(footer.num_docs, 'document')}, {counted(len(counts), 'field')}"
     say((segment.name, "bold"), f"  zap segment, {bytes_text(size)}, {what}")
     holds = ("holds", "green") if crc_ok else ("does not hold", "bold red")
@@ -115,15 +115,14 @@ def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | 
             number(total),
             share_text(total / size),
         )
-    if counts:
-        shown.show()
+    shown.show()
     if spans:
         _show_bar(spans, size)
     print()
 
 
 def _show_bar(spans: tuple[Span, ...], size: int) -> None:
-    """Draw what lies where in the file, and say what the letters mean."""
+    """Draw the parts of the file with a legend."""
     out = console()
     bar = share_bar([(span.size, *_PARTS[span.part][:2]) for span in spans], min(BAR_WIDTH, out.width - 2))
     print()

@@ -1,18 +1,19 @@
-"""The command that merges search segments."""
+"""The command zap merge."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterable
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack
 from io import BytesIO
 from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import Table, bytes_text, counted, number, plain, print_json, progress
-from dvcodec.cli.shared import Json, Output, opened
+from dvcodec.cli.render import Table, bytes_text, counted, counter, number, plain, print_json
+from dvcodec.cli.shared import STDOUT, Json, Output, messages_of, opened
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
@@ -22,8 +23,6 @@ from dvcodec.io import Sink, open_sink, open_source
 from dvcodec.io.target import local_path
 from dvcodec.zap import VERSIONS, merge_segments
 
-_STDIN = _STDOUT = "-"
-
 
 @zap.command()
 def merge(
@@ -31,11 +30,13 @@ def merge(
     output: Output,
     drops: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="SEGMENT=NUMBERS", help="Documents to leave out, such as a.zap=1,2,5-9."),
+        typer.Option("--drop", metavar="SEGMENT=NUMBERS", help="Documents to drop, such as a.zap=1,2,5-9."),
     ] = None,
     drop_files: Annotated[
         list[str] | None,
-        typer.Option("--drop-file", metavar="SEGMENT=FILE", help="The same, as a vector: roaring, as scorch keeps it."),
+        typer.Option(
+            "--drop-file", metavar="SEGMENT=FILE", help="The same, as a file: a roaring bitmap, as scorch stores it."
+        ),
     ] = None,
     version: Annotated[
         int | None,
@@ -43,19 +44,19 @@ def merge(
             "--version",
             min=VERSIONS[0],
             max=VERSIONS[-1],
-            help="Version to write; default: the highest of the segments.",
+            help="Version to write; by default the highest of the segments.",
         ),
     ] = None,
     numbers: Annotated[
         str | None,
-        typer.Option("--numbers", metavar="FILE", help="Where to write the new document numbers, as JSON."),
+        typer.Option("--numbers", metavar="FILE", help="File for the new document numbers, as JSON."),
     ] = None,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Merge segments into one, in the order given, without the documents that were deleted.
+    """Merge segments into one, in their order, without the dropped documents.
 
-    One segment is fine: it is written anew, in another version if --version says so.
+    A single segment is rewritten, in another version with --version.
     """
     with ExitStack() as stack:
         targets = find_segments(segments)
@@ -63,53 +64,54 @@ def merge(
         inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
-        told = None
-        if numbers is not None:  # before the work is done: its path may be wrong
-            told = stack.enter_context(open_sink(numbers, storage_options=storage()))
+        numbers_file = None
+        if numbers is not None:  # opened before the merge, as its path may be invalid
+            numbers_file = stack.enter_context(open_sink(numbers, storage_options=storage()))
         buffer = BytesIO()
-        with progress(steps, "merging", silent=True) as advance:
+        done = itertools.count(1)
+        with counter("merging", show=steps > 1) as progress:
             found = merge_segments(
+                buffer if output == STDOUT else output,
                 inputs,
                 dropped,
-                buffer if output == _STDOUT else output,
                 version,
-                progress=lambda _: advance(),
+                progress=lambda _: progress(next(done), steps),
                 storage_options=storage(),
             )
         kept = [int((new >= 0).sum()) for new in found]
         counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
         highest = max(one.version for one in inputs)
-        if told is not None:
-            _write_numbers(told, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
-    if output == _STDOUT:
+        if numbers_file is not None:
+            _write_numbers(numbers_file, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
+    if output == STDOUT:
         sys.stdout.buffer.write(buffer.getbuffer())
         size = buffer.tell()
     else:
         with open_source(output, storage_options=storage()) as written:
             size = written.size
-    with redirect_stdout(sys.stderr if output == _STDOUT else sys.stdout):
+    with messages_of(output):
         _show_merged(output, highest if version is None else version, size, counts, as_json)
 
 
 def _refuse_overwriting(targets: list[Target], output: str, numbers: str | None) -> None:
-    """Refuse to lose a file by mistake. A segment that was named itself may be replaced by what is merged.
+    """Refuse to overwrite inputs by mistake; the output may replace a segment that was named itself.
 
     Raises:
-        UsageError: the segment would replace one that was found in a folder; or the numbers would replace the new
-            segment, or one that is read.
+        UsageError: the output would replace a segment that was found in a folder; or the numbers would replace the
+            output, or an input.
     """
     if any(target.found and _place(target.path) == _place(output) for target in targets):
-        raise UsageError(f"{output} would be read and written: name the segments, or write elsewhere")
+        raise UsageError(f"{output} is an input too: name the segments, or write elsewhere")
     if numbers is None:
         return
-    if output != _STDOUT and _place(numbers) == _place(output):
-        raise UsageError(f"--numbers {numbers} is where the segment is written: write them elsewhere")
-    if any(target.path != _STDIN and _place(numbers) == _place(target.path) for target in targets):
-        raise UsageError(f"--numbers {numbers} is a segment that is merged: write them elsewhere")
+    if output != STDOUT and _place(numbers) == _place(output):
+        raise UsageError(f"--numbers {numbers} is the output: write them elsewhere")
+    if any(target.path != "-" and _place(numbers) == _place(target.path) for target in targets):
+        raise UsageError(f"--numbers {numbers} is an input: write them elsewhere")
 
 
 def _place(name: str) -> str:
-    """Return what is the same for all spellings of a path, links followed; a URL as it is."""
+    """Return one spelling for all of a path, links resolved; a URL as it is."""
     local = local_path(name)
     return name if local is None else str(local.resolve())
 
@@ -135,13 +137,13 @@ def _show_merged(output: str, version: int, size: int, counts: list[tuple[str, i
 
 
 def _write_numbers(sink: Sink, numbers: Iterable[tuple[str, list[int]]]) -> None:
-    """Write the new number of every document by segment, null for those that were left out."""
+    """Write the new number of every document by segment, null for dropped ones."""
     found = [{"source": name, "numbers": [None if new < 0 else new for new in of]} for name, of in numbers]
     sink.write((json.dumps(found) + "\n").encode())
 
 
 def _dropped(names: list[str], drops: list[str], files: list[str]) -> list[RowSet]:
-    """Return the documents to leave out of each segment."""
+    """Return the documents to drop from each segment."""
     found = [RowSet()] * len(names)
     for text in drops:
         i, value = _pair("--drop", text, names)
@@ -159,11 +161,11 @@ def _pair(option: str, text: str, names: list[str]) -> tuple[int, str]:
     """Split SEGMENT=VALUE where SEGMENT is one that is merged: both may hold more equals signs.
 
     Raises:
-        UsageError: no such segment, or it is merged twice, so that nothing says which one is meant.
+        UsageError: no such segment, or several of that name.
     """
     name = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
     if name is None:
-        raise UsageError(f"{option} {text}: needs SEGMENT=VALUE, where SEGMENT is one of {', '.join(names)}")
+        raise UsageError(f"{option} {text}: expected SEGMENT=VALUE, with one of the segments {', '.join(names)}")
     if names.count(name) > 1:
-        raise UsageError(f"{option} {text}: {name} is merged {names.count(name)} times, which one is meant?")
+        raise UsageError(f"{option} {text}: {names.count(name)} segments have the name {name}")
     return names.index(name), text[len(name) + 1 :]

@@ -1,4 +1,4 @@
-"""What commands on search segments share: the sub-application, options, opening segments, bytes as text and JSON."""
+"""Shared by commands on search segments: the sub-application, options, opening segments, bytes as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
+from dvcodec.io.opening import open_mapped
 from dvcodec.zap import Segment
-from dvcodec.zap.data import open_mapped
 from dvcodec.zap.footer import decode_footer
 
 __all__ = [
@@ -40,11 +40,11 @@ __all__ = [
     "open_bytes",
     "open_segment",
     "parse_numbers",
-    "tell_more",
+    "report_more",
     "zap",
 ]
 
-zap = typer.Typer(help="Search segments of bleve (zap 11 to 17): look inside, merge.", rich_markup_mode="rich")
+zap = typer.Typer(help="Show and merge search segments of bleve (zap 11 to 17).", rich_markup_mode="rich")
 
 _TARGET = "File, glob, folder, URL, path@offset:size, or - for standard input."
 SegmentNames = Annotated[list[str], typer.Argument(metavar="SEGMENT", help=_TARGET)]
@@ -52,19 +52,17 @@ SegmentName = Annotated[
     str, typer.Argument(metavar="SEGMENT", help="File, URL, path@offset:size, or - for standard input.")
 ]
 FieldName = Annotated[str, typer.Argument(metavar="FIELD", help="Name of the field.")]
-NoChecksum = Annotated[
-    bool, typer.Option("--no-checksum", help="Do not compare the CRC, for which the whole file is read.")
-]
+NoChecksum = Annotated[bool, typer.Option("--no-checksum", help="Skip the CRC, which reads the whole file.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=0, help="Show so many; by default 100, or all in JSON.", show_default=False),
+    typer.Option("--limit", min=0, help="Most rows to show; by default 100, or all in JSON.", show_default=False),
 ]
-Hex = Annotated[bool, typer.Option("--hex", help="Terms and values in hexadecimal, those given too.")]
+Hex = Annotated[bool, typer.Option("--hex", help="Show and read terms and values in hexadecimal.")]
 CLIP = 100
-"""Characters of a value that people are shown."""
+"""Most characters of a value in a table."""
 _SHOWN = 100
 _JSON_ROWS = 10_000_000
-"""Terms, postings or documents that are kept in memory for JSON."""
+"""Most terms, postings or documents held in memory for JSON."""
 
 
 @zap.callback(invoke_without_command=True)
@@ -83,7 +81,7 @@ def open_bytes(target: Target) -> Iterator[Source]:
 
     Raises:
         OSError: it cannot be opened.
-        DecodeError: a part that was named is not in it.
+        DecodeError: the named part is not within the file.
     """
     if target.path == "-" or target.offset is not None:
         with open_source_of(target) as source:
@@ -95,28 +93,28 @@ def open_bytes(target: Target) -> Iterator[Source]:
 
 @contextmanager
 def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[Segment]:
-    """Open a segment; unless `unchecked` its CRC is compared.
+    """Open a segment; its CRC is checked unless `unchecked`.
 
     Raises:
-        UsageError: a name that stands for several files.
-        DecodeError: no footer, or no sound list of fields; see `Segment.open`.
+        UsageError: the name means several files.
+        DecodeError: no footer, or a corrupt list of fields; see `Segment.open`.
         OSError: it cannot be opened.
     """
     with open_bytes(only(target) if isinstance(target, str) else target) as source:
         try:
             segment = Segment.open(source, verify_checksum=not unchecked)
         except ChecksumMismatch as err:
-            err.what += " (--no-checksum reads on)"
+            err.what += " (--no-checksum ignores it)"
             raise
         with segment:
             yield segment
 
 
 def find_segments(names: list[str]) -> list[Target]:
-    """Return the segments that the user named: files, and what is one in folders.
+    """Return the segments of some names: files, and all segments in folders.
 
     Raises:
-        UsageError: folders without any.
+        UsageError: there is none.
     """
     targets = expand(names)
     found = [target for target in targets if not target.found or is_segment(target)]
@@ -129,7 +127,7 @@ def find_segments(names: list[str]) -> list[Target]:
 
 
 def is_segment(target: Target) -> bool:
-    """Whether a file ends like a segment, be it a sound one or not.
+    """Whether a file has a segment's footer, valid or corrupt.
 
     Raises:
         OSError: it cannot be read.
@@ -148,7 +146,7 @@ def is_segment(target: Target) -> bool:
 
 
 def bytes_of(text: str, in_hex: bool = False) -> bytes:
-    """Return the bytes of a term as the user typed it: its text, or its bytes, in UTF-8 or in hexadecimal.
+    """Return the bytes of a term as typed: text in UTF-8, or hexadecimal.
 
     Raises:
         UsageError: not hexadecimal.
@@ -158,11 +156,11 @@ def bytes_of(text: str, in_hex: bool = False) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise UsageError(f"{text}: not hexadecimal") from None
+        raise UsageError(f"expected hexadecimal digits, found {text!r}") from None
 
 
 def key_text(value: bytes, in_hex: bool = False) -> str:
-    """Return bytes for people: on one line, escapes for what is no text or does not print, and cut if it is long."""
+    """Return bytes as one line of text: unprintable bytes are escaped, long values cut."""
     if not value:
         return "(empty)"
     head = value[: 4 * CLIP]
@@ -173,12 +171,12 @@ def key_text(value: bytes, in_hex: bool = False) -> str:
 
 
 def arrays_text(positions: Sequence[int]) -> str:
-    """Return indices in arrays of the source document, outermost first."""
+    """Return indices into arrays of the source document, outermost first."""
     return " ".join(map(str, positions)) or NOTHING
 
 
 def bytes_json(value: bytes, in_hex: bool = False) -> str | dict[str, str]:
-    """Return bytes for programs: a string, or ``{"hex": ..}`` for what is no text."""
+    """Return bytes for JSON: a string, or ``{"hex": ..}`` if they are not UTF-8."""
     if not in_hex:
         try:
             return value.decode()
@@ -188,7 +186,7 @@ def bytes_json(value: bytes, in_hex: bool = False) -> str | dict[str, str]:
 
 
 def parse_numbers(text: str, what: str) -> RowSet:
-    """Read document numbers: ``1,2,5-9``, where a range includes both ends.
+    """Parse document numbers: ``1,2,5-9``; ranges include both ends.
 
     Raises:
         UsageError: anything else.
@@ -197,7 +195,7 @@ def parse_numbers(text: str, what: str) -> RowSet:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() if dash else True)) or int(last or first) < int(first):
-            raise UsageError(f"{what}: needs numbers and ranges, such as 1,2,5-9")
+            raise UsageError(f"{what}: expected numbers and ranges, such as 1,2,5-9")
         ranges.append((int(first), int(last or first) + 1))
     return RowSet.from_ranges(ranges)
 
@@ -211,13 +209,13 @@ def most(limit: int | None, as_json: bool) -> int | None:
 
 
 def check_json(total: int, limit: int | None, what: str) -> None:
-    """Raise `UsageError` if all of so many are to be kept in memory for JSON."""
+    """Raise `UsageError` if JSON without a limit would hold too many in memory."""
     if limit is None and total > _JSON_ROWS:
         raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
 
 
-def tell_more(total: int, shown: int, what: str) -> None:
-    """Say how many are not shown, or that there are none."""
+def report_more(total: int, shown: int, what: str) -> None:
+    """Print how many are not shown, or that there are none."""
     if not total:
         print(f"no {what}s")
     elif total > shown:
@@ -225,7 +223,7 @@ def tell_more(total: int, shown: int, what: str) -> None:
 
 
 def count_terms(segment: Segment) -> dict[str, int | DecodeError | None]:
-    """Return how many terms the dictionary of each field says it has; None without one, or what is wrong with it."""
+    """Return the number of terms of each field by its dictionary; None without one, or the error of a corrupt one."""
     counts: dict[str, int | DecodeError | None] = {}
     for info in segment.fields:
         try:
@@ -237,10 +235,10 @@ def count_terms(segment: Segment) -> dict[str, int | DecodeError | None]:
 
 
 def count_text(count: int | DecodeError | None) -> str:
-    """Return a number of `count_terms` for people."""
+    """Return a number of `count_terms` as text."""
     return "damaged" if isinstance(count, DecodeError) else number(count)
 
 
 def count_json(count: int | DecodeError | None) -> dict[str, int | str | None]:
-    """Return a number of `count_terms` for programs."""
+    """Return a number of `count_terms` for JSON."""
     return {"terms": None, "error": str(count)} if isinstance(count, DecodeError) else {"terms": count}

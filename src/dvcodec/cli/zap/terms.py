@@ -1,4 +1,4 @@
-"""Commands that show the dictionaries of a search segment: terms, postings."""
+"""The commands zap terms and zap postings."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from dvcodec.cli.zap.shared import (
     key_text,
     most,
     open_segment,
-    tell_more,
+    report_more,
     zap,
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Locations, Segment, norm_values
-from dvcodec.zap.postings_records import decode_records
 
 # ---------------------------------------------------------------------- terms
 
@@ -39,20 +38,22 @@ from dvcodec.zap.postings_records import decode_records
 def terms(
     segment: SegmentName,
     field: FieldName,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Only terms that begin with this.")] = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only terms with this prefix.")] = None,
     start: Annotated[str | None, typer.Option("--start", help="Only terms from this one on, in byte order.")] = None,
     stop: Annotated[str | None, typer.Option("--stop", help="Only terms before this one.")] = None,
-    top: Annotated[int | None, typer.Option("--top", min=1, help="The terms of most documents, so many.")] = None,
+    top: Annotated[
+        int | None, typer.Option("--top", min=1, help="Show this many terms, those in most documents.")
+    ] = None,
     limit: Limit = None,
     in_hex: Hex = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Show the terms of a field in byte order, each with the number of documents that it stands in."""
+    """Show the terms of a field in byte order, each with the number of its documents."""
     if prefix is not None and (start is not None or stop is not None):
-        raise UsageError("give --prefix, or --start and --stop")
+        raise UsageError("--prefix excludes --start and --stop")
     if top is not None and limit is not None:
-        raise UsageError("give --top or --limit")
+        raise UsageError("--top excludes --limit")
     bounds = tuple(None if text is None else bytes_of(text, in_hex) for text in (prefix, start, stop))
     with open_segment(segment, unchecked=no_checksum) as this:
         total, found = _terms(this, field, bounds, None if top else most(limit, as_json), as_json and not top)
@@ -62,18 +63,17 @@ def terms(
             items = [{"term": bytes_json(term, in_hex), "docs": docs} for term, docs in found]
             print_json({"source": this.name, "field": field, "total": total, "terms": items})
             return
-        if found:
-            shown = Table("term", "docs", right=("docs",))
-            for term, docs in found:
-                shown.add(key_text(term, in_hex), number(docs))
-            shown.show()
-        tell_more(total, len(found), "term")
+        shown = Table("term", "docs", right=("docs",))
+        for term, docs in found:
+            shown.add(key_text(term, in_hex), number(docs))
+        shown.show()
+        report_more(total, len(found), "term")
 
 
 def _terms(
     segment: Segment, field: str, bounds: tuple[bytes | None, ...], limit: int | None, as_json: bool
 ) -> tuple[int, list[tuple[bytes, int]]]:
-    """Return the number of terms within bounds, and the first of them with their documents."""
+    """Return the number of terms within bounds, and the first ones with their number of documents."""
     dictionary = segment.dictionary(field)
     if dictionary is None:
         return 0, []
@@ -89,7 +89,7 @@ def _terms(
     else:
         first = list(islice(pairs, limit))
         total = len(first) + sum(1 for _ in pairs)
-    records = decode_records(segment.data, segment.footer, np.array([value for _, value in first], np.uint64))
+    records = segment.contents.records(np.array([value for _, value in first], np.uint64))
     return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
 
 
@@ -97,7 +97,7 @@ def _terms(
 
 
 class _Posting(NamedTuple):
-    """One posting; `locations` are their places in `Locations`."""
+    """One posting; `locations` index into `of`."""
 
     term: bytes
     doc: int
@@ -112,13 +112,13 @@ def postings(
     segment: SegmentName,
     field: FieldName,
     term: Annotated[str | None, typer.Argument(metavar="[TERM]", help="Term; default: all terms.")] = None,
-    locations: Annotated[bool, typer.Option("--locations", help="Show where in the documents it stands.")] = False,
+    locations: Annotated[bool, typer.Option("--locations", help="Show its locations in the documents.")] = False,
     limit: Limit = None,
     in_hex: Hex = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Show in which documents a term stands, how often, and the norm of its field there."""
+    """Show the documents of a term, its frequency in each, and the norm of its field there."""
     key = None if term is None else bytes_of(term, in_hex)
     with open_segment(segment, unchecked=no_checksum) as this:
         total, found = _postings(this, field, key)
@@ -129,10 +129,9 @@ def postings(
             items = [_posting_json(this, one, locations, in_hex) for one in chosen]
             print_json({"source": this.name, "field": field, "total": total, "postings": items})
             return
-        if chosen:
-            shown = _location_rows(this, chosen, in_hex) if locations else _posting_rows(chosen, in_hex)
-            shown.show()
-        tell_more(total, len(chosen), "posting")
+        shown = _location_rows(this, chosen, in_hex) if locations else _posting_rows(chosen, in_hex)
+        shown.show()
+        report_more(total, len(chosen), "posting")
 
 
 def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, Iterator[_Posting]]:
@@ -151,7 +150,7 @@ def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, It
 
 
 def _all_postings(segment: Segment, field: str) -> Iterator[_Posting]:
-    """Read the postings of all terms, a bounded number of them at a time."""
+    """Read the postings of all terms, in batches of bounded size."""
     for keys, found in segment.lists(field, locations=True):
         lists = [found.docs, found.freqs, norm_values(segment.version, found.norms), found.location_counts]
         yield from _each(keys, found.owner, lists, found.locations)
@@ -205,9 +204,9 @@ def _location_rows(segment: Segment, chosen: list[_Posting], in_hex: bool) -> Ta
     shown = Table("term", *right[:3], "in field", *right[3:], "in arrays", right=right)
     for one in chosen:
         head = (key_text(one.term, in_hex), number(one.doc), number(one.freq), _norm_text(one.norm))
-        for at in _locations(segment, one):
-            places = (number(at["position"]), number(at["start"]), number(at["end"]))
-            shown.add(*head, at["field"], *places, arrays_text(at["array_positions"]))
+        for place in _locations(segment, one):
+            places = (number(place["position"]), number(place["start"]), number(place["end"]))
+            shown.add(*head, place["field"], *places, arrays_text(place["array_positions"]))
         if not one.locations:
             shown.add(*head, *[NOTHING] * 5)
     return shown

@@ -1,8 +1,8 @@
-"""Many framed vectors at once: a table has one a data file, and most hold a handful of rows.
+"""Many framed vectors at once: a table has one per data file, most with a few rows.
 
-One NumPy pass over all of them takes the place of a call for each: `walk` finds the containers of all, `containers` is
-the table of them, `decode` checks and expands, `load` makes row sets, and `encode` is the way back. What is not plain
-(large, or of several bitmaps, or wrong) goes through `core.vector` one by one, which says what is wrong.
+A NumPy pass over all of them replaces a call for each: `walk` finds the containers, `containers` is the table of them,
+`decode` checks and expands, `load` builds row sets, `encode` writes vectors. Large, multi-bitmap or corrupt vectors
+fall back to `core.vector`, one at a time.
 """
 
 from dvcodec.core.batch.decode import Survey, expand, survey

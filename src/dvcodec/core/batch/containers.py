@@ -1,4 +1,4 @@
-"""The containers of many serialized 32-bit bitmaps, in one table: what they hold, checked and expanded together."""
+"""A table of the containers of many serialized 32-bit bitmaps, to check and expand them together."""
 
 from __future__ import annotations
 
@@ -8,39 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.bitmap import BITSET_BYTES, ContainerKind
-from dvcodec.core.ragged import offsets_of, spread, sums
-from dvcodec.core.scattered import u16, words_at
+from dvcodec.core.gather_scatter import u16, words_at
+from dvcodec.core.ragged import Bytes, Flags, Index, offsets_of, spread, sums
 
 __all__ = ["ContainerTable"]
 
-Index = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
 _BLOCK = 1 << 16
 
 
-def _lie_closely(starts: Index, stops: Index) -> bool:
-    """Whether arrays of words lie in file order, all at even distances, and fill most of the bytes they span."""
+def _are_dense(starts: Index, stops: Index) -> bool:
+    """Whether arrays of words are in file order, at even distances, and fill much of the bytes they span."""
     in_order = bool((starts[1:] >= stops[:-1]).all()) and not bool((starts - starts[0] & 1).any())
     return in_order and int(stops[-1] - starts[0]) <= 4 * int((stops - starts).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContainerTable:
-    """The containers of the sound ones among many bitmaps, one entry a container.
+    """The containers of the valid ones among n bitmaps, one entry per container.
 
     Attributes:
-        sound: bool[n], which bitmaps these are; the others have no entries.
-        counts: int64[n], containers of each bitmap, 0 where it is not sound (or empty).
-        owner: int64[c], the bitmap, ascending.
+        valid: bool[n], whether the bitmap is valid; only valid ones have entries.
+        counts: int64[n], containers of each bitmap.
+        owner: int64[c], index of the bitmap, ascending.
         keys: int64[c], high half of the container's values.
         cards: int64[c], number of values.
         kinds: uint8[c], a `ContainerKind`.
-        starts: int64[c], where the payload begins in the buffer.
+        starts: int64[c], offset of the payload in the buffer.
         sizes: int64[c], bytes of the payload.
     """
 
-    sound: Flags
+    valid: Flags
     counts: Index
     owner: Index
     keys: Index
@@ -50,12 +47,12 @@ class ContainerTable:
     sizes: Index
 
     def without(self, bad: Flags) -> ContainerTable:
-        """Leave out bitmaps: bool[n]."""
+        """Return the table without the entries of `bad` bitmaps: bool[n]."""
         if not bad.any():
             return self
         keep = ~bad[self.owner]
         return ContainerTable(
-            self.sound & ~bad,
+            self.valid & ~bad,
             np.where(bad, 0, self.counts),
             self.owner[keep],
             self.keys[keep],
@@ -66,7 +63,7 @@ class ContainerTable:
         )
 
     def of(self, kind: ContainerKind) -> Index:
-        """Return which containers are of a kind."""
+        """Return the indexes of the containers of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
     def cardinalities(self) -> Index:
@@ -74,22 +71,22 @@ class ContainerTable:
         return sums(self.cards, self.counts)
 
     def mix(self) -> Index:
-        """Return how many array, bitset and run containers each bitmap has: int64[n, 3]."""
+        """Return the number of array, bitset and run containers of each bitmap: int64[n, 3]."""
         n = len(self.counts)
         return np.bincount(self.owner * 3 + self.kinds, minlength=3 * n).reshape(n, 3)
 
     def edges(self, data: Bytes) -> tuple[Index, Index]:
-        """Return the lowest and the highest value of each bitmap: int64[n], -1 where it has none."""
+        """Return the lowest and the highest value of each bitmap: int64[n] each, -1 for empty bitmaps."""
         low, high = np.full(len(self.counts), -1, np.int64), np.full(len(self.counts), -1, np.int64)
         filled = np.flatnonzero(self.counts)
         bounds = offsets_of(self.counts)
-        for out, at, last in ((low, bounds[:-1][filled], False), (high, bounds[1:][filled] - 1, True)):
-            out[filled] = self.keys[at] << 16 | self._edge(data, at, last)
+        for out, chosen, last in ((low, bounds[:-1][filled], False), (high, bounds[1:][filled] - 1, True)):
+            out[filled] = self.keys[chosen] << 16 | self._edge(data, chosen, last)
         return low, high
 
-    def _edge(self, data: Bytes, at: Index, last: bool) -> Index:
-        """Return the lowest or the highest value in each of these containers."""
-        kinds, starts, sizes = self.kinds[at], self.starts[at], self.sizes[at]
+    def _edge(self, data: Bytes, chosen: Index, last: bool) -> Index:
+        """Return the lowest or the highest value of each chosen container."""
+        kinds, starts, sizes = self.kinds[chosen], self.starts[chosen], self.sizes[chosen]
         array = u16(data, starts + np.where(last, sizes - 2, 0))
         run = u16(data, starts + np.where(last, sizes - 4, 2))
         run = run + u16(data, starts + sizes - 2) if last else run
@@ -102,14 +99,14 @@ class ContainerTable:
         return out
 
     def run_bounds(self, data: Bytes) -> tuple[Index, Index, Index]:
-        """Return of all runs the first value within the container, the length, and how many each container has."""
+        """Return first value (in its container) and length of all runs, and the number of runs of each container."""
         chosen = self.of(ContainerKind.RUN)
         counts = (self.sizes[chosen] - 2) >> 2
         pairs = words_at(data, self.starts[chosen] + 2, 2 * counts).astype(np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1] + 1, counts
 
     def broken(self, data: Bytes) -> Flags:
-        """Tell which bitmaps hold a container with wrong values: bool[n]. See `BitmapView.check` and `check_runs`."""
+        """Return which bitmaps have invalid values: bool[n]. See `BitmapView.check` and `check_runs`."""
         bad = np.zeros(len(self.counts), np.bool_)
         for wrong in (self._broken_arrays(data), self._broken_bitsets(data), self._broken_runs(data)):
             bad[self.owner[wrong]] = True
@@ -118,7 +115,7 @@ class ContainerTable:
     def _broken_arrays(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.ARRAY)
         starts, stops = self.starts[chosen], self.starts[chosen] + 2 * self.cards[chosen]
-        if len(chosen) and _lie_closely(starts, stops):
+        if len(chosen) and _are_dense(starts, stops):
             return self._broken_in_place(data, chosen, starts, stops)
         words = words_at(data, self.starts[chosen], self.cards[chosen])
         ends = np.cumsum(self.cards[chosen])
@@ -127,10 +124,10 @@ class ContainerTable:
         return np.asarray(chosen[np.searchsorted(ends, np.flatnonzero(descends), side="right")])
 
     def _broken_in_place(self, data: Bytes, chosen: Index, starts: Index, stops: Index) -> Index:
-        """Compare all words with the ones before them, what lies between the arrays too: copying takes longer.
+        """Compare every word with the one before, also between arrays: faster than copying the arrays first.
 
         Returns:
-            The first container of each stretch of arrays of a bitmap that holds a broken one.
+            The first container of each run of adjacent arrays (of one bitmap) with a broken one among them.
         """
         low, owner = int(starts[0]), self.owner[chosen]
         words = data[low : int(stops[-1])].view("<u2")
@@ -170,7 +167,7 @@ class ContainerTable:
         return np.asarray(chosen[bad])
 
     def expand(self, data: Bytes) -> NDArray[np.uint32]:
-        """Return the values of all bitmaps, ascending in each. `cards` says how many there are: bound it before."""
+        """Return the values of all bitmaps, ascending in each. The number is not bounded here: check `cards` first."""
         bounds = offsets_of(self.cards)
         high = self.keys << 16
         arrays, runs = self.of(ContainerKind.ARRAY), self.of(ContainerKind.RUN)

@@ -1,4 +1,4 @@
-"""Checking and expanding many framed vectors of one buffer."""
+"""Checks and expands many framed vectors of one buffer."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ from dvcodec.core.batch.walk import walk_many
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded
-from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, Magic
+from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic
+from dvcodec.core.gather_scatter import u32
+from dvcodec.core.heads import MIN_BITMAP
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import offsets_of, spread
+from dvcodec.core.ragged import Flags, Index, offsets_of, spread
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
-from dvcodec.core.scattered import u32
 from dvcodec.core.vector import Vector
 
-__all__ = ["Plain", "Survey", "checksums", "expand", "plain", "read_one", "survey"]
+__all__ = ["SmallVectors", "Survey", "checksums", "expand", "read_one", "read_small", "survey"]
 
-Index = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 _LARGE = 1 << 18
-"""Bytes of a vector from which a call for itself costs nothing beside its content."""
+"""Bytes of a vector from which the cost of a separate call is negligible."""
 _BITMAP64 = 20
-"""Bytes of a frame before the only bitmap of a 64-bit vector: length, magic, count, key."""
+"""Bytes of a frame before the bitmap of a 64-bit vector with a single one: length, magic, count, key."""
 _BITMAP32 = 8
 """Bytes of a frame before the bitmap of a 32-bit vector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """What many framed vectors hold, one entry a vector.
+    """Statistics and errors of many framed vectors, one entry per vector.
 
     Attributes:
-        cardinality: int64[n], rows; 0 where there is an error.
-        min: int64[n], lowest position, -1 where there is none.
-        max: int64[n], highest position, -1 where there is none.
-        mix: int64[n, 3], array, bitset and run containers.
-        crc_ok: bool[n]; False where the CRC differs or there is no whole frame to compute it of.
-        errors: what is wrong, by the index of the vector.
+        cardinality: int64[n], rows; 0 for corrupt vectors.
+        min: int64[n], lowest position, -1 for empty or corrupt vectors.
+        max: int64[n], highest position, -1 for empty or corrupt vectors.
+        mix: int64[n, 3], number of array, bitset and run containers.
+        crc_ok: bool[n]; False if the CRC differs, or the frame is too short for one.
+        errors: index of the vector -> its error.
     """
 
     cardinality: Index
@@ -56,16 +55,16 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plain:
-    """Sound vectors of one bitmap each, and what is left to be read one by one.
+class SmallVectors:
+    """The small valid vectors of a single bitmap among n vectors.
 
     Attributes:
-        data: uint8, holds them all.
+        data: uint8, the buffer with all vectors.
         table: their containers.
         keys: int64[n], high half of the positions.
-        begins: int64[n], where the bitmap begins in `data`.
+        begins: int64[n], offset of the bitmap in `data`.
         sizes: int64[n], bytes of the bitmap.
-        others: which vectors are not in the table.
+        others: indexes of the vectors to read one at a time.
     """
 
     data: NDArray[np.uint8]
@@ -76,26 +75,25 @@ class Plain:
     others: list[int]
 
 
-def plain(
+def read_small(
     data: NDArray[np.uint8], starts: Index, sizes: Index, allowed: Sequence[Magic], crc_ok: Flags | None
-) -> Plain:
-    """Walk those that are one small bitmap in a whole frame; all but what metadata says of them is checked."""
+) -> SmallVectors:
+    """Walk and check the small vectors of a single bitmap; not checked: limits and metadata."""
     n = len(starts)
     key = np.zeros(n, np.int64)
     begin, size = np.zeros(n, np.int64), np.zeros(n, np.int64)
     whole = np.flatnonzero((sizes >= FRAME_OVERHEAD + _BITMAP32) & (sizes <= _LARGE))
     if crc_ok is not None:
         whole = whole[crc_ok[whole]]
-    at = starts[whole]
-    length = u32(data, at).astype("<u4").byteswap().astype(np.int64)
-    magic = u32(data, at + 4)
-    framed = length == sizes[whole] - 8
+    length = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
+    magic = u32(data, starts[whole] + 4)
+    framed = length == sizes[whole] - UNCOUNTED
     if Magic.PAIMON32 in allowed:
         small = whole[framed & (magic == int.from_bytes(Magic.PAIMON32.value, "little"))]
         begin[small], size[small] = starts[small] + _BITMAP32, sizes[small] - _BITMAP32 - CRC_BYTES
     if Magic.PORTABLE64 in allowed:
         framed &= magic == int.from_bytes(Magic.PORTABLE64.value, "little")
-        framed &= sizes[whole] >= _BITMAP64 + CRC_BYTES + 8
+        framed &= sizes[whole] >= _BITMAP64 + MIN_BITMAP + CRC_BYTES
         wide = whole[framed]
         single = (u32(data, starts[wide] + 8) == 1) & (u32(data, starts[wide] + 12) == 0)
         keys = u32(data, starts[wide] + 16)
@@ -104,11 +102,11 @@ def plain(
         begin[wide], size[wide] = starts[wide] + _BITMAP64, sizes[wide] - _BITMAP64 - CRC_BYTES
     table = walk_many(data, begin, size)
     table = table.without(table.broken(data))
-    return Plain(data, table, key, begin, size, np.flatnonzero(~table.sound).tolist())
+    return SmallVectors(data, table, key, begin, size, np.flatnonzero(~table.valid).tolist())
 
 
 def checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
-    """Compare the CRC of every frame; False where there is no room for one."""
+    """Return whether the CRC of each frame matches: bool[n]; False for frames too short for one."""
     ok = sizes >= FRAME_OVERHEAD
     begins, ends = starts[ok] + LENGTH_BYTES, (starts + sizes)[ok] - CRC_BYTES
     computed = [crc32(view[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
@@ -127,26 +125,26 @@ def survey(
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
 ) -> Survey:
-    """Check every framed vector of a buffer, whole: length, CRC, magic, structure, values, stated cardinality.
+    """Check all framed vectors of a buffer: length, CRC, magic, structure, values, cardinality.
 
-    Nothing is raised for a vector that is not sound, and none is expanded. Errors count bytes from the buffer's first.
+    Errors of vectors are returned, not raised; their offsets count from the start of the buffer. Nothing is expanded.
 
     Args:
-        data: holds them all.
-        starts: int64[n], where each frame begins.
-        sizes: int64[n], bytes of each; they lie inside.
-        allowed: magics the container knows.
-        cardinalities: int64[n], what metadata says; negative where it says nothing.
-        limits: what the bytes may ask for.
-        verify_checksum: False skips the CRCs; `crc_ok` is True then.
+        data: the buffer.
+        starts: int64[n], offset of each frame.
+        sizes: int64[n], bytes of each frame, within the buffer.
+        allowed: magics that the format allows.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs; `crc_ok` is all True then.
 
     Raises:
-        UsageError: `data` is no contiguous buffer.
+        UsageError: `data` is not a contiguous buffer.
     """
     window = Cursor(data)
     n = len(starts)
     crc_ok = checksums(window.view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
-    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
+    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
     table = found.table
     rows = table.cardinalities()
     others = np.zeros(n, np.bool_)
@@ -159,10 +157,10 @@ def survey(
     low, high = np.where(low >= 0, low | base_row, -1), np.where(high >= 0, high | base_row, -1)
     mix, errors = table.mix(), {}
     for i in np.flatnonzero(others).tolist():
-        promised = -1 if cardinalities is None else int(cardinalities[i])
+        expected = -1 if cardinalities is None else int(cardinalities[i])
         rows[i], low[i], high[i], mix[i] = 0, -1, -1, 0
         try:
-            one = read_one(window, int(starts[i]), int(sizes[i]), allowed, promised, limits, verify_checksum)
+            one = read_one(window, int(starts[i]), int(sizes[i]), allowed, expected, limits, verify_checksum)
             one.check()
         except DecodeError as err:
             errors[i] = err
@@ -179,28 +177,28 @@ def read_one(
     start: int,
     size: int,
     allowed: tuple[Magic, ...],
-    promised: int,
+    cardinality: int,
     limits: Limits,
     verify_checksum: bool,
 ) -> Vector:
-    """Read one frame of a window by itself, and raise what is wrong with it.
+    """Read a single framed vector of a window.
 
     Args:
-        window: holds it.
-        start: where it begins in the window.
-        size: bytes.
-        allowed: magics the container knows.
-        promised: rows that metadata says it has; negative where it says nothing.
-        limits: what the bytes may ask for.
+        window: contains the frame.
+        start: offset of the frame in the window.
+        size: bytes of the frame.
+        allowed: magics that the format allows.
+        cardinality: rows according to the metadata; negative: unknown.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
 
     Raises:
         DecodeError: see `core.vector.read_whole`.
     """
     frame = window.view[start : start + size]
-    cardinality = promised if promised >= 0 else None
+    expected = cardinality if cardinality >= 0 else None
     base = window.base + start
-    return vector.read_whole(frame, allowed, cardinality, limits, verify_checksum, window.source, base)
+    return vector.read_whole(frame, allowed, expected, limits, verify_checksum, window.source, base)
 
 
 def expand(
@@ -212,27 +210,28 @@ def expand(
     verify_checksum: bool = True,
     max_rows: int | None = DEFAULT_MAX_ROWS,
 ) -> tuple[Index, Index]:
-    """Read the positions of every framed vector of a buffer.
+    """Read the positions of all framed vectors of a buffer.
 
     Args:
-        data: holds them all.
-        starts: int64[n], where each frame begins.
-        sizes: int64[n], bytes of each; they lie inside.
-        limits: what the bytes may ask for.
+        data: the buffer.
+        starts: int64[n], offset of each frame.
+        sizes: int64[n], bytes of each frame, within the buffer.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRCs.
-        max_rows: refuse to expand more rows than this together; None for no bound.
+        max_rows: upper bound on all rows together; None for no bound.
 
     Returns:
-        int64 positions, ascending in each vector, one vector behind the other; and int64[n] positions of each.
+        int64, the positions of all vectors one after the other, ascending in each; and int64[n], the number of
+        positions of each.
 
     Raises:
-        DecodeError: the first vector that is not sound.
+        DecodeError: a vector is corrupt; the error is that of the first one.
         LimitExceeded: more than `max_rows` rows.
-        UsageError: `data` is no contiguous buffer.
+        UsageError: `data` is not a contiguous buffer.
     """
     window = Cursor(data)
     crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
-    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
+    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
     rows = found.table.cardinalities()
     large = np.flatnonzero((rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)).tolist()
     others = {}
@@ -243,9 +242,8 @@ def expand(
     total = int(rows.sum())
     if max_rows is not None and total > max_rows:
         raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=total)
-    alone = np.zeros(len(starts), np.bool_)
-    alone[list(others)] = True
-    counts = np.where(alone, 0, rows)
+    counts = rows.copy()
+    counts[list(others)] = 0
     values = found.table.expand(found.data).astype(np.int64)
     if found.keys.any():
         values |= np.repeat(found.keys << 32, counts)

@@ -1,4 +1,4 @@
-"""Encoding many row sets as framed vectors, in the bytes of Java's writers."""
+"""Encodes many row sets as framed vectors, with the bytes of Java's writers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import frame, vector
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind, payload_sizes
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_sorted
 from dvcodec.core.checksum import crc32
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.gather_scatter import put, put_words
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.scattered import put, put_words
 
 __all__ = ["encode"]
 
-Index = NDArray[np.int64]
 _LARGE = 1 << 11
-"""Positions of a row set from which pyroaring is faster than what it costs to call it."""
+"""Positions of a row set from which a call to pyroaring is faster."""
 _HEAD = 20
 """Bytes of a frame before the bitmap: length, magic, count of bitmaps, key 0."""
 _BITSETS_AT_ONCE = 256
@@ -27,14 +26,14 @@ _BITSETS_AT_ONCE = 256
 def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrings:
     """Encode many row sets, each as the frame that Iceberg, Delta and Paimon 64-bit share.
 
-    The bytes are those of `dvcodec.iceberg.encode` for each of them.
+    The bytes are those of `dvcodec.iceberg.encode`.
 
     Args:
-        positions: int64, row positions, strictly ascending in each row set (not checked), one set behind the other.
-        counts: int64[n], positions of each.
+        positions: int64, the positions of all row sets one after the other, strictly ascending in each (not checked).
+        counts: int64[n], number of positions of each.
 
     Raises:
-        UsageError: a position above the highest of a deletion vector.
+        UsageError: a position above 0x7ffffffe80000000.
     """
     bounds = offsets_of(counts)
     filled = np.flatnonzero(counts)
@@ -61,17 +60,17 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
 
 
 def _encode_one(positions: Index) -> bytes:
-    if len(positions) and not int(positions[-1]) >> 32:  # known to ascend: nothing is left to check
-        rows = RowSet._wrap({0: from_sorted(positions.astype(np.uint32))})
+    if len(positions) and not int(positions[-1]) >> 32:  # the positions ascend: no need to check and sort them
+        rows = RowSet.from_bitmaps({0: from_sorted(positions.astype(np.uint32))})
     else:
         rows = RowSet(positions)
     return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
 
 
 def _encode_small(positions: Index, counts: Index) -> ByteStrings:
-    """Encode row sets that are not empty and below 2**32, container by container of all of them at once.
+    """Encode non-empty row sets of positions below 2**32, all containers at once.
 
-    Containers are as Java's: an array up to 4,096 values or a bitset, but runs where that is strictly smaller.
+    Container kinds are those of Java: arrays up to 4,096 values, else bitsets; runs where they are strictly smaller.
     """
     n = len(counts)
     low = positions.astype(np.uint32)
@@ -85,7 +84,7 @@ def _encode_small(positions: Index, counts: Index) -> ByteStrings:
     new[1:] |= low[1:] != low[:-1] + np.uint32(1)
     run_heads = np.flatnonzero(new)  # the first value of each run: runs end at container borders
     runs = np.diff(np.searchsorted(run_heads, heads), append=len(run_heads)) if len(run_heads) else cards
-    plain = np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
+    plain = payload_sizes(cards)
     kinds = np.where(2 + 4 * runs < plain, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
     payload = np.where(kinds == ContainerKind.RUN, 2 + 4 * runs, plain)
 
@@ -112,12 +111,12 @@ def _encode_small(positions: Index, counts: Index) -> ByteStrings:
     put(out, bitmap, np.where(with_runs, COOKIE_RUNS | (containers - 1) << 16, COOKIE_NO_RUNS), 4)
     put(out, bitmap[~with_runs] + 4, containers[~with_runs], 4)
     run_containers = np.flatnonzero(kinds == ContainerKind.RUN)
-    flag_at = bitmap[owner[run_containers]] + 4 + (nth[run_containers] >> 3)
-    np.bitwise_or.at(out, flag_at, np.left_shift(1, nth[run_containers] & 7).astype(np.uint8))
-    at = (bitmap + flags)[owner] + 4 * nth
-    put(out, at, block[heads] & 0xFFFF | (cards - 1) << 16, 4)
+    flag_pos = bitmap[owner[run_containers]] + 4 + (nth[run_containers] >> 3)
+    np.bitwise_or.at(out, flag_pos, np.left_shift(1, nth[run_containers] & 7).astype(np.uint8))
+    descriptors = (bitmap + flags)[owner] + 4 * nth
+    put(out, descriptors, block[heads] & 0xFFFF | (cards - 1) << 16, 4)
     in_table = np.flatnonzero(tabled[owner])
-    put(out, at[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
+    put(out, descriptors[in_table] + 4 * containers[owner[in_table]], place[in_table], 4)
     _put_payloads(out, bitmap[owner] + place, low, heads, cards, kinds, run_heads, runs)
 
     view = out.data
@@ -136,7 +135,7 @@ def _put_payloads(
     run_heads: Index,
     runs: Index,
 ) -> None:
-    """Write the containers' payloads from byte `starts` on."""
+    """Write the payloads of all containers, at the offsets `starts` of `out`."""
     arrays = np.flatnonzero(kinds == ContainerKind.ARRAY)
     values = low if len(arrays) == len(kinds) else low[spread(heads[arrays], cards[arrays])]
     put_words(out, starts[arrays], cards[arrays], values.astype("<u2"))

@@ -1,21 +1,23 @@
-"""Many framed vectors as row sets."""
+"""Reads many framed vectors as row sets."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from itertools import repeat
 
-from dvcodec.core.batch.decode import checksums, plain, read_one
+import numpy as np
+
+from dvcodec.core.batch.decode import checksums, read_one, read_small
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
+from dvcodec.core.holders import Stored
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 
 __all__ = ["load"]
 
-Index = NDArray[np.int64]
-_AT_ONCE = 512
-"""Vectors of one pass: what it computes stays in the cache, and in memory that is at hand."""
+_VECTORS = 512
+"""Vectors per pass: its arrays fit the CPU caches."""
 
 
 def load(
@@ -28,27 +30,27 @@ def load(
     limits: Limits = DEFAULT_LIMITS,
     verify_checksum: bool = True,
 ) -> list[RowSet]:
-    """Read every framed vector of a window; all of each is checked now, and its bitmap built when it is first used.
+    """Read all framed vectors of a window. They are fully checked now; a bitmap is built when first used.
 
     Args:
-        window: holds them all. Where its bytes may change later, they are copied once.
-        starts: int64[n], where each frame begins in the window.
-        sizes: int64[n], bytes of each; they lie inside.
-        allowed: magics the container knows.
-        cardinalities: int64[n], what metadata says; negative where it says nothing.
-        limits: what the bytes may ask for.
+        window: contains the frames. It is copied once if its bytes are mutable.
+        starts: int64[n], offset of each frame in the window.
+        sizes: int64[n], bytes of each frame, within the window.
+        allowed: magics that the format allows.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRCs.
 
     Raises:
-        DecodeError: the first vector that is not sound, as `core.vector` tells it.
+        DecodeError: a vector is corrupt; the error is that of the first one, see `core.vector.read`.
     """
-    if not isinstance(window.view.obj, bytes):  # row sets stay with what was checked, whatever becomes of the buffer
+    if not isinstance(window.view.obj, bytes):  # row sets keep the checked bytes
         window = Cursor(bytes(window.view), source=window.source, base=window.base)
     rows: list[RowSet] = []
-    for first in range(0, len(starts), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        promised = None if cardinalities is None else cardinalities[some]
-        rows += _load(window, starts[some], sizes[some], allowed, promised, limits, verify_checksum)
+    for first in range(0, len(starts), _VECTORS):
+        some = slice(first, first + _VECTORS)
+        expected = None if cardinalities is None else cardinalities[some]
+        rows += _load(window, starts[some], sizes[some], allowed, expected, limits, verify_checksum)
     return rows
 
 
@@ -62,15 +64,16 @@ def _load(
     verify_checksum: bool,
 ) -> list[RowSet]:
     crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
-    found = plain(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
+    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
     counts = found.table.cardinalities()
-    alone = ~found.table.sound | (counts > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
+    one_by_one = ~found.table.valid | (counts > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
     if cardinalities is not None:
-        alone |= (cardinalities >= 0) & (cardinalities != counts)
+        one_by_one |= (cardinalities >= 0) & (cardinalities != counts)
     stops = found.begins + found.sizes
-    rows = RowSet._stored(window.view, found.keys.tolist(), found.begins.tolist(), stops.tolist())
-    for i in np.flatnonzero(alone | (counts == 0)).tolist():
-        promised = -1 if cardinalities is None else int(cardinalities[i])
-        one = read_one(window, int(starts[i]), int(sizes[i]), allowed, promised, limits, verify_checksum)
+    stored = zip(repeat(window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    rows = [RowSet(Stored(one)) for one in stored]
+    for i in np.flatnonzero(one_by_one | (counts == 0)).tolist():
+        expected = -1 if cardinalities is None else int(cardinalities[i])
+        one = read_one(window, int(starts[i]), int(sizes[i]), allowed, expected, limits, verify_checksum)
         rows[i] = one.load()
     return rows

@@ -1,7 +1,7 @@
-"""Stores: where objects and files are, behind one small interface.
+"""Object stores, web servers and file systems behind one small interface.
 
-`open_store` finds the store of a URL, and the object's key in it. S3, GCS, Azure and the web go through obstore, which
-is Rust's object_store; every other protocol through fsspec. Local files have the interface too, and need nothing.
+`open_store` returns the store of a URL and the object's key. S3, GCS, Azure and HTTP use obstore (Rust's object_store),
+every other protocol fsspec. `LocalStore` needs neither.
 """
 
 from __future__ import annotations
@@ -56,22 +56,21 @@ _SCHEMES = {
     "http": "http",
     "https": "https",
 }
-"""Schemes that obstore serves, by what the client is made for."""
+"""Schemes that obstore serves -> kind of client."""
 _NOT_A_BUCKET = re.compile(r"[*?\[\s]")
 
 
 def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | None = None) -> tuple[Store, str]:
-    """Return the store of a URL, and the key in it. Clients are kept, so that connections are.
+    """Return the store of a URL, and the key in it. Clients are cached to reuse their connections.
 
-    Keys are plain text, nothing in them is percent-decoded; web addresses alone are. Slashes that follow one another
-    count as one.
+    Keys are plain text; only those of web addresses are percent-decoded. Repeated slashes count as one.
 
     Args:
-        url: of an object, a folder, or a bucket; with a scheme.
+        url: of an object, a folder or a bucket, with a scheme.
         storage_options: see `dvcodec.io.store.options`.
 
     Raises:
-        MissingExtra: the package that serves the protocol is not installed.
+        MissingExtra: the package for the protocol is not installed.
         UsageError: an unknown protocol or option.
         StoreError: the file system cannot be reached.
     """
@@ -82,7 +81,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
         from dvcodec.io.store import filesystems  # noqa: PLC0415  (needs fsspec)
 
         return filesystems.connect(f"{scheme.lower()}{separator}{rest}" if "::" not in url else url, options)
-    from dvcodec.io.store.objects import web_address  # noqa: PLC0415
+    from dvcodec.io.store.connect import web_address  # noqa: PLC0415
 
     query = ""
     if kind in ("http", "https"):
@@ -92,13 +91,13 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
         key = re.sub(r"/{2,}", "/", key).strip("/")
     web = kind in ("http", "https")
     if not authority or (not web and _NOT_A_BUCKET.search(authority)):
-        raise UsageError(f"{without_secrets(url)}: there is no {'host' if web else 'bucket'} in this URL")
+        raise UsageError(f"{without_secrets(url)}: the URL has no {'host' if web else 'bucket'}")
     environment = (variables(), files_state() if kind == "s3" else ())
     return _client(kind, scheme, authority, query, _Frozen(options), environment), key
 
 
 class _Frozen:
-    """Options as a key of a cache."""
+    """Hashable options, for the cache of clients."""
 
     def __init__(self, options: StoreOptions) -> None:
         self.options = options
@@ -118,8 +117,8 @@ _NAMES = ("endpoint", "profile", "anonymous", "retry", "max_concurrency")
 def _client(
     kind: str, scheme: str, authority: str, query: str, options: _Frozen, environment: tuple[object, ...]
 ) -> Store:
-    """Make a client; what it reads of the environment is part of its identity, as keys there are changed."""
+    """Make a client. The environment is part of the cache key: credentials in it may change."""
     del environment
-    from dvcodec.io.store.objects import connect  # noqa: PLC0415
+    from dvcodec.io.store.connect import connect  # noqa: PLC0415
 
     return connect(kind, authority, query, options.options, spelled=scheme)

@@ -1,10 +1,9 @@
-"""The interface that every store has, whatever is behind it."""
+"""The interface of all stores."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dvcodec.io.store.options import DEFAULT_CONCURRENCY
@@ -14,13 +13,13 @@ __all__ = ["Fetched", "Store", "StoredObject"]
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object, or a file, as a store lists it.
+    """An object or file in a store.
 
     Attributes:
         key: its name in the store, without the bucket.
-        size: bytes; None where the store does not say.
+        size: bytes; None where the store does not report it.
         etag: changes whenever the object does; None where the store has none.
-        modified_ms: when it was written, milliseconds since 1970 UTC; None where the store does not say.
+        modified_ms: last modification, milliseconds since 1970 UTC; None where the store does not report it.
     """
 
     key: str
@@ -35,8 +34,8 @@ class Fetched:
 
     Attributes:
         data: the bytes.
-        start: offset of the first in the object.
-        found: the object that they are of.
+        start: offset of the first byte in the object.
+        found: the object.
     """
 
     data: memoryview
@@ -47,62 +46,52 @@ class Fetched:
 class Store(ABC):
     """A bucket, a container, a web server or a file system. Safe to use from several threads.
 
-    Every method makes one request, `get_many` and the lists as many as it takes. All raise `StoreError`.
+    Every method except the listings makes one request. All raise `StoreError`.
 
     Attributes:
-        root: what stands before the keys in URLs: ``s3://lake``.
-        max_concurrency: requests under way at once.
-        tells_size: whether the answer to `get` has the size of the whole object.
-        excludes: whether `put_if_absent` is to be had.
-        lists_by_page: whether `list_all` is lazy, and costs one request for a thousand names.
+        root: the prefix of keys in URLs: ``s3://lake``.
+        max_concurrency: requests at once.
+        reports_size: whether a response to `get` has the size of the whole object.
+        excludes: whether `put_if_absent` is supported.
+        lists_by_page: whether `list_all` is lazy, with one request per thousand names.
     """
 
     root: str
     max_concurrency: int = DEFAULT_CONCURRENCY
-    tells_size: bool = False
+    reports_size: bool = False
     excludes: bool = True
     lists_by_page: bool = False
 
     def url(self, key: str) -> str:
-        """Return how users spell a key."""
+        """Return the URL of a key, as users spell it."""
         return f"{self.root}/{key}"
 
     @abstractmethod
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
-        """Read an object, or a byte range of it, which is cut at the object's end.
+        """Read an object, or a byte range clipped to its end.
 
         Args:
             key: of the object.
             start: first byte; None for the whole object.
             stop: byte after the last.
-            etag: what the object has to be, else `ObjectChanged`; None for any.
+            etag: the expected version; None for any.
 
         Raises:
-            StoreError: there is no such object or byte, or it cannot be read.
+            ObjectChanged: the object has another ETag than `etag`.
+            StoreError: the object or range does not exist or cannot be read.
         """
-
-    def get_many(self, key: str, ranges: Sequence[tuple[int, int]], *, etag: str | None = None) -> list[memoryview]:
-        """Read many byte ranges (start, stop) of an object, several at a time.
-
-        Raises:
-            StoreError: see `get`.
-        """
-        if len(ranges) < 2:
-            return [self.get(key, *one, etag=etag).data for one in ranges]
-        with ThreadPoolExecutor(min(len(ranges), self.max_concurrency)) as pool:
-            return [found.data for found in pool.map(lambda one: self.get(key, *one, etag=etag), ranges)]
 
     @abstractmethod
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object.
 
         Raises:
-            StoreError: there is none, or it cannot be asked for.
+            StoreError: the object does not exist or cannot be reached.
         """
 
     @abstractmethod
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield everything below a folder, however deep, in no order; nothing if there is none.
+        """Yield all objects below a folder, recursively and unordered; none if it does not exist.
 
         Raises:
             StoreError: it cannot be listed.
@@ -110,7 +99,7 @@ class Store(ABC):
 
     @abstractmethod
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
-        """Return the bare names of the folders, and the objects, that are in a folder; nothing if there is none.
+        """Return the bare names of the folders in a folder, and the objects in it; none if it does not exist.
 
         Raises:
             StoreError: it cannot be listed.
@@ -118,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def put(self, key: str, data: bytes) -> None:
-        """Write an object, whole; what was there is replaced.
+        """Write an object atomically; an existing one is replaced.
 
         Raises:
             StoreError: it cannot be written.
@@ -126,25 +115,25 @@ class Store(ABC):
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write an object that must not be there yet: of several writers at once, one succeeds.
+        """Write an object that must not exist yet: of several concurrent writers, one succeeds.
 
         Raises:
-            ObjectExists: it is there.
+            ObjectExists: it exists.
             StoreError: it cannot be written.
-            UsageError: the store cannot promise that.
+            UsageError: the store does not support this.
         """
 
     @abstractmethod
     def move(self, key: str, to: str) -> None:
-        """Give an object another name; what was there is replaced. Object stores copy it and remove the first.
+        """Rename an object; an existing one at `to` is replaced. Object stores copy it, then delete the original.
 
         Raises:
-            StoreError: it cannot be moved; then it may be at both places.
+            StoreError: it cannot be moved; both names may exist then.
         """
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove an object; that there is none may or may not be an error.
+        """Delete an object; whether a missing one is an error depends on the store.
 
         Raises:
             StoreError: it cannot be removed.

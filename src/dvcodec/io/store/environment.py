@@ -1,7 +1,8 @@
-"""What the environment and AWS's files say of a store: its endpoint and region, and credentials of one identity.
+"""Endpoint, region and credentials from environment variables and AWS configuration files.
 
-obstore reads variables of the environment by itself, each on its own: a session token of one pair of keys next to
-another pair, and empty ones as if they had a value. What that would mix or misread is decided here and given to it.
+obstore reads each environment variable independently: it combines a pair of keys with a session token that belongs to
+another pair, and takes an empty variable for a value. This module resolves such cases first and passes obstore the
+result.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.io.store.errors import one_line, without_secrets
+from dvcodec.io.store.errors import error_text, without_secrets
 from dvcodec.io.store.options import StoreOptions
 
-__all__ = ["complete", "files_state", "root_certificate", "variable_to_blame", "variables"]
+__all__ = ["complete", "files_state", "rejected_variable", "root_certificate", "variables"]
 
 _PREFIXES = {"s3": "AWS_", "az": "AZURE_", "gs": "GOOGLE_"}
 _READ = re.compile(r"(?:AWS|AZURE|GOOGLE|GCP)_|SERVICE_ACCOUNT|(?:HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE)
@@ -29,7 +30,7 @@ _FLAG = re.compile(
 _ENDPOINTS = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "az": ("AZURE_ENDPOINT",)}
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT_OF_S3 = "aws_endpoint_url_s3"
-"""The option that comes before whatever the environment says."""
+"""This option takes precedence over all environment variables."""
 _KEY, _SECRET, _TOKENS = "access_key_id", "secret_access_key", ("session_token", "token")
 _ROLES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -40,32 +41,32 @@ _LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_pro
 
 
 def variables() -> tuple[tuple[str, str], ...]:
-    """Return the variables of the environment that a client reads."""
+    """Return the environment variables that a client reads."""
     return tuple(sorted((name, value) for name, value in os.environ.items() if _READ.match(name)))
 
 
 def files_state() -> tuple[tuple[int, int] | None, ...]:
-    """Return what changes when AWS's files are written: a key that is replaced there counts from then on."""
+    """Return time and size of AWS's files: a changed state means that credentials must be read again."""
     return tuple(map(_state, _files()))
 
 
 def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
-    """Put what the environment and AWS's files say into `values`, as far as obstore would not read it so.
+    """Add to `values` what obstore would misread in the environment and AWS's files, or not read at all.
 
-    As AWS's own tools have it: a profile that is asked for holds; keys, given or in the environment, come before the
-    profile that the environment names, or ``default``. An empty variable is one that is not set.
+    The precedence is that of AWS's own tools: a profile in the options, then keys in the options or the environment,
+    then the profile that the environment names, or ``default``. An empty variable counts as unset.
 
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        options: checked.
-        values: options for obstore.
+        options: of the store.
+        values: options for obstore; modified.
 
     Returns:
-        Who gives credentials, where they are not among `values`.
+        A credential provider for obstore; None if `values` or obstore's own defaults suffice.
 
     Raises:
-        UsageError: an endpoint that is not an address, half a pair of keys, a profile that cannot be read.
-        MissingExtra: boto3 is not installed, and a profile needs it.
+        UsageError: an invalid endpoint, half a pair of keys, or a profile that cannot be read.
+        MissingExtra: the profile needs boto3, which is not installed.
     """
     _check_endpoint(options.endpoint, scheme)
     prefix = _PREFIXES.get(scheme)
@@ -88,7 +89,7 @@ def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
 
 
 def root_certificate(values: dict[str, Any]) -> dict[str, Any]:
-    """Take the certificate of an own authority out of `values`: the path of a PEM file, or its text.
+    """Remove the root certificate (path of a PEM file, or its text) from `values` and return it as a client option.
 
     Raises:
         UsageError: the file cannot be read.
@@ -104,12 +105,12 @@ def root_certificate(values: dict[str, Any]) -> dict[str, Any]:
     return {"root_certificate": given}
 
 
-def variable_to_blame(err: BaseException, values: dict[str, Any]) -> str | None:
-    """Return the variable whose value an error shows, unless it is an option's."""
-    shown = re.search(r'"([^"]*)" as ', str(err))
-    if shown is None or shown[1] in values.values():
+def rejected_variable(err: BaseException, values: dict[str, Any]) -> str | None:
+    """Return the environment variable whose value a client's error quotes, unless an option has that value."""
+    quoted = re.search(r'"([^"]*)" as ', str(err))
+    if quoted is None or quoted[1] in values.values():
         return None
-    return next((name for name, value in variables() if value == shown[1]), None)
+    return next((name for name, value in variables() if value == quoted[1]), None)
 
 
 def _variable(name: str) -> str | None:
@@ -117,19 +118,19 @@ def _variable(name: str) -> str | None:
 
 
 def _get(values: dict[str, Any], *names: str) -> str | None:
-    """Return an option of S3, with or without the prefix."""
+    """Return the first option that is set, under its name with or without ``aws_``."""
     return next((values[one] for name in names for one in (f"aws_{name}", name) if values.get(one)), None)
 
 
 def _set(values: dict[str, Any], name: str, value: str, *others: str) -> None:
-    """Set an option that is not given by any of its names."""
+    """Set an option unless it is set under another name."""
     known = {one for short in (name, *others) for one in (short, f"aws_{short}", f"azure_{short}", f"google_{short}")}
     if not known & values.keys():
         values[name] = value
 
 
 def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Refuse what is not an address: the client would panic. An option comes before the variables."""
+    """Check the endpoint of the options, or else of the environment: an invalid one makes the client panic."""
     given = [("storage_options: endpoint", endpoint)]
     if endpoint is None:
         given = [(name, _variable(name)) for name in _ENDPOINTS.get(scheme, ())]
@@ -138,13 +139,13 @@ def _check_endpoint(endpoint: str | None, scheme: str) -> None:
             continue
         try:
             parts = urlsplit(value)
-            parts.port  # noqa: B018  (it is parsed when it is asked for)
+            parts.port  # noqa: B018  (parsed on access)
             good = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
         except ValueError:
             good = False
         if not good:
             shown = re.sub(r"^([a-z]+://)?.*@", r"\1..@", value, flags=re.IGNORECASE | re.DOTALL)
-            raise UsageError(f"{name} must be an address such as http://localhost:9000, not {shown!r}")
+            raise UsageError(f"{name} must be a URL such as http://localhost:9000, not {shown!r}")
 
 
 def _credentials(options: StoreOptions, values: dict[str, Any]) -> Any:
@@ -157,27 +158,27 @@ def _credentials(options: StoreOptions, values: dict[str, Any]) -> Any:
 
 
 def _check_halves(values: dict[str, Any]) -> bool:
-    """Return whether the options have keys; a half may be completed by the environment's, if that has no other.
+    """Return whether the options have a pair of keys. The environment may complete half a pair, unless it contradicts.
 
     Raises:
-        UsageError: a half, and nothing to go with it.
+        UsageError: half a pair that the environment does not complete.
     """
     halves = (_get(values, _KEY), _get(values, _SECRET))
     variable = (_variable("AWS_ACCESS_KEY_ID"), _variable("AWS_SECRET_ACCESS_KEY"))
     names = (f"aws_{_KEY}", f"aws_{_SECRET}")
     if not any(halves):
         if any(variable) and not all(variable):
-            there, missing = names if variable[0] else names[::-1]
-            raise UsageError(f"{there.upper()} is set in the environment, and {missing.upper()} is not")
+            present, missing = names if variable[0] else names[::-1]
+            raise UsageError(f"{present.upper()} is set in the environment, but {missing.upper()} is not")
         return False
-    for at, other in ((0, 1), (1, 0)):
-        if halves[at] is None and (variable[at] is None or variable[other] not in (None, halves[other])):
-            raise UsageError(f"storage_options has {names[other]}, and no {names[at]} that belongs to it")
+    for half, other in ((0, 1), (1, 0)):
+        if halves[half] is None and (variable[half] is None or variable[other] not in (None, halves[other])):
+            raise UsageError(f"storage_options has {names[other]} but no matching {names[half]}")
     return all(halves)
 
 
 def _pair(values: dict[str, Any]) -> Callable[[], Any] | None:
-    """Return who gives the keys in `values`, where obstore would send the environment's session token with them."""
+    """Return a provider of the keys in `values` where obstore would add the environment's session token to them."""
     if _get(values, *_TOKENS) or not {"AWS_SESSION_TOKEN", "AWS_TOKEN"} & os.environ.keys():
         return None
     given = {"access_key_id": _get(values, _KEY), "secret_access_key": _get(values, _SECRET)}
@@ -194,17 +195,17 @@ def _files() -> tuple[str, str]:
 
 def _state(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116  (asked for each file that is opened)
+        found = os.stat(path)  # noqa: PTH116  (called for each file that is opened)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
 
 
 def _settings(name: str) -> dict[str, str]:
-    """Return what AWS's files say of a profile.
+    """Return the settings of a profile in AWS's files.
 
     Raises:
-        UsageError: they cannot be parsed; what is in them is not shown.
+        UsageError: a file cannot be parsed; the error does not quote it.
     """
     found = configparser.RawConfigParser(default_section="")
     for file in _files():
@@ -221,7 +222,7 @@ def _settings(name: str) -> dict[str, str]:
 
 
 def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
-    """Put what a profile says into `values`; return who gives credentials where that takes a login."""
+    """Add the settings of a profile to `values`; return a credential provider if the profile needs a login."""
     named = options.profile
     name = named or _variable("AWS_PROFILE") or "default"
     settings = _settings(name)
@@ -229,8 +230,8 @@ def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
         if name == "default" and named is None:
             return None
         config, credentials = _files()
-        raise UsageError(f"there is no AWS profile {name!r} in {config} or {credentials}")
-    # What the environment says comes before a profile that nobody asked for by name.
+        raise UsageError(f"AWS profile {name!r} is neither in {config} nor in {credentials}")
+    # The environment takes precedence over a profile that the options do not name.
     if "region" in settings and (named or not any(map(_variable, _REGIONS))):
         _set(values, "region", settings["region"], "default_region")
     endpoint_is_set = options.endpoint is not None or (not named and any(map(_variable, _ENDPOINTS["s3"])))
@@ -251,5 +252,5 @@ def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
         raise MissingExtra("boto3", "aws") from None
     try:
         return Boto3CredentialProvider(boto3.Session(profile_name=name))
-    except Exception as err:  # noqa: BLE001  (botocore has an error of its own for every way to log in)
-        raise UsageError(f"AWS profile {name!r}: {without_secrets(one_line(err))}") from None
+    except Exception as err:  # noqa: BLE001  (each login method has its own errors)
+        raise UsageError(f"AWS profile {name!r}: {without_secrets(error_text(err))}") from None

@@ -1,4 +1,4 @@
-"""What a store refuses, and why: one line that keeps the store's own words."""
+"""Errors of stores: the reason, and the store's own message on one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "StoreError",
     "StoreTimeout",
     "StoreUnreachable",
-    "one_line",
+    "error_text",
     "store_error",
     "without_secrets",
 ]
@@ -66,9 +66,9 @@ class StoreError(OSError):
 
     Attributes:
         url: of the object or folder.
-        action: what was asked for: ``read``, ``list``, ``write``, ``delete``.
-        reason: why it failed, as far as the answer says.
-        words: what the store, or its client, says.
+        action: the operation: ``read``, ``list``, ``write``, ``delete``.
+        reason: why it failed, as far as the response shows.
+        words: message of the store or its client.
     """
 
     def __init__(self, url: str, action: str, reason: Reason, words: str) -> None:
@@ -86,11 +86,11 @@ class StoreError(OSError):
 
 
 class ObjectNotFound(StoreError, FileNotFoundError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class BucketNotFound(StoreError, FileNotFoundError):
-    """There is no such bucket or container."""
+    """The bucket or container does not exist."""
 
 
 class AccessDenied(StoreError, PermissionError):
@@ -98,7 +98,7 @@ class AccessDenied(StoreError, PermissionError):
 
 
 class ObjectExists(StoreError, FileExistsError):
-    """There is an object of that name already, and it may not be replaced."""
+    """An object of that name exists and must not be replaced."""
 
 
 class ObjectChanged(StoreError):
@@ -106,11 +106,11 @@ class ObjectChanged(StoreError):
 
 
 class StoreUnreachable(StoreError, ConnectionError):
-    """Nothing answers at the endpoint."""
+    """The endpoint does not respond."""
 
 
 class StoreTimeout(StoreError, TimeoutError):
-    """No answer in time."""
+    """The store did not respond in time."""
 
 
 _CLASSES: dict[Reason, type[StoreError]] = {
@@ -125,7 +125,7 @@ _CLASSES: dict[Reason, type[StoreError]] = {
     Reason.TIMEOUT: StoreTimeout,
 }
 
-# Codes of S3, and of stores that speak its protocol; then Azure's. GCS answers in S3's words.
+# Codes of S3 and compatible stores, and of Azure; GCS uses S3's.
 _CODES = {
     "NoSuchKey": Reason.NO_OBJECT,
     "NotFound": Reason.NO_OBJECT,
@@ -175,7 +175,7 @@ _STATUSES = {
     301: Reason.REGION,
     429: Reason.THROTTLED,
     500: Reason.UNAVAILABLE,
-    501: Reason.OTHER,  # a web server that has no lists, and never will
+    501: Reason.OTHER,  # a web server without listings: not worth a retry
     502: Reason.UNAVAILABLE,
     503: Reason.THROTTLED,
     504: Reason.TIMEOUT,
@@ -186,7 +186,7 @@ _WORDS = (
     (re.compile(r"source: BadScheme"), Reason.PLAIN_HTTP),
     (re.compile(r"kind: Timeout|operation timed out|deadline has elapsed"), Reason.TIMEOUT),
     (re.compile(r"kind: Connect\b|dns error|tcp connect|Name or service not known"), Reason.UNREACHABLE),
-    # Something between here and the store has answered.
+    # A response from something between client and store.
     (re.compile(r"Header missing from response|Got invalid \w+ response"), Reason.UNAVAILABLE),
     (re.compile(r"kind: (?:Request|Interrupted|Decode|Unknown)|error decoding response body"), Reason.UNAVAILABLE),
 )
@@ -199,10 +199,10 @@ _PERFORMING = re.compile(
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _SECRETS = re.compile(r"(?<=://)[^\s/@]*(?=@)|(?<=\?)[^\s?]*=[^\s]*")
 _TLS = (
-    (re.compile(r"InvalidMessage\(\s*InvalidContentType"), "the answer is not TLS, the server may speak plain http"),
+    (re.compile(r"InvalidMessage\(\s*InvalidContentType"), "the response is not TLS, the server may speak plain http"),
     (
         re.compile(r"InvalidCertificate\("),
-        "its certificate is not trusted, an authority of your own is the storage option root_certificate",
+        "its certificate is not trusted; for your own authority set the storage option root_certificate",
     ),
 )
 _SHOWN = 300
@@ -213,23 +213,18 @@ _ADVICE = {
 
 
 def without_secrets(text: str) -> str:
-    """Return text without the passwords and the queries of the URLs in it."""
+    """Mask passwords and queries of the URLs in a text."""
     return _SECRETS.sub("..", text)
 
 
-def one_line(err: BaseException) -> str:
-    """Return the words of a client's error on one line."""
-    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:_SHOWN] or type(err).__name__
-
-
 def store_error(url: str, action: str, text: str, reason: Reason | None = None) -> StoreError:
-    """Return the error for what a store answered.
+    """Return the error for a failed request.
 
     Args:
         url: of the object or folder.
-        action: what was asked for.
-        text: what the client says, the answer's body among it.
-        reason: why, where the client's type of error says so better than the text.
+        action: the operation.
+        text: message of the client, including the response body.
+        reason: from the type of the client's error, if known.
     """
     head, _, dump = text.partition("\n\nDebug source")
     status = _STATUS.search(head)
@@ -239,12 +234,12 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
     code = found.get("code", "")
     known = _CODES.get(code)
     if known is None and number == 404 and xml.get("code"):
-        reason = known = Reason.OTHER  # something is missing, but nobody has said that it is the object
+        reason = known = Reason.OTHER  # something is missing, but not necessarily the object
     if known is None and number is not None:
         known = _STATUSES.get(number, Reason.UNAVAILABLE if number >= 500 else None)
     if known is None:
         known = next((why for pattern, why in _WORDS if pattern.search(text)), None)
-    # The client's own type is the better witness only where the answer has no code.
+    # The type of the client's error counts only where the response has no code.
     chosen = known if reason is None or code in _CODES else reason
     if reason is Reason.EXISTS and known is not Reason.CONFLICT:
         chosen = reason
@@ -259,3 +254,8 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         words = without_secrets(" ".join(words.split()))
     advice = f"; {_ADVICE[chosen]}" if chosen in _ADVICE else ""
     return _CLASSES.get(chosen, StoreError)(url, action, chosen, words[:_SHOWN] + advice)
+
+
+def error_text(err: BaseException) -> str:
+    """Return the message of a client's error on one line, without its debug output."""
+    return " ".join(str(err).partition("\n\nDebug source")[0].split())[:_SHOWN] or type(err).__name__

@@ -1,7 +1,7 @@
-"""Every other protocol (hdfs, ftp, sftp, memory, chains, ...) through fsspec (extra ``remote``).
+"""All other protocols (hdfs, ftp, sftp, memory, chains, ...), on fsspec (extra ``remote``).
 
-fsspec remembers what folders hold and how large files are, for as long as a process lives; so its caches are emptied
-before anything is listed or asked for its size.
+fsspec caches listings and sizes for the lifetime of a process, so its caches are cleared before each listing and each
+request for a size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
 
     Raises:
         MissingExtra: fsspec is not installed.
-        UsageError: there is no such protocol, its package is not installed, or it refuses an option.
+        UsageError: the protocol is unknown, its package is not installed, or it rejects an option.
         StoreError: it cannot be reached.
     """
     try:
@@ -54,13 +54,13 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
 
 
 class FilesystemStore(Store):
-    """A file system of fsspec. Its keys are the paths that it uses itself.
+    """A file system of fsspec. Keys are its own paths.
 
     Args:
-        filesystem: fsspec's.
-        url: by which it was found.
-        path: the same in the file system.
-        options: checked.
+        filesystem: of fsspec.
+        url: a URL in it.
+        path: the path of this URL.
+        options: of the store.
     """
 
     excludes = False
@@ -71,15 +71,15 @@ class FilesystemStore(Store):
         self._chain = chain + outer
         self.max_concurrency = options.max_concurrency
         self._filesystem = filesystem
-        # These file systems repeat requests by themselves, each in its own way.
+        # These file systems have retries of their own.
         self._requests = Requests(replace(options.retry, max_retries=0), options.max_concurrency)
 
     def url(self, key: str) -> str:
-        """Return how users spell a key."""
+        """Return the URL of a key, as users spell it."""
         return without_secrets(f"{self.root}{key}{self._chain}")
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
-        """Read a file or a byte range of it; see `Store.get`. That it was replaced meanwhile is not noticed."""
+        """Read a file or a byte range of it; see `Store.get`. A concurrent replacement is not detected."""
         del etag
 
         def work() -> Fetched:
@@ -91,19 +91,19 @@ class FilesystemStore(Store):
         return self._make("get", key, "read", work, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
-        """Return the size of a file; see `Store.head`. None where a web server does not say."""
+        """Return the size of a file; see `Store.head`. the size is None where a web server does not report it."""
 
         def work() -> StoredObject:
             self._filesystem.invalidate_cache()
             info = self._filesystem.info(key)
             if info.get("type") == "directory":
-                raise store_error(self.url(key), "read", "it is a folder", Reason.NO_OBJECT)
+                raise store_error(self.url(key), "read", "a folder, not a file", Reason.NO_OBJECT)
             return _object(key, info)
 
         return self._make("head", key, "read", work, lambda _: 0)
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield everything below a folder; see `Store.list_all`."""
+        """Yield all files below a folder; see `Store.list_all`."""
 
         def work() -> dict[str, Any]:
             self._filesystem.invalidate_cache()
@@ -136,7 +136,7 @@ class FilesystemStore(Store):
         """Write a file; see `Store.put`."""
 
         def work() -> None:
-            parent = self._filesystem._parent(key)  # noqa: SLF001  (fsspec's own way to say it)
+            parent = self._filesystem._parent(key)  # noqa: SLF001  (each file system has its own)
             if parent:
                 self._filesystem.makedirs(parent, exist_ok=True)
             self._filesystem.pipe_file(key, data)
@@ -144,12 +144,12 @@ class FilesystemStore(Store):
         self._make("put", key, "write", work, lambda _: len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Refuse: few file systems can write a file only if it is not there, and fsspec does not say which."""
+        """Raise `UsageError`: few file systems support this, and fsspec does not report which."""
         del data
-        raise UsageError(f"{self.url(key)}: this store cannot write a file only if it is not there yet")
+        raise UsageError(f"{self.url(key)}: this store does not support writing a file only if it does not exist")
 
     def move(self, key: str, to: str) -> None:
-        """Give a file another name; see `Store.move`."""
+        """Rename a file; see `Store.move`."""
 
         def work() -> None:
             parent = self._filesystem._parent(to)  # noqa: SLF001
@@ -160,7 +160,7 @@ class FilesystemStore(Store):
         self._make("put", key, "move", work, lambda _: 0)
 
     def delete(self, key: str) -> None:
-        """Remove a file; see `Store.delete`."""
+        """Delete a file; see `Store.delete`."""
         self._make("delete", key, "delete", lambda: self._filesystem.rm_file(key), lambda _: 0)
 
     def _make(
@@ -182,7 +182,7 @@ class FilesystemStore(Store):
 
 def _error(url: str, action: str, err: Exception) -> StoreError:
     reason = next((why for kind, why in _REASONS if isinstance(err, kind)), Reason.OTHER)
-    # What a store's package says is often only in the cause of what fsspec makes of it.
+    # fsspec's error often lacks the message of the store's package, which is its cause.
     words = str(err.__cause__ or err) or type(err).__name__
     return store_error(url, action, words, reason)
 
@@ -191,7 +191,7 @@ def _object(key: str, info: Mapping[str, Any]) -> StoredObject:
     size = info.get("size")
     etag = info.get("ETag") or info.get("etag")
     modified = None
-    for name in ("mtime", "LastModified", "last_modified", "created"):  # each store calls it something else
+    for name in ("mtime", "LastModified", "last_modified", "created"):  # names differ between file systems
         value = info.get(name)
         if isinstance(value, datetime):
             value = value.timestamp()

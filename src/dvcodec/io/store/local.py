@@ -1,4 +1,4 @@
-"""Local files as a store: the same interface where nothing is far away."""
+"""Local files behind the interface of stores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store.base import Fetched, Store, StoredObject
 
 __all__ = ["LocalStore"]
@@ -18,14 +19,14 @@ class LocalStore(Store):
     """
 
     root = ""
-    tells_size = True
+    reports_size = True
 
     def url(self, key: str) -> str:
         """Return the path."""
         return key
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
-        """Read a file or a byte range of it; see `Store.get`. That it was replaced meanwhile is not noticed."""
+        """Read a file or a byte range of it; see `Store.get`. A concurrent replacement is not detected."""
         del etag
         with Path(key).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -51,26 +52,26 @@ class LocalStore(Store):
                         yield _object(entry.path, entry.stat())
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
-        """Return what is in a folder; a link that leads nowhere is in neither list. See `Store.list_folder`."""
+        """Return the contents of a folder, without dangling links; see `Store.list_folder`."""
         with os.scandir(folder or ".") as entries:
             found = list(entries)
         files = [_object(entry.path, entry.stat()) for entry in found if entry.is_file()]
         return [entry.name for entry in found if entry.is_dir()], files
 
     def names(self, folder: str) -> list[str]:
-        """Return the bare names of all that is in a folder, links that lead nowhere among them."""
+        """Return all bare names in a folder, including dangling links."""
         with os.scandir(folder or ".") as entries:
             return [entry.name for entry in entries]
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a file, whole or not at all; see `Store.put`."""
+        """Write a file atomically; see `Store.put`."""
         self._write(key, data, exclusive=False)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write a file that must not be there; see `Store.put_if_absent`.
+        """Write a file that must not exist; see `Store.put_if_absent`.
 
         Raises:
-            FileExistsError: it is there.
+            FileExistsError: it exists.
         """
         self._write(key, data, exclusive=True)
 
@@ -79,13 +80,11 @@ class LocalStore(Store):
         Path(key).replace(to)
 
     def delete(self, key: str) -> None:
-        """Remove a file; see `Store.delete`."""
+        """Delete a file; see `Store.delete`."""
         Path(key).unlink()
 
     def _write(self, key: str, data: bytes, *, exclusive: bool) -> None:
-        from dvcodec.io.sink import open_sink  # noqa: PLC0415  (which writes to stores)
-
-        with open_sink(key, exclusive=exclusive) as sink:
+        with open_local_sink(Path(key), exclusive=exclusive) as sink:
             sink.write(data)
 
 

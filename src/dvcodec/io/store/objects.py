@@ -1,122 +1,46 @@
-"""Object stores (S3, GCS, Azure) and web servers, through obstore: Rust's object_store (extra ``remote``)."""
+"""Object stores (S3, GCS, Azure) and web servers, on obstore: Rust's object_store (extra ``remote``)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote, urlsplit
 
-from dvcodec.core.errors import MissingExtra, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.environment import complete, root_certificate, variable_to_blame
-from dvcodec.io.store.errors import Reason, StoreError, one_line, store_error, without_secrets
-from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
+from dvcodec.io.store.errors import Reason, StoreError, error_text, store_error
+from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
 
-__all__ = ["PAGE", "ObjectStore", "connect", "web_address"]
+__all__ = ["PAGE", "ObjectStore"]
 
 Result = TypeVar("Result")
 PAGE = 1000
-"""Objects in a page of a list, and in what is taken from the client at once."""
+"""Objects per page of a listing."""
 _INSTANCE_METADATA = "/latest/api/token"
-"""Where object_store asks for credentials when it was given none: of the machine, if it is one of AWS's."""
+"""object_store requests this of AWS's instance metadata service if it has no credentials."""
 _PART_BYTES = 5 << 20
-"""obstore puts objects of more bytes in parts of so many."""
+"""obstore uploads larger objects in parts of this size."""
 _MOST_WITHOUT_RANGES = 1 << 30
-"""Bytes of a file that is read as a whole because its web server has no byte ranges."""
+"""Maximum size of a file read whole because its web server does not support byte ranges."""
 _PROCESS: dict[str, int] = {}
-"""Id of the process that made the first request."""
-_ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
-"""Keys of the endpoint; that of S3 alone comes before whatever the environment says."""
-
-
-def connect(
-    scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str | None = None
-) -> ObjectStore:
-    """Return a client of a bucket, a container or a web server.
-
-    Args:
-        scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        authority: what follows ``://`` up to the first slash.
-        query: of a web address, with its question mark.
-        options: checked.
-        spelled: the scheme as the user has it, for errors.
-
-    Raises:
-        MissingExtra: obstore is not installed; or boto3, for a profile that needs it.
-        UsageError: an option that the store does not know, or a value that it refuses.
-    """
-    try:
-        import obstore.store as clients  # noqa: PLC0415  (extra "remote")
-        from obstore.exceptions import BaseError, UnknownConfigurationKeyError  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("obstore", "remote") from None
-    values: dict[str, Any] = dict(options.values)
-    if options.anonymous:
-        values["skip_signature"] = "true"
-    if options.endpoint is not None:
-        values[_ENDPOINT.get(scheme, "azure_endpoint")] = options.endpoint.rstrip("/")
-    provider = complete(scheme, options, values)
-    extra = root_certificate(values)
-    shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # a password is not shown
-    root = f"{spelled or scheme}://{shown}"
-    container, has_account, host = authority.partition("@")
-    if scheme == "az" and has_account:
-        values.setdefault("azure_storage_account_name", host.partition(".")[0])
-    kinds: dict[str, Any] = {"s3": clients.S3Store, "gs": clients.GCSStore, "az": clients.AzureStore}
-    given: dict[str, Any] = {"config": values, "client_options": extra or None}
-    if provider is not None:
-        given["credential_provider"] = provider
-    if scheme in ("http", "https"):
-        given = {"client_options": {"allow_http": scheme == "http", **values, **extra}}
-
-    def client(again: Any) -> Any:
-        if scheme in kinds:
-            return kinds[scheme](container if scheme == "az" else authority, retry_config=again, **given)
-        return clients.HTTPStore(f"{scheme}://{authority}/{query}", retry_config=again, **given)
-
-    try:
-        made = client({"max_retries": 0})  # `Requests` repeats them
-    except UnknownConfigurationKeyError as err:
-        name = str(err).partition("'")[2].partition("'")[0]
-        raise UsageError(f"storage_options: {name!r} is not an option of {scheme}{suggestion(name, scheme)}") from None
-    except (BaseError, ValueError) as err:
-        said = one_line(err)
-        if "Duplicate key" in said:
-            name = said.partition("Duplicate key ")[2].partition(" ")[0]
-            raise UsageError(f"storage_options: {name} is given twice, in two spellings") from None
-        where = variable_to_blame(err, values) or f"storage_options for {root}"
-        raise UsageError(f"{where}: {without_secrets(said)}") from None
-    return ObjectStore(made, root, options, query=query, in_parts=lambda: client(_retries(options.retry)))
-
-
-def _retries(policy: RetryPolicy) -> dict[str, Any]:
-    backoff = {
-        "init_backoff": timedelta(seconds=policy.init_backoff),
-        "max_backoff": timedelta(seconds=policy.max_backoff),
-        "base": 2,
-    }
-    retry_timeout = timedelta(seconds=policy.timeout)
-    return {"max_retries": policy.max_retries, "retry_timeout": retry_timeout, "backoff": backoff}
+"""``id``: the process that made the first request."""
 
 
 class ObjectStore(Store):
     """A bucket, a container or a web server.
 
     Args:
-        client: obstore's.
+        client: of obstore.
         root: see `Store`.
-        options: checked.
-        query: of a web address. It may be a signature, and is not shown.
-        in_parts: makes a client that repeats requests by itself, for objects that are put in parts: only it can repeat
-            one of them.
+        options: of the store.
+        query: of a web address; never shown, since it may be a signature.
+        in_parts: makes a client with its own retries, for multipart uploads: only the client can retry a part.
     """
 
-    tells_size = True
+    reports_size = True
     lists_by_page = True
 
     def __init__(
@@ -131,13 +55,13 @@ class ObjectStore(Store):
         self._is_web = root.lower().startswith("http")
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
-        """Read an object or a byte range of it; see `Store.get`. A server without ranges sends all of it."""
+        """Read an object or a byte range; see `Store.get`. A server without byte ranges sends the whole object."""
         import obstore  # noqa: PLC0415
 
         options: dict[str, Any] = {}
         if start is not None:
             options["range"] = {"offset": start} if stop is None else (start, stop)
-        if etag is not None and not etag.startswith("W/"):  # a weak one matches nothing
+        if etag is not None and not etag.startswith("W/"):  # a weak ETag never matches
             options["if_match"] = etag
 
         def work(attempt: int) -> Fetched:
@@ -147,21 +71,21 @@ class ObjectStore(Store):
             first, end = answer.range
             if len(data) != end - first:
                 raise store_error(
-                    self.url(key), "read", f"expected {end - first} bytes, {len(data)} came", Reason.UNAVAILABLE
+                    self.url(key), "read", f"expected {end - first} bytes, got {len(data)}", Reason.UNAVAILABLE
                 )
             return Fetched(data, first, _object(answer.meta))
 
         def checked(attempt: int) -> Fetched:
             try:
                 return work(attempt)
-            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
-                wrong = err if isinstance(err, StoreError) else self._error(key, "read", err)
-                if wrong.reason is not Reason.NOT_PARTIAL or self._is_web:
-                    raise wrong from None
-            # All object stores have ranges: this is an empty object, or not the store's answer.
+            except Exception as err:  # noqa: BLE001  (`_error` re-raises errors that are not the client's)
+                error = err if isinstance(err, StoreError) else self._error(key, "read", err)
+                if error.reason is not Reason.NOT_PARTIAL or self._is_web:
+                    raise error from None
+            # Object stores support byte ranges: the object is empty, or the response is not the store's.
             found = _object(obstore.head(self._client, key))
             if found.size:
-                words = "the answer is not the byte range that was asked for"
+                words = "the response is not the requested byte range"
                 raise store_error(self.url(key), "read", words, Reason.UNAVAILABLE)
             return Fetched(memoryview(b""), 0, found)
 
@@ -179,7 +103,7 @@ class ObjectStore(Store):
             for piece in answer.stream():
                 data += memoryview(cast("Any", piece))
                 if len(data) > _MOST_WITHOUT_RANGES:
-                    words = f"it has no byte ranges, and the file has more than {_MOST_WITHOUT_RANGES} bytes"
+                    words = f"the server has no byte ranges, and the file is larger than {_MOST_WITHOUT_RANGES} bytes"
                     raise store_error(self.url(key), "read", words, Reason.NOT_PARTIAL)
             return Fetched(memoryview(bytes(data)), 0, _object(answer.meta))
 
@@ -193,7 +117,7 @@ class ObjectStore(Store):
             del attempt
             found = _object(obstore.head(self._client, key))
             if not self._is_web and found.etag is None and not found.modified_ms:
-                words = "the answer has neither ETag nor Last-Modified"
+                words = "the response has neither ETag nor Last-Modified"
                 raise store_error(self.url(key), "read", words, Reason.UNAVAILABLE)
             return found
 
@@ -202,19 +126,19 @@ class ObjectStore(Store):
         except StoreError as err:
             if err.reason not in (Reason.DENIED, Reason.OTHER):
                 raise
-            wrong = err
-        # The answer to a HEAD has no words, that to a GET says whether credentials have expired; and a signature in a
-        # web address is of one method.
+            error = err
+        # The response to a HEAD has no body; the one to a GET shows whether credentials have expired. And a signed web
+        # address is valid for one method only.
         found = self.get(key, 0, 1).found
         if self._is_web:
             return found
-        raise wrong
+        raise error
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield everything below a folder; see `Store.list_all`. A list that breaks off goes on after its last name.
+        """Yield all objects below a folder; see `Store.list_all`. An interrupted listing resumes after its last name.
 
         Raises:
-            StoreError: it cannot be listed; or it breaks off, and its names do not come in order.
+            StoreError: it cannot be listed, or was interrupted and its names are not in order.
         """
         import obstore  # noqa: PLC0415
 
@@ -224,9 +148,8 @@ class ObjectStore(Store):
         def work(attempt: int) -> list[Any]:
             nonlocal stream, resumed
             if attempt and last and not ordered:
-                raise store_error(
-                    self.url(folder), "list", "it broke off, and its names are not in order", Reason.OTHER
-                )
+                words = "the listing was interrupted, and its names are not in order"
+                raise store_error(self.url(folder), "list", words, Reason.OTHER)
             if stream is None or attempt:
                 resumed = bool(last)
                 stream = iter(obstore.list(self._client, folder or None, offset=last or None, chunk_size=PAGE))
@@ -236,10 +159,10 @@ class ObjectStore(Store):
             try:
                 page = self._make("list", folder, "list", work, lambda _: 0)
             except StoreError as err:
-                if err.reason is Reason.NO_OBJECT:  # a file system behind the protocol may say so of a folder
+                if err.reason is Reason.NO_OBJECT:  # some servers report a missing folder so
                     return
                 raise
-            # Stores that cannot begin after a name, as Azure's, list from the beginning again.
+            # Azure cannot start a listing after a name: it lists from the beginning again.
             found = [meta for meta in page if not resumed or meta["path"] > last]
             names = [last, *(meta["path"] for meta in found)]
             ordered = ordered and all(one < other for one, other in pairwise(names))
@@ -271,9 +194,9 @@ class ObjectStore(Store):
         self._make("put", key, "write", lambda _: obstore.put(client, key, data), lambda _: len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write an object that must not be there; see `Store.put_if_absent`.
+        """Write an object that must not exist; see `Store.put_if_absent`.
 
-        Where the answer to an attempt was lost, an object of the very same bytes counts as written by it.
+        If the response to an attempt was lost, an existing object with the same bytes counts as written by it.
         """
         import obstore  # noqa: PLC0415
 
@@ -284,38 +207,38 @@ class ObjectStore(Store):
             del attempt
             try:
                 obstore.put(self._client, key, data, mode="create")
-            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
-                wrong = self._error(key, "write", err)
-                # Asked of the client: this request has its slot, and `get` would wait for another.
-                if wrong.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
+            except Exception as err:  # noqa: BLE001  (`_error` re-raises errors that are not the client's)
+                error = self._error(key, "write", err)
+                # Not `self.get`, which would wait for a second request slot.
+                if error.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
                     return
-                lost = lost or wrong.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
-                raise wrong from None
+                lost = lost or error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
+                raise error from None
 
         self._make("put", key, "write", work, lambda _: len(data))
 
     def move(self, key: str, to: str) -> None:
-        """Give an object another name; see `Store.move`."""
+        """Rename an object; see `Store.move`."""
         import obstore  # noqa: PLC0415
 
         self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to), lambda _: 0)
         self.delete(key)
 
     def delete(self, key: str) -> None:
-        """Remove an object; see `Store.delete`."""
+        """Delete an object; see `Store.delete`."""
         import obstore  # noqa: PLC0415
 
         def work(attempt: int) -> None:
             try:
                 obstore.delete(self._client, key)
             except FileNotFoundError:
-                if not attempt:  # else the answer that it was removed was lost
+                if not attempt:  # on a retry: the lost response was a success
                     raise
 
         self._make("delete", key, "delete", work, lambda _: 0)
 
     def url(self, key: str) -> str:
-        """Return how users spell a key."""
+        """Return the URL of a key, as users spell it."""
         return f"{self.root}/{key}{'?..' if self._query else ''}"
 
     def _make(
@@ -328,12 +251,14 @@ class ObjectStore(Store):
                 return work(attempt)
             except (StoreError, UsageError):
                 raise
-            except Exception as err:  # noqa: BLE001  (`_error` lets through what is not the client's)
+            except Exception as err:  # noqa: BLE001  (`_error` re-raises errors that are not the client's)
                 raise self._error(key, action, err) from None
             except BaseException as err:
-                if type(err).__name__ != "PanicException":  # of Rust, which Python has no class for
+                if type(err).__name__ != "PanicException":  # a panic in Rust; Python has no class for it
                     raise
-                raise store_error(self.url(key), action, f"the client gave up: {one_line(err)}", Reason.OTHER) from None
+                raise store_error(
+                    self.url(key), action, f"the client panicked: {error_text(err)}", Reason.OTHER
+                ) from None
 
         return self._requests.make(kind, self.url(key), checked, size)
 
@@ -341,11 +266,11 @@ class ObjectStore(Store):
         from obstore import exceptions  # noqa: PLC0415
 
         if isinstance(err, (ValueError, exceptions.InvalidPathError)):
-            raise UsageError(f"{self.url(key)}: {one_line(err)}") from None
+            raise UsageError(f"{self.url(key)}: {error_text(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):
             raise err
         if self.root.lower().startswith("s3") and _INSTANCE_METADATA in str(err):
-            what = "none found in storage_options, the environment or AWS's files, and no instance metadata service"
+            what = "no credentials in storage_options, the environment or AWS's files, and no instance metadata service"
             return store_error(self.url(key), action, what, Reason.BAD_CREDENTIALS)
         kinds = (
             (exceptions.AlreadyExistsError, Reason.EXISTS),
@@ -360,14 +285,10 @@ class ObjectStore(Store):
 
 
 def _refuse_fork(url: str) -> None:
-    """Refuse requests of a forked process whose parent has made some: the client's threads are not in it.
-
-    Raises:
-        UsageError: it is such a process.
-    """
+    """Raise `UsageError` in a forked process whose parent has made requests: it lacks the client's threads."""
     if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
         raise UsageError(
-            f"{url}: object stores cannot be used in a forked process whose parent has used them: start processes by "
+            f"{url}: a forked process cannot use object stores if its parent has used them: start processes by "
             "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
         )
 
@@ -380,9 +301,3 @@ def _object(meta: Any) -> StoredObject:
         meta.get("e_tag"),
         None if modified is None else int(modified.timestamp() * 1000),
     )
-
-
-def web_address(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, authority, query and key of a web address."""
-    parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")

@@ -1,13 +1,15 @@
 """Options of a store, in the spelling of Rust's object_store, which deltalake and polars share.
 
-Keys are taken in any case. What a store's client knows goes to it as it is (``aws_region``, ``google_service_account``,
-``azure_storage_account_key``, ``allow_http``, ``timeout``, ``proxy_url``, ...). Read here, for all stores alike:
+Keys are case-insensitive. These are the same for all stores:
 
-- ``endpoint`` (or ``endpoint_url``, ``aws_endpoint_url``): where the store answers;
-- ``anonymous`` (or ``skip_signature``): requests are not signed;
+- ``endpoint`` (or ``endpoint_url``, ``aws_endpoint_url``): URL of the store;
+- ``anonymous`` (or ``skip_signature``): do not sign requests;
 - ``profile`` (or ``aws_profile``): a profile of AWS's configuration files;
-- ``max_retries``, ``retry_timeout``, ``init_backoff``, ``max_backoff``: how often and how long a request is repeated;
-- ``max_concurrency``: requests under way at once.
+- ``max_retries``, ``retry_timeout``, ``init_backoff``, ``max_backoff``: how often and how long to retry a request;
+- ``max_concurrency``: requests at once.
+
+All others go to the store's client unchanged: ``aws_region``, ``google_service_account``,
+``azure_storage_account_key``, ``allow_http``, ``timeout``, ``proxy_url``, ...
 
 Durations are numbers of seconds, or text: ``30s``, ``2 min``, ``500ms``.
 """
@@ -24,7 +26,7 @@ from dvcodec.core.errors import UsageError
 __all__ = ["DEFAULT_CONCURRENCY", "RetryPolicy", "StoreOptions", "suggestion"]
 
 DEFAULT_CONCURRENCY = 32
-"""Requests under way at once, of one store's client."""
+"""Requests at once of one store's client."""
 _ALIASES = {
     "endpoint_url": "endpoint",
     "aws_endpoint": "endpoint",
@@ -44,7 +46,7 @@ _ALIASES = {
     "azure_allow_http": "allow_http",
     "google_allow_http": "allow_http",
 }
-# deltalake's own, about how it locks and renames: nothing here depends on them.
+# deltalake's options for locking and renaming: ignored here.
 _OF_DELTALAKE = (
     "aws_s3_allow_unsafe_rename",
     "aws_s3_locking_provider",
@@ -83,13 +85,13 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a request that failed for now is repeated.
+    """How to retry a request after a transient failure.
 
     Attributes:
-        max_retries: repetitions of one request.
-        timeout: seconds after which none is begun any more.
-        init_backoff: seconds before the first; each further one waits twice as long, and a random part of it.
-        max_backoff: seconds at the most.
+        max_retries: retries of one request.
+        timeout: seconds after which no retry starts.
+        init_backoff: seconds before the first retry; each further one doubles it. The actual wait is 50 to 100% of it.
+        max_backoff: upper bound of the wait in seconds.
     """
 
     max_retries: int = 10
@@ -100,16 +102,16 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options, checked.
+    """Checked options.
 
     Attributes:
-        values: what goes to the store's client, by lower-case key.
-        endpoint: where the store answers, None for the store's own.
+        values: options for the store's client, by lower-case key.
+        endpoint: URL of the store; None for its public endpoint.
         profile: of AWS's configuration files.
-        anonymous: whether requests are not signed.
-        retry: how requests are repeated.
-        max_concurrency: requests under way at once.
-        originals: `values` as they were given, for file systems of fsspec, whose options have types.
+        anonymous: whether requests are unsigned.
+        retry: how to retry requests.
+        max_concurrency: requests at once.
+        originals: `values` before conversion to text, for fsspec, whose options are typed.
     """
 
     values: Mapping[str, str] = field(repr=False)  # secrets are among them
@@ -122,10 +124,10 @@ class StoreOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, object] | None) -> StoreOptions:
-        """Check options as a caller spells them.
+        """Check a caller's options.
 
         Raises:
-            UsageError: a value that cannot be, or one option in two spellings.
+            UsageError: an invalid value, or one option in two spellings.
         """
         if given is not None and not isinstance(given, Mapping):
             raise UsageError(f"storage_options must be a mapping of options, not {type(given).__name__}")
@@ -133,13 +135,13 @@ class StoreOptions:
         originals: dict[str, tuple[str, object]] = {}
         for key, value in (given or {}).items():
             if not isinstance(key, str):
-                raise UsageError(f"storage_options: keys are text, not {key!r}")
+                raise UsageError(f"storage_options: keys must be str, not {key!r}")
             name = _ALIASES.get(key.lower(), key.lower())
             if value is None or name in _OF_DELTALAKE:
                 continue
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if values.setdefault(name, text) != text:
-                raise UsageError(f"storage_options: {name} is given twice, in two spellings")
+                raise UsageError(f"storage_options: {name} is given in two spellings")
             originals[name] = (key, value)
         usual = RetryPolicy()
         retry = RetryPolicy(
@@ -150,7 +152,7 @@ class StoreOptions:
         )
         concurrency = _whole(values, "max_concurrency", DEFAULT_CONCURRENCY)
         if not concurrency:
-            raise UsageError("storage_options: max_concurrency must be 1 or more")
+            raise UsageError("storage_options: max_concurrency must be at least 1, not 0")
         anonymous = _flag(values, "skip_signature")
         for name in _DURATIONS:
             if name in values:
@@ -166,7 +168,7 @@ class StoreOptions:
         )
 
     def for_rust(self) -> dict[str, str]:
-        """Return them for another library that is built on Rust's object_store."""
+        """Return the options for another library built on Rust's object_store."""
         found = dict(self.values)
         if self.endpoint is not None:
             found["endpoint"] = self.endpoint
@@ -176,7 +178,7 @@ class StoreOptions:
 
 
 def suggestion(name: str, scheme: str) -> str:
-    """Return what may have been meant, for the end of an error's line."""
+    """Return ``; did you mean ...?`` for a misspelled option, or an empty text."""
     of_store = {
         "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_endpoint_url"),
         "gs": ("google_service_account", "google_service_account_key", "google_application_credentials"),
@@ -188,7 +190,7 @@ def suggestion(name: str, scheme: str) -> str:
         ),
     }
     known = [*of_store.get(scheme, ()), *_OF_ALL, *_DURATIONS]
-    # Prefixes of the store may be left out.
+    # The store's prefix is optional.
     known += [one.partition("_")[2] for one in of_store.get(scheme, ())]
     near = difflib.get_close_matches(name.lower(), known, 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,8 +1,7 @@
-"""Requests as they are made: counted, logged, and repeated where that can help.
+"""Requests: counted, logged, and retried after transient failures.
 
-object_store repeats requests by itself, but says so nowhere: not how often, and not why. A user who waits wants to
-know, so its own repetitions are switched off, and those made here are logged and counted. Logger ``dvcodec.store`` has
-a line at INFO for a request that is repeated, and one at DEBUG for each request.
+object_store retries silently. Its retries are switched off, and those made here are counted and logged. Logger
+``dvcodec.store`` logs each retry at INFO and each request at DEBUG.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ Result = TypeVar("Result")
 
 _AGAIN = (Reason.THROTTLED, Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE, Reason.CONFLICT)
 _UNREACHABLE_RETRIES = 3
-"""An endpoint that nothing listens at is most often a wrong one: nobody should wait three minutes to learn that."""
+"""An endpoint that nothing listens at is usually wrong: fail early, not after three minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What was asked of stores by this process, or between two looks: subtract one from the other.
+    """Requests of this process to stores; the difference of two counts what happened in between.
 
     Attributes:
-        get: reads of objects, or of byte ranges.
+        get: reads of objects or byte ranges.
         head: requests for a size.
-        list: folders, page by page where that is known.
+        list: listings, by page where the client shows pages.
         put: writes.
-        delete: removals.
-        retries: of these, how many repeated another that had failed.
-        bytes_read: of answers.
-        bytes_written: of objects.
+        delete: deletions.
+        retries: how many of all these were retries.
+        bytes_read: bytes of objects read.
+        bytes_written: bytes of objects written.
     """
 
     get: int = 0
@@ -54,7 +53,7 @@ class RequestCounts:
 
     @property
     def requests(self) -> int:
-        """All of them."""
+        """Requests of all kinds."""
         return self.get + self.head + self.list + self.put + self.delete
 
     def __sub__(self, other: RequestCounts) -> RequestCounts:
@@ -66,7 +65,7 @@ class RequestCounts:
         return (
             f"{self.requests:,} request{'s' * (self.requests != 1)}{f' ({made})' if made else ''}, "
             f"{self.bytes_read:,} bytes read, "
-            f"{self.bytes_written:,} written, {self.retries:,} repeated"
+            f"{self.bytes_written:,} written, {self.retries:,} retried"
         )
 
 
@@ -75,7 +74,7 @@ _COUNTS = {one.name: 0 for one in fields(RequestCounts)}
 
 
 def request_counts() -> RequestCounts:
-    """Return what this process has asked of stores so far, in all threads.
+    """Return the requests of this process so far, in all threads.
 
     >>> before = request_counts()
     >>> (request_counts() - before).requests
@@ -94,8 +93,8 @@ class Requests:
     """Makes the requests of one client.
 
     Args:
-        policy: how they are repeated.
-        most: how many at once.
+        policy: how to retry.
+        most: requests at once.
     """
 
     def __init__(self, policy: RetryPolicy, most: int) -> None:
@@ -103,16 +102,16 @@ class Requests:
         self._slots = threading.BoundedSemaphore(most)
 
     def make(self, kind: str, url: str, work: Callable[[int], Result], size: Callable[[Result], int]) -> Result:
-        """Make a request, again and again while that may help.
+        """Make a request; retry transient failures.
 
         Args:
             kind: ``get``, ``head``, ``list``, ``put`` or ``delete``.
             url: for the log.
-            work: makes it; is given how often it was made before, and raises `StoreError`.
-            size: bytes of its result.
+            work: makes one attempt, given the number of earlier ones; raises `StoreError`.
+            size: returns the bytes of a result.
 
         Raises:
-            StoreError: it failed for good.
+            StoreError: the last attempt failed.
         """
         begun = time.monotonic()
         attempt = 0
@@ -130,7 +129,7 @@ class Requests:
                     raise
                 _count("retries")
                 LOGGER.info(
-                    "%s %s: %s (%s): repeated in %.1f s, %d of %d",
+                    "%s %s: %s (%s): retry in %.1f s, %d of %d",
                     *(kind.upper(), url, err.reason.value, err.words, wait, attempt, self._policy.max_retries),
                 )
                 time.sleep(wait)
@@ -141,7 +140,7 @@ class Requests:
                 return result
 
     def _wait(self, err: StoreError, attempt: int, elapsed: float) -> float | None:
-        """Return how many seconds to wait before the next attempt; None if there is none."""
+        """Return the seconds to wait before the next attempt; None for no further attempt."""
         policy = self._policy
         most = policy.max_retries
         if err.reason is Reason.UNREACHABLE:
@@ -149,4 +148,4 @@ class Requests:
         if err.reason not in _AGAIN or attempt > most or elapsed > policy.timeout:
             return None
         longest: float = min(policy.init_backoff * 2 ** (attempt - 1), policy.max_backoff)
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (so that many clients do not come back at once)
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)

@@ -8,11 +8,11 @@
     rows.join(broadcast(deletes), "data_file").where(~dv_contains("dv", "row_index"))
 
 A vector is a binary column that holds one whole frame (length, magic, vector, CRC), in any layout: as Iceberg, Delta
-and Paimon store it. Arguments are columns or their names. A null gives a null. A vector that is not sound fails the job
-with an error that says what is wrong; `dv_verify` tells it instead.
+and Paimon store it. Arguments are columns or their names. A null gives a null. A corrupt vector fails the job
+with an error; `dv_verify` reports it instead.
 
 They are Arrow UDFs (pandas UDFs around the same functions on pyspark 4.0), over classic sessions and Spark Connect;
-dvcodec has to be installed where Python workers run. Deleting rows of whole tables is faster with `jobs.apply`,
+dvcodec must be installed where Python workers run. Deleting rows of whole tables is faster with `jobs.apply`,
 gathering vectors of whole tables with `jobs.build_vectors` and `jobs.merge`: there vectors and positions do not pass
 through a UDF row by row.
 """
@@ -45,13 +45,13 @@ __all__ = [
 
 
 def dv_contains(dv: Column | str, pos: Column | str) -> Column:
-    """Tell whether a row is deleted: boolean.
+    """Return whether a row is deleted: boolean.
 
-    A vector that many rows of a batch have in common is read once.
+    A vector that rows of a batch share is read once.
 
     Args:
         dv: the vector.
-        pos: 0-based physical position of the row in its data file (``_metadata.row_index``); negative ones are in none.
+        pos: 0-based physical position of the row in its data file (``_metadata.row_index``); not negative.
 
     Example::
 
@@ -73,8 +73,8 @@ def dv_cardinality(dv: Column | str) -> Column:
 def dv_positions(dv: Column | str) -> Column:
     """Return the deleted rows, ascending: array<long>.
 
-    A vector of more than 2**27 rows fails the job, for a row of Spark does not hold them: take `dv_ranges`, or
-    `jobs.explode`, which cuts large vectors.
+    A vector of more than 2**27 rows fails the job, as it exceeds a row of Spark: use `dv_ranges`, or
+    `jobs.explode`, which splits large vectors.
 
     Example::
 
@@ -86,7 +86,7 @@ def dv_positions(dv: Column | str) -> Column:
 def dv_ranges(dv: Column | str) -> Column:
     """Return the maximal ranges of deleted rows: array<struct<start: long, stop: long>>.
 
-    They ascend, and ``stop`` is the row behind the last. Runs are never expanded, however long.
+    They ascend, and ``stop`` is exclusive. Runs are never expanded, however long.
 
     Example::
 
@@ -96,9 +96,9 @@ def dv_ranges(dv: Column | str) -> Column:
 
 
 def dv_union(dv: Column | str) -> Column:
-    """Unite the vectors of a group: binary, in the layout that Iceberg, Delta and Paimon 64-bit share.
+    """Return the union of the vectors of a group: binary, in the layout that Iceberg, Delta and Paimon 64-bit share.
 
-    An aggregate function; nulls do not count, a group of nulls gives null. All vectors of a group are in memory at
+    An aggregate function; nulls are ignored, a group of nulls gives null. All vectors of a group are in memory at
     once, and Spark aggregates nothing before the shuffle: for many vectors a data file see `jobs.merge`.
 
     Example::
@@ -111,9 +111,9 @@ def dv_union(dv: Column | str) -> Column:
 def dv_diff(old: Column | str, new: Column | str) -> Column:
     """Compare two vectors: struct<added: binary, restored: binary>.
 
-    ``added`` has the rows that only the new vector deletes, ``restored`` those that only the old one does; both are in
-    the layout that Iceberg, Delta and Paimon 64-bit share, and empty vectors where there are none. Where one of the two
-    is missing, as after an outer join, say that nothing was deleted: ``F.coalesce("old", dv_encode(F.array()))``.
+    ``added`` has the rows that only the new vector deletes, ``restored`` those that only the old one deletes. Both
+    are in the layout that Iceberg, Delta and Paimon 64-bit share, and may be empty. If one of the two
+    is missing, as after an outer join, substitute an empty vector: ``F.coalesce("old", dv_encode(F.array()))``.
 
     Example::
 
@@ -131,10 +131,10 @@ def dv_encode(
     Args:
         positions: array of integers, 0-based physical positions, in any order; duplicates are fine. A null or negative
             position in it fails the job, as does one above 2**31 - 1 in ``paimon32``.
-        format: the first three have the same bytes.
+        format: the first three give the same bytes.
 
     Raises:
-        UsageError: no such format.
+        UsageError: an unknown format.
 
     Example::
 
@@ -146,7 +146,7 @@ def dv_encode(
 
 
 def dv_decode(dv: Column | str) -> Column:
-    """Tell what a vector is, without expanding it.
+    """Describe a vector without expanding it.
 
     Returns:
         struct<layout: string, cardinality: long, min: long, max: long, containers: struct<arrays, bitsets, runs: int>>.
@@ -161,12 +161,12 @@ def dv_decode(dv: Column | str) -> Column:
 
 
 def dv_verify(dv: Column | str) -> Column:
-    """Check a vector whole, as strictly as everywhere, and never fail the job.
+    """Verify a vector in full; never fails the job.
 
     Returns:
         struct<ok: boolean, crc_ok: boolean, cardinality: long, error: string>. ``error`` says what is wrong, and at
-        which byte of the vector; it is null where ``ok``. ``cardinality`` is there as far as the rows can be counted,
-        which a wrong CRC alone does not prevent.
+        which byte of the vector; it is null if ``ok``. ``cardinality`` is set if the rows can be counted, also under a
+        wrong CRC.
 
     Example::
 
@@ -179,8 +179,8 @@ def file_key(path: Column | str, *, uri: bool = False) -> Column:
     """Return the form in which all spellings of one file are equal, for joins on paths: string.
 
     ``/x``, ``file:/x`` and ``file:///x`` have one key; so have ``s3``, ``s3a`` and ``s3n``; ``abfs``, ``abfss`` and
-    ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``. Slashes that follow another, and those at the end, do not count.
-    These are Spark's own expressions: nothing goes to Python. A key is for comparing, not for opening.
+    ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``. Repeated and trailing slashes are ignored.
+    These are Spark's own expressions: nothing goes to Python. A key is for comparison, not for opening.
 
     Args:
         path: data files or containers, as tables, logs and other engines name them.

@@ -1,4 +1,4 @@
-"""The vectors of a column, checked, and ready to be expanded or loaded."""
+"""Verified vectors of a column, to be expanded or loaded."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_column
+from dvcodec.spark.compare import POSITION_BITS
 
-__all__ = ["POSITION_BITS", "Vectors"]
+__all__ = ["Vectors"]
 
 Index = NDArray[np.int64]
 
-POSITION_BITS = 40
-"""A number for a vector and a position share 63 bits."""
 SHOWN = 12
 """Bytes of a vector that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
-    """The vectors of a column that are not null, checked whole.
+    """The non-null vectors of a column, all verified.
 
     Attributes:
         column: the column.
         rows: int64[n], the row of each vector.
-        found: what they hold, one entry a vector.
+        found: results of the verification, one per vector.
     """
 
     column: BinaryColumn
@@ -41,10 +40,10 @@ class Vectors:
 
     @classmethod
     def of(cls, dv: pa.Array, *, strict: bool = True) -> Vectors:
-        """Check the vectors of a column.
+        """Verify the vectors of a column.
 
         Raises:
-            DecodeError: the first that is not sound, if `strict`.
+            DecodeError: the first corrupt one, if `strict`.
         """
         column = binary_column(dv)
         rows = np.flatnonzero(column.valid)
@@ -56,7 +55,7 @@ class Vectors:
 
     @property
     def starts(self) -> Index:
-        """Where each begins in the column's bytes."""
+        """First byte of each in the column's buffer."""
         return self.column.starts[self.rows]
 
     @property
@@ -65,7 +64,7 @@ class Vectors:
         return self.column.sizes[self.rows]
 
     def refuse(self, i: int, error: DecodeError) -> NoReturn:
-        """Raise an error that says which vector it is about: there is no file and no offset to name.
+        """Raise an error that identifies the vector by its bytes, as it has no file or offset.
 
         Raises:
             DecodeError: always.
@@ -76,7 +75,7 @@ class Vectors:
         raise self.local(i, error, source)
 
     def local(self, i: int, error: DecodeError, source: str | None = None) -> DecodeError:
-        """Return an error whose offset counts from the beginning of the vector, not of the buffer."""
+        """Return an error with its offset relative to the vector, not to the buffer."""
         offset = None if error.offset is None else error.offset - int(self.starts[i])
         return type(error)(error.what, source=source, offset=offset, expected=error.expected, actual=error.actual)
 
@@ -86,11 +85,11 @@ class Vectors:
         return vector.read(cursor, exact=True, verify_checksum=False).load()
 
     def expand(self, chosen: Index) -> tuple[Index, Index]:
-        """Return the positions of some of them, one vector behind the other, and how many each has."""
+        """Return the positions of some vectors, concatenated, and the count of each."""
         return batch.expand(self.column.data, self.starts[chosen], self.sizes[chosen], verify_checksum=False)
 
     def spread(self, values: NDArray[np.generic], kind: pa.DataType | None = None) -> pa.Array:
-        """Return one value a vector as a column with one a row, null where there is no vector."""
+        """Spread one value per vector to a column with one per row, null where the vector is null."""
         out = np.zeros(len(self.column.valid), values.dtype)
         out[self.rows] = values
         return pa.array(out, kind, mask=~self.column.valid)

@@ -1,7 +1,7 @@
-"""What runs in the workers: the Arrow function behind each of `dvcodec.spark.functions`, under the same name.
+"""Kernels: the Arrow function behind each of `dvcodec.spark.functions`, under the same name, run in the workers.
 
-They take and give Arrow arrays, one element a row, and work through a batch with no loop over rows or positions. They
-can be called from one's own ``mapInArrow`` as well. A null vector gives a null.
+They map Arrow arrays to Arrow arrays, one element per row, without a loop over rows or positions, and can be called
+from a ``mapInArrow`` too. A null vector gives a null.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dvcodec.core import batch, frame, vector
+from dvcodec.core import batch
 from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, pieces
-from dvcodec.spark.functions.checked import POSITION_BITS, Vectors
+from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.compare import POSITION_BITS, differences, is_in
+from dvcodec.spark.functions.checked import Vectors
+from dvcodec.spark.layouts import EMPTY, encode, narrow
 
 __all__ = [
     "dv_cardinality",
@@ -37,13 +39,11 @@ Index = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 MAX_POSITIONS = 1 << 27
-"""Positions of one vector that `dv_positions` gives: 1 GiB, and half of what a row of Spark holds."""
+"""Most positions of one vector in `dv_positions`: 1 GiB, and half of what a row of Spark holds."""
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
-_SMALL = 1 << 14
-"""Rows of two vectors up to which their difference is made together with that of others."""
 _FEW = 1 << 11
-"""Rows of a vector that are expanded together with those of others although few of them are asked for."""
+"""Rows of a vector up to which it is expanded in bulk although few of them are queried."""
 _MAX_CODE = 1 << (63 - POSITION_BITS)
 _LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
 _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
@@ -53,9 +53,9 @@ _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
 
 
 def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
-    """Tell whether the position is in the vector, row by row.
+    """Return whether the position is in the vector, row by row.
 
-    Every different vector of the batch is read once, however many rows have it, as after a broadcast join.
+    Each distinct vector of the batch is read once, as after a broadcast join.
     """
     encoded = dv.dictionary_encode()
     vectors = Vectors.of(encoded.dictionary)
@@ -74,20 +74,12 @@ def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
         for part in pieces(vectors.found.cardinality[chosen], _AT_ONCE):
             codes = chosen[part]
             rows = few[slice(*np.searchsorted(code[few], [codes[0], codes[-1] + 1]))]
-            found[rows] = _is_in(code[rows] << POSITION_BITS | position[rows], vectors.keys(codes, codes))
+            found[rows] = is_in(code[rows] << POSITION_BITS | position[rows], vectors.keys(codes, codes))
         many = np.flatnonzero(inside & ~small[code])
         many = many[np.argsort(code[many], kind="stable")]
         for rows in np.split(many, np.flatnonzero(np.diff(code[many])) + 1) if len(many) else ():
             found[rows] = vectors.load(int(code[rows[0]])).contains(position[rows])
     return pa.array(found, mask=~known)
-
-
-def _is_in(wanted: Index, keys: Index) -> Flags:
-    """Tell which of `wanted` are among `keys`, which ascend."""
-    if not len(keys):
-        return np.zeros(len(wanted), np.bool_)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.asarray(keys[at] == wanted)
 
 
 def dv_cardinality(dv: pa.Array) -> pa.Array:
@@ -97,7 +89,7 @@ def dv_cardinality(dv: pa.Array) -> pa.Array:
 
 
 def dv_decode(dv: pa.Array) -> pa.Array:
-    """Return what each vector is, without expanding it: layout, cardinality, min, max, containers."""
+    """Describe each vector without expanding it: layout, cardinality, min, max, containers."""
     vectors = Vectors.of(dv)
     found = vectors.found
     magic = vectors.column.data[vectors.starts[:, None] + np.arange(4, 8)]
@@ -115,12 +107,12 @@ def dv_decode(dv: pa.Array) -> pa.Array:
 
 
 def dv_verify(dv: pa.Array) -> pa.Array:
-    """Check each vector whole, and tell what is wrong with it instead of failing."""
+    """Verify each vector; report errors instead of raising."""
     vectors = Vectors.of(dv, strict=False)
     found, errors = vectors.found, vectors.found.errors
     counted = found.cardinality.copy()
     counted[list(errors)] = -1
-    # A CRC that differs does not keep the rows from being counted.
+    # Rows can be counted under a wrong CRC.
     damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
     again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
     again.cardinality[list(again.errors)] = -1
@@ -128,11 +120,11 @@ def dv_verify(dv: pa.Array) -> pa.Array:
     texts: list[str | None] = [None] * len(vectors.column.valid)
     for i, error in errors.items():
         texts[int(vectors.rows[i])] = str(vectors.local(i, error))
-    sound = np.ones(len(vectors.rows), np.bool_)
-    sound[list(errors)] = False
+    valid = np.ones(len(vectors.rows), np.bool_)
+    valid[list(errors)] = False
     return _struct(
         vectors.column.valid,
-        ok=vectors.spread(sound),
+        ok=vectors.spread(valid),
         crc_ok=vectors.spread(found.crc_ok),
         cardinality=_without(vectors.spread(counted), -1),
         error=pa.array(texts, pa.string()),
@@ -155,7 +147,7 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for part in pieces(counts, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             positions, _ = vectors.expand(chosen)
-            yield _lists(pa.array(positions), counts[part], vectors.column.valid[part])
+            yield list_array(positions, counts[part], vectors.column.valid[part])
 
 
 def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -170,8 +162,7 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
-            pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in ranges.T], ["start", "stop"])
-            yield _lists(pairs, counts, vectors.column.valid[part])
+            yield list_array(range_array(ranges), counts, vectors.column.valid[part])
 
 
 def _ranges(vectors: Vectors, plain: Index, large: Index) -> tuple[Index, Index]:
@@ -234,8 +225,7 @@ def _narrowed(frames: ByteStrings, values: Index) -> ByteStrings:
     highest = int(values.max()) if len(values) else 0
     if highest > 2**31 - 1:
         raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use paimon64")
-    empty = vector.encode_payload(RowSet(), Magic.PAIMON32)
-    return ByteStrings.from_list([frame.build(Magic.PAIMON32, data[20:-4] or empty) for data in frames])
+    return ByteStrings.from_list([narrow(data) for data in frames])
 
 
 def dv_union(dv: pa.Array) -> bytes | None:
@@ -245,12 +235,8 @@ def dv_union(dv: pa.Array) -> bytes | None:
         return None
     everything = np.arange(len(vectors.rows))
     if int(vectors.found.cardinality.sum()) <= _AT_ONCE:
-        return _encode(RowSet(vectors.expand(everything)[0]))
-    return _encode(RowSet.union(*map(vectors.load, everything.tolist())))
-
-
-def _encode(rows: RowSet) -> bytes:
-    return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
+        return encode(RowSet(vectors.expand(everything)[0]))
+    return encode(RowSet().union(*map(vectors.load, everything.tolist())))
 
 
 def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
@@ -258,23 +244,11 @@ def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
     both = pc.and_(old.is_valid(), new.is_valid())
     valid = np.asarray(both.to_numpy(zero_copy_only=False), np.bool_)
     before, after = Vectors.of(old.filter(both)), Vectors.of(new.filter(both))
-    sizes = before.found.cardinality + after.found.cardinality
-    large = (sizes > _SMALL) | (np.maximum(before.found.max, after.found.max) >> POSITION_BITS > 0)
-    out: dict[str, list[bytes]] = {"added": [b""] * len(sizes), "restored": [b""] * len(sizes)}
-    for i in np.flatnonzero(large).tolist():
-        first, second = before.load(i), after.load(i)
-        out["added"][i], out["restored"][i] = _encode(second - first), _encode(first - second)
-    rest = np.flatnonzero(~large)
-    for part in pieces(sizes[rest] + 1, _AT_ONCE):
-        chosen = rest[part]
-        codes = np.arange(len(chosen))
-        first_keys, second_keys = before.keys(chosen, codes), after.keys(chosen, codes)
-        for name, keys, others in (("added", second_keys, first_keys), ("restored", first_keys, second_keys)):
-            left = keys[~_is_in(keys, others)]
-            counts = np.bincount(left >> POSITION_BITS, minlength=len(chosen)).astype(np.int64)
-            frames = batch.encode(left & ((1 << POSITION_BITS) - 1), counts)
-            for i, data in zip(chosen.tolist(), frames, strict=True):
-                out[name][i] = data
+    out = {name: [EMPTY] * len(before.rows) for name in ("added", "restored")}
+    for rows, _, frames in differences(before, after):
+        for side, strings in zip(out.values(), frames, strict=True):
+            for i, data in zip(rows.tolist(), strings, strict=True):
+                side[i] = data
     found = {
         name: binary_array(_at_rows(ByteStrings.from_list(data), valid), valid=valid) for name, data in out.items()
     }
@@ -286,10 +260,6 @@ def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
 
 def _struct(valid: Flags, **columns: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=pa.array(~valid))
-
-
-def _lists(values: pa.Array, counts: Index, valid: Flags) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), values, mask=pa.array(~valid))
 
 
 def _without(column: pa.Array, value: int) -> pa.Array:

@@ -1,7 +1,7 @@
-"""From Arrow functions to UDFs of the session at hand.
+"""Wrap Arrow functions as UDFs of the current session.
 
 A UDF object belongs to the session that it was first used in, classic or Spark Connect, so one is made for every
-column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs are put around the same functions.
+column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs wrap the same functions.
 """
 
 from __future__ import annotations
@@ -15,20 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.frame import Magic
 from dvcodec.spark.functions import kernels
+from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,11 +38,11 @@ MAGICS = {
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """An Arrow function, and how Spark is to call it.
+    """An Arrow function, and how Spark calls it.
 
     Attributes:
-        kernel: the function; it has type hints, from which Spark learns what it takes.
-        returns: what it gives.
+        kernel: the function; Spark infers its kind from the type hints.
+        returns: Spark type of its result.
         takes: Arrow types of its arguments.
         shape: one array for one array, an iterator of arrays, or a value for all rows of a group.
     """
@@ -62,10 +53,6 @@ class _Function:
     shape: Literal["scalar", "iterator", "aggregate"] = "scalar"
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in fields.items()])
-
-
 def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
     def dv_encode(positions: pa.Array) -> pa.Array:
         return kernels.dv_encode(positions, magic)
@@ -73,23 +60,21 @@ def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
     return dv_encode
 
 
-_MIX = _struct(arrays=IntegerType(), bitsets=IntegerType(), runs=IntegerType())
-_DECODED = _struct(layout=StringType(), cardinality=LongType(), min=LongType(), max=LongType(), containers=_MIX)
-_VERIFIED = _struct(ok=BooleanType(), crc_ok=BooleanType(), cardinality=LongType(), error=StringType())
-_RANGE = _struct(start=LongType(), stop=LongType())
+_DECODED = struct(layout=STRING, cardinality=LONG, min=LONG, max=LONG, containers=MIX)
+_VERIFIED = struct(ok=BOOLEAN, crc_ok=BOOLEAN, cardinality=LONG, error=STRING)
 _TWO = (pa.binary(), pa.binary())
 
 _FUNCTIONS = {
-    "dv_contains": _Function(kernels.dv_contains, BooleanType(), (pa.binary(), pa.int64())),
-    "dv_cardinality": _Function(kernels.dv_cardinality, LongType()),
+    "dv_contains": _Function(kernels.dv_contains, BOOLEAN, (pa.binary(), pa.int64())),
+    "dv_cardinality": _Function(kernels.dv_cardinality, LONG),
     "dv_decode": _Function(kernels.dv_decode, _DECODED),
     "dv_verify": _Function(kernels.dv_verify, _VERIFIED),
-    "dv_positions": _Function(kernels.dv_positions, ArrayType(LongType()), shape="iterator"),
-    "dv_ranges": _Function(kernels.dv_ranges, ArrayType(_RANGE), shape="iterator"),
-    "dv_union": _Function(kernels.dv_union, BinaryType(), shape="aggregate"),
-    "dv_diff": _Function(kernels.dv_diff, _struct(added=BinaryType(), restored=BinaryType()), _TWO),
+    "dv_positions": _Function(kernels.dv_positions, ArrayType(LONG), shape="iterator"),
+    "dv_ranges": _Function(kernels.dv_ranges, ArrayType(RANGE), shape="iterator"),
+    "dv_union": _Function(kernels.dv_union, BINARY, shape="aggregate"),
+    "dv_diff": _Function(kernels.dv_diff, struct(added=BINARY, restored=BINARY), _TWO),
     **{
-        f"dv_encode {name}": _Function(_encoder(magic), BinaryType(), (pa.list_(pa.int64()),))
+        f"dv_encode {name}": _Function(_encoder(magic), BINARY, (pa.list_(pa.int64()),))
         for name, magic in MAGICS.items()
     },
 }

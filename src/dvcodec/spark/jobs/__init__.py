@@ -1,12 +1,11 @@
-"""Jobs over vectors: DataFrames in, a DataFrame out. Nothing runs before Spark is asked for rows, unless a job says so.
+"""Jobs over vectors: DataFrames in, a DataFrame out; lazy unless a job says otherwise.
 
 A *vectors* DataFrame has ``data_file string`` and ``dv binary``, one row a data file; see `dvcodec.spark`.
 """
 
 from __future__ import annotations
 
-# Imported at once, not when first used: a job and its module have the same name, and importing the module by itself
-# would put it in the job's place.
+# Imported eagerly: a job and its module share a name, and a later import of the module would replace the job.
 from dvcodec.spark.jobs.apply import apply, deleted, unmatched
 from dvcodec.spark.jobs.audit import audit
 from dvcodec.spark.jobs.build import build_vectors, positions

@@ -1,9 +1,9 @@
-"""Applying vectors to the rows of Parquet files, inside the JVM.
+"""Apply vectors to the rows of Parquet files, inside the JVM.
 
-Vectors become words (see `jobs.words`), a table of them is broadcast, and an anti-join on data file and chunk looks the
-bit of each row up. No row goes to Python, no user-defined function is in the plan: column pruning, push-down and
-whole-stage code stay. A row is known by its file and its physical position in it, ``_metadata.file_path`` and
-``_metadata.row_index``; never by the order of rows.
+Vectors become words (see `jobs.bitset_words`), a table of them is broadcast, and an anti-join on data file and chunk
+looks up the bit of each row. No row is sent to Python and the plan has no user-defined function, so column pruning,
+push-down and whole-stage code generation still work. A row is identified by its file and physical position,
+``_metadata.file_path`` and ``_metadata.row_index``; never by the order of rows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.spark.columns import list_array, pieces
+from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
-from dvcodec.spark.jobs.words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.paths import decoded_key_column, match_key_column
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
@@ -36,11 +36,11 @@ STRATEGIES: tuple[str, ...] = ("auto", "broadcast", "shuffle")
 MATCHES: tuple[str, ...] = get_args(Match)
 
 BROADCAST_BYTES = 128 << 20
-"""What the words may take in each JVM. The driver needs about four times as much to build the table: as much as there
-is in Spark's default heap of 1 GB; with a larger one, more pays."""
+"""Bytes of words in each JVM. The driver needs about four times as much to build the table, which suits Spark's default
+heap of 1 GB; raise it with a larger heap."""
 _BATCH_BYTES = 4 << 20
 
-# Names that no table has; all are gone in what is returned.
+# Temporary column names, dropped from the result.
 _FILE, _ROW, _KEY, _NAME, _CHUNK, _FIRST, _WORDS = (
     f"__dvcodec_{name}" for name in ("file", "row", "key", "name", "chunk", "first", "words")
 )
@@ -63,7 +63,7 @@ def apply(
     unmatched: Unmatched = "fail_if_all",
     broadcast_bytes: int = BROADCAST_BYTES,
 ) -> DataFrame:
-    """Return the rows of a DataFrame that no vector deletes; columns and their order stay.
+    """Return the rows of a DataFrame that no vector deletes; columns keep their order.
 
     Args:
         df: rows read from Parquet (``spark.read.parquet``), perhaps filtered or projected since, but with
@@ -73,7 +73,7 @@ def apply(
         strategy: ``broadcast`` sends the words to every worker and leaves the rows where they are; ``shuffle`` sorts
             rows and words by data file and chunk into the same tasks, for words too large for that; ``auto`` runs one
             job over `dvs` that sums up their size, and decides. (Columns ``cardinality``, ``min`` and ``max`` spare
-            that job the vectors.) Where `dvs` is costly to compute, write or persist it first.
+            that job the vectors.) If `dvs` is costly to compute, write or persist it first.
         match: how `dvs` names data files. ``path``: in plain text, as tables do; or, where no file that is read has
             that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri``: in the one way, or
             in the other. ``name``: by the file's name, with or without folders before it, as Paimon. Spellings such as
@@ -89,7 +89,7 @@ def apply(
         UsageError: unknown words, `dvs` without those columns, no ``_metadata.row_index`` in `df`, vectors that match
             no file (see `unmatched`), or two files of the same name (``match="name"``). While it runs: a vector that
             is null, or whose data file is one file in plain text and another percent-encoded (``match="path"``).
-        DecodeError: while it runs: a vector is not sound.
+        DecodeError: while it runs: a vector is corrupt.
     """
     return _join(df, dvs, "left_anti", strategy, match, unmatched, broadcast_bytes)
 
@@ -103,7 +103,7 @@ def deleted(
     unmatched: Unmatched = "fail_if_all",
     broadcast_bytes: int = BROADCAST_BYTES,
 ) -> DataFrame:
-    """Return the rows that vectors delete, and no others; all else as in `apply`.
+    """Return only the rows that vectors delete; otherwise like `apply`.
 
     Args:
         df: see `apply`.
@@ -120,13 +120,13 @@ def deleted(
 
 
 def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFrame:
-    """Return the vectors whose data file is none of ``df.inputFiles()``: those that `apply` has no rows for.
+    """Return the vectors whose data file is not in ``df.inputFiles()``: `apply` has no rows for them.
 
-    Filters on partition columns do not take files out of ``inputFiles``.
+    Filters on partition columns do not remove files from ``inputFiles``.
 
     Args:
         df: rows read from files.
-        dvs: vectors; `dv` is not looked at.
+        dvs: vectors; `dv` is not read.
         match: see `apply`.
 
     Raises:
@@ -188,7 +188,7 @@ def _join(
 
 
 def _key(file: Column, chunk: Column) -> Column:
-    """Make one number of data file and chunk, not always distinct: Spark keeps tables by one long in a faster form.
+    """Hash data file and chunk to one long, not always distinct: Spark keeps tables with such a key in a faster form.
 
     Of Spark's hashes the CRC is by far the fastest for the length of a path, and a hash is made for each row. Of one
     data file, different chunks have different keys.
@@ -210,7 +210,7 @@ def _marked(df: DataFrame, field: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _WordTable:
-    """Turns vectors into rows of the word table."""
+    """Converts vectors to rows of the word table."""
 
     files: Files
 

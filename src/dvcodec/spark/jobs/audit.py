@@ -1,4 +1,4 @@
-"""Checking every vector of a lake: by its containers, or by the places that a table's metadata names."""
+"""Verify every vector of a lake: by container, or at the ranges that a table's metadata names."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def audit(
     spark: SparkSession | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Check every vector: CRC, structure, order, population, and the cardinality that metadata states.
+    """Verify every vector: CRC, structure, order, population, and the cardinality that metadata states.
 
     Args:
         source: paths of containers (files, folders or patterns; see the data source ``dvcodec``); or places:
             a DataFrame with ``container string`` (path or URL; also called ``path``), ``offset``, ``size``, and
-            perhaps ``cardinality``, ``data_file`` and ``format``. A size is the whole frame's or 8 less, as Delta's
-            log has it; null is as long as the frame says. Neighbours in a container are read together.
-        spark: the session that reads paths; by custom the active one.
+            perhaps ``cardinality``, ``data_file`` and ``format``. A size is the whole frame's, or 8 less as in
+            Delta's log; null leaves it to the frame. Adjacent ranges in a container are read together.
+        spark: the session that reads paths; by default the active one.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        `FILE_VECTORS`, one row a vector. What is not sound has ``error``, a container that is not there too: no bytes
-        fail the job. For places, ``format`` is what they say.
+        `FILE_VECTORS`, one row per vector. Corrupt vectors and missing containers have ``error`` and never fail
+        the job. For places, ``format`` is theirs.
 
     Raises:
-        UsageError: places without their columns, or storage options that are not valid.
+        UsageError: places without their columns, or invalid storage options.
     """
     options = storage_keys(storage_options)
     if isinstance(source, (str, os.PathLike, list, tuple)):

@@ -1,6 +1,6 @@
-"""From rows of (data file, position) to one vector a data file.
+"""Build one vector per data file from rows of (data file, position).
 
-Shipping rows from the JVM to Python is what such a job costs, not the bitmaps. So rows become partial vectors where
+The cost of such a job is shipping rows from the JVM to Python, not the bitmaps. So rows become partial vectors where
 they are read, and only those are shuffled (strategy ``partial``); unless every data file has so few of the rows of a
 task that its partial vectors are no smaller than the rows (``shuffle``). Where long paths are most of what is
 shipped, their hashes are shipped instead, and the paths joined to the vectors in the end (``hash``). Files of
@@ -22,24 +22,24 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.gather import CHUNK_ROWS, RowGatherer
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
-from dvcodec.spark.unite import VectorGatherer
+from dvcodec.spark.union import VectorUnion
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "unite"]
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "union"]
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS = 50_000
 _FEW = 32
-"""Rows of a data file in one chunk below which its partial vector is no smaller than its rows."""
+"""Rows of a data file in one chunk below which its partial vector does not save space."""
 
 
 def build_vectors(
@@ -52,32 +52,32 @@ def build_vectors(
     spark: SparkSession | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Build one deletion vector a data file.
+    """Build one deletion vector per data file.
 
-    The bytes are those of Iceberg Java for the same rows, whatever the strategy and the order of the rows.
+    The bytes are those of Iceberg Java for the same rows, for every strategy and order of the rows.
 
     Args:
         source: rows of (data file, position), in any order, duplicates fine; or paths of Parquet files of such rows
             (Iceberg's position deletes, say: files, folders or globs), which the Python workers read themselves.
         file_col: string column: the data file, spelled as its table spells it. Spellings of one file (``/x`` and
-            ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under the one that sorts first. ``a%20b`` and ``a b``
+            ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under the one that sorts first. ``a%20b`` and ``a b``
             are two files: decode Spark's ``_metadata.file_path`` first (`dvcodec.spark.paths.data_file_column`).
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
         strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` does as ``partial``, with
             a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice, once
             for the paths; for rows that are read and not computed. ``auto`` is ``partial`` or ``shuffle``: it looks
             at some 50,000 rows to find how many of one data file come together. Paths always are ``partial``.
-        partitions: tasks after the shuffle; by custom ``spark.sql.shuffle.partitions``, of which adaptive execution
-            joins small ones. A few a core are enough: each task before the shuffle writes a file for every one of them.
-        spark: the session that reads paths; by custom the active one.
+        partitions: tasks after the shuffle; by default ``spark.sql.shuffle.partitions``, of which adaptive execution
+            joins small ones. A few per core suffice: each task before the shuffle writes a file for every one of them.
+        spark: the session that reads paths; by default the active one.
         storage_options: for URLs of such files: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
+        `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row per data file.
 
     Raises:
         UsageError: a column is missing or of another type. While it runs: a null, or a negative position; with
-            ``hash`` two data files of one hash, or rows that were others the second time.
+            ``hash``, two data files with the same hash, or rows that changed between the two computations.
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
@@ -86,15 +86,15 @@ def build_vectors(
             raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         named = [os.fspath(path) for path in paths]
-        return unite(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
+        return union(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
     rows = _rows(source, file_col, pos_col)
     if strategy == "auto":
         strategy = _choose(rows)
     if strategy == "shuffle":
-        return unite(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions)
+        return union(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions)
     if strategy == "hash":
-        return unite(_by_hash(rows, partitions), partitions)
-    return unite(rows.mapInArrow(_partial, VECTORS), partitions)
+        return union(_by_hash(rows, partitions), partitions)
+    return union(rows.mapInArrow(_partial, VECTORS), partitions)
 
 
 def positions(df: DataFrame) -> DataFrame:
@@ -111,17 +111,17 @@ def positions(df: DataFrame) -> DataFrame:
     )
 
 
-def unite(partials: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Unite partial vectors that `RowGatherer` made: `VECTORS` in, `VECTORS` out, one row a data file.
+def union(partials: DataFrame, partitions: int | None = None) -> DataFrame:
+    """Merge partial vectors of `RowAccumulator`: `VECTORS` in, `VECTORS` out, one row per data file.
 
     Raises:
         UsageError: less than one partition.
     """
-    return by_data_file(partials, partitions).mapInArrow(_unite, VECTORS)
+    return by_data_file(partials, partitions).mapInArrow(_union, VECTORS)
 
 
 def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
-    """Bring all vectors of a data file into one task, however it is spelled there.
+    """Bring all vectors of a data file into one task, in whatever spelling.
 
     Args:
         vectors: with a column ``data_file``. Not rows: a key costs more than a row does.
@@ -136,7 +136,7 @@ def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = Fa
 
 
 def _by_name(rows: DataFrame, partitions: int | None) -> DataFrame:
-    """Bring all rows of a name into one task; spellings of one data file are united later, as vectors."""
+    """Bring all rows of a name into one task; spellings of one data file are merged later, as vectors."""
     return _by(rows, sf.col("data_file"), partitions)
 
 
@@ -150,7 +150,7 @@ def _by(df: DataFrame, key: Column, partitions: int | None) -> DataFrame:
 
 
 def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
-    """Choose and check the two columns."""
+    """Select and check the two columns."""
     chosen = source.select(sf.col(file_col).alias("data_file"), sf.col(pos_col).alias("pos"))
     file_type, pos_type = (field.dataType for field in chosen.schema.fields)
     if not isinstance(file_type, StringType):
@@ -161,10 +161,10 @@ def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
 
 
 def _choose(rows: DataFrame) -> Strategy:
-    """Guess from the first rows how many of one data file a chunk will hold.
+    """Estimate from the first rows how many of one data file a chunk will hold.
 
     n rows drawn at random from f files show about f (1 - exp(-n/f)) of them. Rows in file order show fewer, which
-    speaks for partial vectors, rightly.
+    rightly favours partial vectors.
     """
     sample = rows.select(sf.xxhash64("data_file").alias("file")).limit(_SAMPLE_ROWS).toArrow()["file"]
     if not len(sample):
@@ -177,40 +177,40 @@ def _choose(rows: DataFrame) -> Strategy:
 
 
 def _by_hash(rows: DataFrame, partitions: int | None) -> DataFrame:
-    """Build vectors of hashes of data files; the names go through the same shuffle, and meet their vectors there."""
+    """Build vectors keyed by the hash of the data file; the names go through the same shuffle."""
     key = sf.xxhash64("data_file")
     names = rows.select("data_file").distinct()
     vectors = rows.select(key, "pos").mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
     unknown = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
     named = names.select(key.cast("string").alias("data_file"), *unknown, sf.col("data_file").alias("name"))
-    return _by_name(vectors.union(named), partitions).mapInArrow(_unite_named, VECTORS)
+    return _by_name(vectors.union(named), partitions).mapInArrow(_union_named, VECTORS)
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to vectors; a data file may come several times."""
-    gatherer = RowGatherer()
+    """Encode rows as vectors; a data file may be repeated."""
+    accumulator = RowAccumulator()
     for batch in batches:
-        yield from gatherer.add(batch.column(0), batch.column(1))
-    yield from gatherer.flush()
+        yield from accumulator.add(batch.column(0), batch.column(1))
+    yield from accumulator.flush()
 
 
-def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Partial vectors to one a data file."""
-    gatherer = VectorGatherer(trusted=True)
+def _union(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge partial vectors to one per data file."""
+    merged = VectorUnion(trusted=True)
     for batch in batches:
-        gatherer.add(batch.column(0), batch.column(2), batch.column(1))
-    yield from gatherer.flush()
+        merged.add(batch.column(0), batch.column(2), batch.column(1))
+    yield from merged.flush()
 
 
-def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Partial vectors of hashes, and the names of these, to vectors of data files. Nothing may stay without a name."""
-    gatherer = VectorGatherer(trusted=True)
+def _union_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge partial vectors keyed by hash, and resolve the hashes to data files; every hash needs a name."""
+    merged = VectorUnion(trusted=True)
     names = []
     for batch in batches:
         is_name = batch.column(2).is_null()
         names.append(batch.filter(is_name).select([0, 3]))
         vectors = batch.filter(pc.invert(is_name))
-        gatherer.add(vectors.column(0), vectors.column(2), vectors.column(1))
+        merged.add(vectors.column(0), vectors.column(2), vectors.column(1))
     if not names:
         return
     known = pa.Table.from_batches(names).combine_chunks()
@@ -219,19 +219,19 @@ def _unite_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     hashes = known.column(0).combine_chunks()
     if len(hashes.unique()) < len(hashes):
         raise UsageError("two data files have the same hash: build these vectors with strategy 'partial'")
-    for batch in gatherer.flush():
-        at = pc.index_in(batch.column(0), value_set=hashes)
-        if at.null_count:
+    for batch in merged.flush():
+        index = pc.index_in(batch.column(0), value_set=hashes)
+        if index.null_count:
             raise UsageError(
                 "the rows named other data files when they were computed again: strategy 'partial' does not"
             )
-        files = known.column(1).take(at).combine_chunks()
+        files = known.column(1).take(index).combine_chunks()
         yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All rows of some data files to their vectors."""
-    yield from _unite(_partial(batches))
+    """Encode all rows of some data files as their vectors."""
+    yield from _union(_partial(batches))
 
 
 def _read_paths(

@@ -1,4 +1,4 @@
-"""Which data files are worth rewriting, from numbers alone: no vector is read."""
+"""Find data files worth rewriting, from counts alone: no vector is read."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def compaction_candidates(
 ) -> DataFrame:
     """Return the data files with many deleted rows, highest gain first.
 
-    A data file is one if its share of deleted rows is at least `min_ratio`, and they are at least `min_deleted`; or if
-    no row of it lives: such a file need not be rewritten, only dropped.
+    A data file qualifies if its share of deleted rows is at least `min_ratio` and their number at least `min_deleted`;
+    or if it has no live row: such a file need not be rewritten, only dropped.
 
     Args:
-        stats: one row a data file; say, a table's data files left-joined with `audit` or `build_vectors`. Other
+        stats: one row per data file; such as a table's data files left-joined with `audit` or `build_vectors`. Other
             columns are kept.
         rows: column: physical rows of the data file (Iceberg's ``record_count``, Delta's ``numRecords``).
-        deleted: column: rows that its vector deletes; null where it has none.
+        deleted: column: rows that its vector deletes; null if it has none.
         size: column: bytes of the data file. The gain then is in bytes.
         min_ratio: 0 to 1.
-        min_deleted: rows. Raise it to leave small files alone, whose rewriting costs more than it gains.
+        min_deleted: rows. Raise it to skip small files that cost more to rewrite than they gain.
 
     Returns:
         `stats` with ``live_rows``, ``deleted_ratio`` (0 to 1), ``fully_deleted``, and ``gain``: the rows, or about the
-        bytes, that a rewrite takes out.
+        bytes, that a rewrite removes.
 
     Raises:
         UsageError: no such column, `stats` has one of the new ones, or numbers out of range. While it runs: a row
-            count is null or negative, or more rows are deleted than there are; such numbers belong to another file.
+            count is null or negative, or more rows are deleted than the file has.
     """
     missing = [name for name in (rows, deleted, *([size] if size else [])) if name not in stats.columns]
     if missing:
@@ -69,7 +69,7 @@ def compaction_candidates(
         {"live_rows": live, "deleted_ratio": ratio, "fully_deleted": (total > 0) & (gone == total), "gain": gain}
     )
     worth = (sf.col("deleted_ratio") >= min_ratio) & (gone >= min_deleted)
-    # live_rows stands in the condition so that its check is made for every data file, not for candidates only.
+    # live_rows is part of the condition so that every data file is checked, not only candidates.
     chosen = numbers.where((sf.col("live_rows") >= 0) & (worth | sf.col("fully_deleted")))
     return chosen.orderBy(sf.desc_nulls_last("gain"), sf.desc("deleted_ratio"))
 

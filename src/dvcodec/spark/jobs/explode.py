@@ -1,4 +1,4 @@
-"""From vectors to rows: one for each deleted row, or one for each range of them.
+"""Explode vectors to rows: one for each deleted row, or one for each range.
 
 Rows do not cross from Python to the JVM one by one: arrays of bounded length do, and the JVM explodes them.
 """
@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces
-from dvcodec.spark.jobs.words import cut
+from dvcodec.spark.columns import list_array, pieces, range_array
+from dvcodec.spark.jobs.bitset_words import cut
+from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 
 if TYPE_CHECKING:
@@ -29,23 +30,22 @@ __all__ = ["explode", "ranges"]
 
 Index: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Index, Index, Index]
-"""Vectors by their place in the batch, how many numbers (or pairs) each has, and these, one vector behind the other."""
+"""Indices of vectors in the batch, the count of numbers (or pairs) of each, and these, concatenated."""
 
 MAX_ROWS = 1 << 20
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded together with others."""
+"""Rows of a vector up to which it is expanded in bulk."""
 _CONTAINERS = 32
-"""Containers whose ranges are taken at once: each has up to 32,768 of them."""
+"""Containers whose ranges are read at once: each has up to 32,768."""
 
-_POSITIONS = StructType([StructField("data_file", StringType()), StructField("positions", ArrayType(LongType()))])
-_PAIR = StructType([StructField("start", LongType()), StructField("stop", LongType())])
-_RANGES = StructType([StructField("data_file", StringType()), StructField("ranges", ArrayType(_PAIR))])
+_POSITIONS = struct(data_file=STRING, positions=ArrayType(LONG))
+_RANGES = struct(data_file=STRING, ranges=ArrayType(RANGE))
 
 
 def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each deleted row: ``data_file string, pos long``.
 
-    The positions of one data file ascend, as long as nothing moves them afterwards.
+    The positions of one data file ascend, unless they are shuffled later.
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
@@ -53,7 +53,7 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 
     Raises:
         UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
-        DecodeError: while it runs: a vector is not sound.
+        DecodeError: while it runs: a vector is corrupt.
     """
     arrays = vector_columns(dvs).mapInArrow(_Arrays(_positions, _checked(max_rows)), _POSITIONS)
     return arrays.select("data_file", sf.explode("positions").alias("pos"))
@@ -62,7 +62,7 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each maximal range ``[start, stop)`` of deleted rows: ``data_file, start long, stop long``.
 
-    Runs are not expanded: a billion rows in a row are one range.
+    Runs are not expanded: a billion consecutive rows are one range.
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
@@ -83,7 +83,7 @@ def _checked(max_rows: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """Turns vectors into rows with an array of bounded length."""
+    """Converts vectors to rows with an array of bounded length."""
 
     expand: Callable[[NamedVectors, int], Iterator[Lists]]
     max_rows: int
@@ -105,14 +105,8 @@ class _Arrays:
                 for part in pieces(sizes, self.max_rows):
                     flat = gather(values, starts[part], sizes[part])
                     rows = slice(part.start, part.stop)
-                    yield pa.record_batch([names[rows], _lists(flat, sizes[part])], ["data_file", "list"])
-
-
-def _lists(values: Index, counts: Index) -> pa.Array:
-    if values.ndim == 1:
-        return list_array(values, counts)
-    pairs = pa.StructArray.from_arrays([pa.array(column.copy()) for column in values.T], _PAIR.names)
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pairs)
+                    items = flat if flat.ndim == 1 else range_array(flat)
+                    yield pa.record_batch([names[rows], list_array(items, sizes[part])], ["data_file", "list"])
 
 
 def _small(vectors: NamedVectors, max_rows: int) -> Iterator[tuple[Index, Index, Index]]:
@@ -132,7 +126,7 @@ def _large(vectors: NamedVectors) -> list[int]:
 def _positions(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
     yield from _small(vectors, max_rows)
     for i in _large(vectors):
-        for positions in vectors.read(i).load().chunks(max_rows):
+        for positions in vectors.load(i).chunks(max_rows):
             yield np.array([i]), np.array([len(positions)]), positions
 
 
@@ -150,7 +144,7 @@ def _ranges(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
 
 
 def _ranges_of_one(vectors: NamedVectors, i: int) -> Iterator[Index]:
-    """Yield the ranges of a large vector, some containers at a time; what goes on in the next ones waits for them."""
+    """Yield the ranges of a large vector, some containers at a time; a range that may continue is held back."""
     last = np.zeros((0, 2), np.int64)
     for key, view in vectors.read(i).view.bitmaps:
         for start in range(0, len(view.keys), _CONTAINERS):

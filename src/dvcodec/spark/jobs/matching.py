@@ -1,4 +1,4 @@
-"""Which vectors are for files that are read: names of data files against ``df.inputFiles()``.
+"""Match vectors to the files that are read: names of data files against ``df.inputFiles()``.
 
 A vector's name is plain text or, if no file that is read has that name, percent-encoded as Spark's
 ``_metadata.file_path``. The files are shipped to the workers as 64-bit hashes, eight bytes each.
@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import decoded_key, file_key
-from dvcodec.spark.jobs.words import estimated_bytes
+from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
+from dvcodec.spark.schemas import LONG, STRING, struct
 from dvcodec.spark.vectors import NamedVectors
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ Match: TypeAlias = Literal["path", "plain", "uri", "name"]
 Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
 _SHOWN = 3
 _LOG = logging.getLogger("dvcodec.paths")
-_COUNTS = StructType(
-    [
-        StructField("bytes", LongType()),
-        StructField("vectors", LongType()),
-        StructField("unmatched", LongType()),
-        StructField("example", StringType()),
-    ]
-)
+_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, example=STRING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +43,7 @@ class Files:
 
     Attributes:
         match: how vectors name them; see `jobs.apply`.
-        hashes: uint64, ascending; empty where Spark does not say which files it reads.
+        hashes: uint64, ascending; empty if Spark does not report which files it reads.
     """
 
     match: Match
@@ -58,7 +51,7 @@ class Files:
 
     @classmethod
     def of(cls, uris: list[str], match: Match) -> Files:
-        """Take the files of ``df.inputFiles()``.
+        """Return the files of ``df.inputFiles()``.
 
         Raises:
             UsageError: two of the same name (``match="name"``).
@@ -86,9 +79,9 @@ class Files:
         if plain and encoded:
             raise UsageError(
                 f"vector of {data_file!r}: there is a file of that name, and one whose percent-encoded name it is "
-                f"({other!r}): say which by match='plain' or match='uri'"
+                f"({other!r}): choose one by match='plain' or match='uri'"
             )
-        # Files may have come since they were listed: where neither is known, both may be meant.
+        # Files may be newer than the list: if neither is known, both spellings are possible.
         chosen = [key] if plain else [other] if encoded else [key, other]
         return [name for one in chosen for name in spellings(one)], plain or encoded
 
@@ -115,17 +108,17 @@ def _distinct_names(uris: list[str]) -> list[str]:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         first, second = [uri for uri in uris if uri.endswith(f"/{twice}")][:2]
-        raise UsageError(f"match='name' cannot tell {first} from {second}: their names are the same")
+        raise UsageError(f"match='name' needs distinct file names: {first} and {second} have the same")
     return names
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one job over the vectors finds.
+    """Results of one job over the vectors.
 
     Attributes:
-        bytes: of their words in a broadcast table; 0 where these were not asked for.
-        vectors: how many there are.
+        bytes: of their words in a broadcast table; 0 if not requested.
+        vectors: their number.
         unmatched: how many of them are of files that are not read.
         examples: names of some of these.
     """
@@ -137,14 +130,14 @@ class Survey:
 
 
 def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> Survey:
-    """Look at all vectors in one job.
+    """Summarise all vectors in one job.
 
     Args:
         dvs: vectors.
         chosen: their columns of `vector_columns`.
         files: that are read.
         sized: True estimates the bytes of the words: from the vectors, unless `dvs` has ``cardinality``, ``min`` and
-            ``max``. False looks at the names alone.
+            ``max``. False reads the names alone.
     """
     numbers = ("cardinality", "min", "max")
     if not sized:
@@ -171,9 +164,9 @@ class _Count:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             names = [name for name in batch.column(0).to_pylist() if name is not None]
-            strangers = [name for name in names if not self.files.names(name)[1]]
-            examples = sorted(set(strangers))[: _SHOWN + 1] or [None]
-            first = [[self.bytes_of(batch)], [len(names)], [len(strangers)]]
+            absent = [name for name in names if not self.files.names(name)[1]]
+            examples = sorted(set(absent))[: _SHOWN + 1] or [None]
+            first = [[self.bytes_of(batch)], [len(names)], [len(absent)]]
             columns = [pa.array(value + [0] * (len(examples) - 1), pa.int64()) for value in first]
             yield pa.record_batch([*columns, pa.array(examples, pa.string())], _COUNTS.names)
 
@@ -193,7 +186,7 @@ def _bytes_by_vectors(batch: pa.RecordBatch) -> int:
 
 
 def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmatched) -> None:
-    """Log how many vectors match no file that is read, and refuse them where that was asked for.
+    """Log how many vectors match no file that is read, and refuse them if requested.
 
     Raises:
         UsageError: one of them does not (``fail``), or none does (``fail_if_all``).
@@ -212,7 +205,7 @@ def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmat
 
 
 def _like(name: str, uris: list[str]) -> str:
-    """Return the file that a name most likely means, as an example: one of the same bare name."""
+    """Return an example of a file that the name may mean: one of the same bare name."""
     plain = map(data_file_of, uris)
     first = next(plain)
     bare = {part.rpartition("/")[2] for part in (name, data_file_of(name))}

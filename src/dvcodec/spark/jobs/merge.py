@@ -1,4 +1,4 @@
-"""Uniting vectors of the same data file: older ones with newer ones, or with new positions."""
+"""Merge vectors of the same data file: older ones with newer ones, or with new positions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.unite import VectorGatherer, input_bit
+from dvcodec.spark.union import VectorUnion, input_bit
+from dvcodec.spark.vectors import vector_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,53 +30,46 @@ def merge(
     strategy: Strategy = "auto",
     partitions: int | None = None,
 ) -> DataFrame:
-    """Unite vectors, one a data file: every row that is deleted in any of them.
+    """Merge vectors to one per data file, which deletes every row that any of them deletes.
 
-    Every vector is checked whole. One that is alone for its data file keeps its bytes, whatever its layout; the
-    others become the frame that Iceberg, Delta and Paimon 64-bit share. Spellings of one data file (``/x`` and
-    ``file:/x``, ``s3://`` and ``s3a://``, ..) are united under that of the first DataFrame that has it; of several
+    Every vector is verified. The only vector of a data file keeps its bytes, whatever its layout; several
+    become the frame that Iceberg, Delta and Paimon 64-bit share. Spellings of one data file (``/x`` and
+    ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under that of the first DataFrame that has it; of several
     there, under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
 
     Args:
-        dvs: vectors (``data_file``, ``dv``); a data file may come several times. Each DataFrame spells its files in one
+        dvs: vectors (``data_file``, ``dv``); a data file may be repeated. Each DataFrame spells its files in one
             way: ``a b`` and ``a%20b`` are two files where one DataFrame has both.
-        more: further vectors; or rows of (data file, position), that is: without a column ``dv``.
+        more: further vectors; or rows of (data file, position), without a column ``dv``.
         file_col: of rows of positions: the data file.
         pos_col: of rows of positions: the position.
         strategy: for rows of positions; see `build_vectors`.
         partitions: tasks after the shuffle; see `build_vectors`.
 
     Returns:
-        `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row a data file.
+        `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row per data file.
 
     Raises:
         UsageError: vectors without those columns. While it runs: a null where a data file or a vector should be; or one
             DataFrame has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
-        DecodeError: while it runs: a vector is not sound.
+        DecodeError: while it runs: a vector is corrupt.
     """
-    parts = [_vectors(dvs)]
+    parts = [vector_columns(dvs).drop("error")]
     for part in more:
         rows = (
             part
             if "dv" in part.columns
             else build_vectors(part, file_col, pos_col, strategy=strategy, partitions=partitions)
         )
-        parts.append(_vectors(rows))
+        parts.append(vector_columns(rows).drop("error"))
     together = parts[0].withColumn(_INPUTS, sf.lit(input_bit(0)).cast("long"))
     for i, part in enumerate(parts[1:], 1):
         together = together.unionByName(part.withColumn(_INPUTS, sf.lit(input_bit(i)).cast("long")))
     return by_data_file(together, partitions, twins=True).mapInArrow(_merge, VECTORS)
 
 
-def _vectors(dvs: DataFrame) -> DataFrame:
-    missing = {"data_file", "dv"} - set(dvs.columns)
-    if missing:
-        raise UsageError(f"vectors need the columns data_file and dv: no {' and no '.join(sorted(missing))}")
-    return dvs.select("data_file", "dv")
-
-
 def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    gatherer = VectorGatherer()
+    union = VectorUnion()
     for batch in batches:
-        gatherer.add(batch.column(0), batch.column(1), inputs=batch.column(2))
-    yield from gatherer.flush()
+        union.add(batch.column(0), batch.column(1), inputs=batch.column(2))
+    yield from union.flush()

@@ -1,4 +1,4 @@
-"""Setting apart what is not sound, with the reason, so that the rest of a pipeline goes on."""
+"""Separate corrupt vectors, with the reason, so that the rest of a pipeline continues."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ __all__ = ["quarantine"]
 
 
 def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Part vectors into those that are sound and those that are not; no row is in both, or in neither.
+    """Split vectors into valid and corrupt ones; every row is in exactly one of the two.
 
-    The other jobs fail at a vector that is not sound, for what they make would lack its rows. After this one they
-    cannot, and what was set apart can be written where somebody looks at it.
+    Other jobs fail on a corrupt vector, as their result would lack its rows. After this one they do not, and the
+    corrupt vectors can be written elsewhere for inspection.
 
     Args:
-        dvs: vectors (``data_file``, ``dv``). All other columns are kept. Where there is a ``cardinality``, a vector has
-            to have so many rows, unless it is null. Where there is an ``error``, as the data source gives, a row with
-            one is not sound, whatever is in its ``dv``.
+        dvs: vectors (``data_file``, ``dv``). All other columns are kept. With a column ``cardinality``, a vector
+            must have that many rows, unless it is null. With a column ``error``, as the data source has, a row with
+            an error is corrupt, whatever its ``dv``.
 
     Returns:
-        The sound ones, with the columns of `dvs`; and the others, whose ``error`` says why. Each is computed by itself:
+        The valid ones, with the columns of `dvs`; and the corrupt ones, with ``error``. Each is computed separately:
         persist `dvs` if reading it twice costs more than keeping it.
 
     Raises:
         UsageError: `dvs` without those columns.
     """
     vector_columns(dvs)
-    told = dvs if "error" in dvs.columns else dvs.withColumn("error", sf.lit(None).cast("string"))
-    checked = told.mapInArrow(_check, StructType([StructField(f.name, f.dataType) for f in told.schema.fields]))
-    sound = checked.where(sf.col("error").isNull())
-    return (sound if "error" in dvs.columns else sound.drop("error")), checked.where(sf.col("error").isNotNull())
+    marked = dvs if "error" in dvs.columns else dvs.withColumn("error", sf.lit(None).cast("string"))
+    checked = marked.mapInArrow(_check, StructType([StructField(f.name, f.dataType) for f in marked.schema.fields]))
+    valid = checked.where(sf.col("error").isNull())
+    return (valid if "error" in dvs.columns else valid.drop("error")), checked.where(sf.col("error").isNotNull())
 
 
 def _check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Fill ``error`` in where it is null and a row is not sound."""
+    """Set ``error`` of corrupt rows where it is null."""
     for table in batches:
         names = table.schema.names
         texts = table.column("error").to_pylist()
@@ -59,9 +59,9 @@ def _check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong, the first reason of a row first."""
-    yield from ((row, "no data file is named") for row in np.flatnonzero(files.is_null()).tolist())
-    yield from ((row, "there is no vector") for row in np.flatnonzero(frames.is_null()).tolist())
+    """Yield errors by row; the first of a row counts."""
+    yield from ((row, "data_file is null") for row in np.flatnonzero(files.is_null()).tolist())
+    yield from ((row, "dv is null") for row in np.flatnonzero(frames.is_null()).tolist())
     vectors = Vectors.of(frames, strict=False)
     for i, error in sorted(vectors.found.errors.items()):
         yield int(vectors.rows[i]), str(vectors.local(i, error))

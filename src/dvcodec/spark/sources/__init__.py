@@ -1,4 +1,4 @@
-"""The data sources, and what belongs to them: `register`, `read_manifest`, `vacuum`."""
+"""The data sources: `register`, `read_manifest`, `vacuum`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _registered: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats ``dvcodec``, ``dvcodec_position_deletes`` and ``zap`` known to a session, classic or Connect.
+    """Register the formats ``dvcodec``, ``dvcodec_position_deletes`` and ``zap`` with a session, classic or Connect.
 
-    Where dvcodec is shipped with the session (``spark.addArtifacts``, ``--py-files``), that may come before or after.
-    Doing it again for a session does nothing (Spark would warn that a source was replaced).
+    If dvcodec is shipped with the session (``spark.addArtifacts``, ``--py-files``), that may happen before or after.
+    Registering twice does nothing (Spark would warn that a source was replaced).
 
     Raises:
-        UsageError: in a classic session ``PYSPARK_PYTHON`` is not set, and the ``python3`` that Spark then starts is
-            missing, or is another than this one.
+        UsageError: in a classic session without ``PYSPARK_PYTHON``, the ``python3`` that Spark starts is missing, or
+            differs from this one.
     """
     if spark in _registered:
         return

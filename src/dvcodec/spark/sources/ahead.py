@@ -1,4 +1,4 @@
-"""Remote files of one task, fetched ahead: a small one is one request, and many are under way at once."""
+"""Prefetching of one task's remote files: one request per small file, many at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dvcodec.io.target import local_path
 __all__ = ["AHEAD_BYTES", "fetch_small", "run_ahead"]
 
 AHEAD_BYTES = 64 << 20
-"""Bytes that are fetched, or being fetched, before they are wanted."""
+"""Most bytes fetched, or being fetched, before they are used."""
 
 Item = TypeVar("Item")
 
@@ -23,14 +23,14 @@ Item = TypeVar("Item")
 def run_ahead(
     items: Iterable[Item], job: Callable[[Item], tuple[int, Callable[[], object]] | None], threads: int
 ) -> Iterator[Item]:
-    """Yield items in their order, each when its job is done; jobs of the next ones run meanwhile.
+    """Yield items in order, each when its job is done, while jobs of later items run.
 
-    What a job raises is raised when its item's turn comes.
+    The error of a job is raised when its item is due.
 
     Args:
-        items: in the order in which they are wanted.
-        job: returns how many bytes will be in memory and what to run; None where nothing is to be done beforehand.
-        threads: jobs at once. As many again are done, or wait, as long as all of them are not more than `AHEAD_BYTES`.
+        items: in the order of use.
+        job: returns the bytes that will be in memory, and the function to run; None if there is nothing to prefetch.
+        threads: jobs at once. As many more are queued or done, up to `AHEAD_BYTES`.
     """
     left = iter(items)
     queue: deque[tuple[Item, int, Future[object] | None]] = deque()
@@ -65,8 +65,8 @@ def fetch_small(path: str, size: int, stores: Storage) -> tuple[int, Callable[[]
 
     Args:
         path: of the file.
-        size: bytes that the file has, by the list; below zero if it is not there.
-        stores: keeps what was read, for who opens the file.
+        size: bytes of the file by the listing; negative if it is missing.
+        stores: caches the bytes for whoever opens the file.
     """
     if not 0 < size <= WHOLE_BYTES or local_path(path) is not None:
         return None

@@ -1,8 +1,8 @@
-"""What tasks and the driver ask of object stores, in the log: logger ``dvcodec.store`` at INFO.
+"""Log of requests of tasks and the driver to object stores: logger ``dvcodec.store`` at INFO.
 
-Nobody sets up logging in Python workers, so there an environment variable does: ``DVCODEC_LOG``, ``info`` or ``debug``
-(``spark.executorEnv.DVCODEC_LOG``). The lines are in the standard error of executors; where Spark collects what its
-workers log (``spark.sql.pyspark.worker.logging.enabled``, pyspark 4.1), they are there.
+Python workers have no logging configuration, so the environment variable ``DVCODEC_LOG`` sets the level: ``info`` or
+``debug`` (``spark.executorEnv.DVCODEC_LOG``). Lines go to the standard error of executors, or to Spark's worker log
+(``spark.sql.pyspark.worker.logging.enabled``, pyspark 4.1).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["counted"]
 
 @contextmanager
 def counted(work: str, *paths: str) -> Iterator[None]:
-    """Log how many requests a block has made, however it ends; nothing where all paths are local.
+    """Log the number of requests that a block made, even if it fails; nothing if all paths are local.
 
-    A Python worker runs one task at a time, so what its process asks for meanwhile is the task's.
+    A Python worker runs one task at a time, so all requests of its process are the task's.
 
     Args:
-        work: what is done, for the log: ``read``, ``plan``.
-        paths: what it is done to.
+        work: name of the block in the log: ``read``, ``plan``.
+        paths: that it reads or writes.
     """
     if not any(is_url(path) and local_path(path) is None for path in paths):
         yield
@@ -47,7 +47,7 @@ def counted(work: str, *paths: str) -> Iterator[None]:
 
 @contextmanager
 def _shown() -> Iterator[None]:
-    """Let through what the environment asks for, to standard error where nothing else takes it."""
+    """Apply the level of ``DVCODEC_LOG``; log to standard error if there is no handler."""
     level = {"info": logging.INFO, "debug": logging.DEBUG}.get(os.environ.get("DVCODEC_LOG", "").lower())
     if level is None:
         yield

@@ -1,9 +1,8 @@
-"""What there is to read, and how it is shared out among tasks. The driver reads nothing of small files.
+"""Find the files to read, and distribute them among tasks. The driver does not open small files.
 
-Files are packed in order until a partition has its bytes; each counts an open cost besides its own, which is that of a
-request where it is remote. A larger file is
-split between its vectors: a Puffin file by byte ranges, for each task finds its vectors in the footer; a file of
-frames where a frame begins, found by hopping over their length fields.
+Files are packed in order into partitions of bounded size; each adds an open cost, that of a request if it is remote.
+A larger file is split between its vectors: a Puffin file by byte ranges, as each task finds its vectors in the footer;
+a file of frames at the start of a frame, found by hopping over length fields.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _BLOCK = 1 << 18
 """Bytes of one read while hopping: small frames are read through, large ones are not."""
 _HEAD = 16
 _AT_ONCE = 16
-"""Large files looked into at the same time: far away, each is a round trip."""
+"""Large files opened at once: each remote one is a round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,10 @@ class Unit:
 
     Attributes:
         path: of the file.
-        size: bytes of the file; -1 if it is not there although a manifest names it.
+        size: bytes of the file; -1 if a manifest names it but it is missing.
         start: first byte of the range.
         stop: byte after the range.
-        kind: of the container, where the driver has looked; the range then begins and ends between two frames.
+        kind: of the container, if the driver determined it; the range then begins and ends between two frames.
         listed: whether the file was found in a folder, not named.
         manifest: the manifest that names the file.
     """
@@ -94,10 +93,10 @@ class Frames:
 
 
 def hop(source: Source, start: int, stop: int) -> Frames:
-    """Find the frames that lie back to back in a byte range by their length fields.
+    """Find adjacent frames in a byte range by their length fields.
 
     Raises:
-        DecodeError: a length that cannot be, or more frames than a file may have.
+        DecodeError: an invalid length, or more frames than a file may have.
     """
     offsets: list[int] = []
     small, at, block = Magic.PAIMON32.value, start, Cursor(b"")
@@ -119,12 +118,12 @@ def hop(source: Source, start: int, stop: int) -> Frames:
 
 
 def plan(options: ReadOptions) -> list[Share]:
-    """Find the files and share them out. The same files give the same shares in the same order.
+    """Find the files and distribute them. The same files give the same shares in the same order.
 
     Raises:
-        UsageError: a path that is not there.
+        UsageError: a path that does not exist.
         OSError: a folder or file that cannot be read.
-        DecodeError: a manifest that is not sound.
+        DecodeError: a manifest that is corrupt.
     """
     stores = Storage(dict(options.storage_options))
     units = list(_units(options, stores))
@@ -146,7 +145,7 @@ def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
 
 
 def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage) -> Iterator[Unit]:
-    """Leave out what writes have not committed; add what their manifests name and is not there."""
+    """Skip files of uncommitted writes; add files that manifests name but that are missing."""
     if committed is None:
         yield from map(_unit, found.files)
         return
@@ -156,7 +155,7 @@ def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage
     for entry in found.files:
         folder, name = split(entry.path)
         if folder not in committed:
-            # A web server does not list what it has.
+            # Web servers do not list their files.
             names = () if folder.lower().startswith(("http://", "https://")) else None
             committed[folder] = committed_in(folder, names, stores)
         there.add((folder, name))
@@ -193,7 +192,7 @@ def _open_cost(unit: Unit, options: ReadOptions) -> int:
 
 
 def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:
-    """Split a large file; one that is not sound, or of one vector, stays whole: its task says what it is."""
+    """Split a large file; a corrupt one, or one of one vector, stays whole: its task reports errors."""
     with stores.open(unit.path, size=unit.size) as source:
         head = bytes(source.read(0, min(source.size, _HEAD)))
         if head[:4] == PUFFIN_MAGIC:

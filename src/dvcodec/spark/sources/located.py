@@ -1,9 +1,8 @@
-"""Vectors whose places a table's metadata names: read by byte ranges, neighbours together."""
+"""Vectors at ranges that a table's metadata names; adjacent ranges are read together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -11,85 +10,38 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAGIC_BYTES
-from dvcodec.core.scattered import u32
+from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
+from dvcodec.core.gather_scatter import u32
 from dvcodec.io import Source, Storage
+from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
-from dvcodec.io.stretches import stretches
 from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.sources.ahead import run_ahead
-from dvcodec.spark.sources.windows import Outcome, Window
+from dvcodec.spark.sources.read_windows import Window
+from dvcodec.spark.sources.vector_ranges import VectorRanges
 
-__all__ = ["Located", "containers_of", "located_windows"]
+__all__ = ["containers_of", "located_windows"]
 
 Index = NDArray[np.int64]
-LENGTH_DIFFERENCE = FRAME_OVERHEAD - MAGIC_BYTES
-"""A whole frame has this many bytes more than what Delta's log and Paimon's 32-bit metadata call its size."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """Places of vectors in one container.
+def located_windows(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[Window]:
+    """Read the vectors of containers in order; of remote ones the next are prefetched.
 
-    Attributes:
-        path: the container.
-        offsets: int64[n], where each frame's length field is.
-        sizes: int64[n], bytes: the whole frame, or magic and bitmap alone; -1 for as long as the frame says.
-        promised: int64[n], rows that metadata promises; -1 where it does not.
-        data_files: whose rows these are.
-        format: what metadata calls the format, None where it does not.
-    """
-
-    path: str
-    offsets: Index
-    sizes: Index
-    promised: Index
-    data_files: list[str | None]
-    format: str | None = None
-
-    def take(self, index: Index) -> Located:
-        """Return some of them."""
-        names = [self.data_files[i] for i in index.tolist()]
-        return replace(
-            self, offsets=self.offsets[index], sizes=self.sizes[index], promised=self.promised[index], data_files=names
-        )
-
-    def window(self, **more: object) -> Window:
-        """Return what is read of them."""
-        return Window(
-            self.path,
-            ContainerKind.BLOB,
-            self.offsets,
-            self.sizes,
-            self.promised,
-            self.data_files,
-            label=self.format,
-            **more,  # type: ignore[arg-type]
-        )
-
-    def failed(self, error: str) -> Window:
-        """Return rows that all have an error."""
-        none = np.zeros(len(self.offsets), np.int64)
-        return self.window(starts=none, sizes=none, outcomes=dict.fromkeys(range(len(none)), Outcome(error)))
-
-
-def located_windows(containers: Iterable[Located], stores: Storage) -> Iterator[Window]:
-    """Read the vectors of containers in their order, of remote ones the next ahead.
-
-    What is wrong, the absence of a container too, is in the rows, never raised.
+    Errors, a missing container included, are reported in the rows and never raised.
     """
     for places, found in _ahead(containers, stores):
         yield from _windows(places, stores) if found is None else found
 
 
-def _ahead(containers: Iterable[Located], stores: Storage) -> Iterator[tuple[Located, list[Window] | None]]:
-    """Return containers in their order, those that are remote and of few vectors with their windows."""
+def _ahead(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[tuple[VectorRanges, list[Window] | None]]:
+    """Return containers in order, remote ones of few vectors with their windows."""
     found: dict[int, list[Window]] = {}
 
-    def job(one: tuple[int, Located]) -> tuple[int, Callable[[], object]] | None:
+    def job(one: tuple[int, VectorRanges]) -> tuple[int, Callable[[], object]] | None:
         number, places = one
-        size = int(np.where(places.sizes < 0, HEAD_BYTES, places.sizes).sum())
+        size = int(np.where(places.lengths < 0, HEAD_BYTES, places.lengths).sum())
         if size > WHOLE_BYTES:
             return None
         return size, lambda: found.update({number: list(_windows(places, stores))})
@@ -107,29 +59,29 @@ def _ahead(containers: Iterable[Located], stores: Storage) -> Iterator[tuple[Loc
 
 
 def _is_local(path: str) -> bool:
-    """Whether a path is local; one that no path can be is an error of its container."""
+    """Whether a path is local; an invalid path is an error of its container."""
     try:
         return local_path(path) is not None
     except UsageError:
         return True
 
 
-def _windows(places: Located, stores: Storage) -> Iterator[Window]:
+def _windows(places: VectorRanges, stores: Storage) -> Iterator[Window]:
     try:
         with stores.open(places.path) as source:
             places = places.take(np.argsort(places.offsets, kind="stable"))
             yield from _read(source, places)
     except (OSError, DvcodecError) as err:
-        yield places.failed(str(err))
+        yield Window.failed(places, str(err))
 
 
-def _read(source: Source, places: Located) -> Iterator[Window]:
+def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
     room = source.size - places.offsets
-    asked = np.where(places.sizes < 0, FRAME_OVERHEAD, places.sizes)
+    asked = np.where(places.lengths < 0, FRAME_OVERHEAD, places.lengths)
     outside = (places.offsets < 0) | (asked > room)
     for i in np.flatnonzero(outside).tolist():
         one = places.take(np.array([i]))
-        offset, size = int(one.offsets[0]), int(one.sizes[0])
+        offset, size = int(one.offsets[0]), int(one.lengths[0])
         error = Truncated(
             "byte range",
             source=source.name,
@@ -137,43 +89,55 @@ def _read(source: Source, places: Located) -> Iterator[Window]:
             expected=f"{size} bytes",
             actual=f"{max(source.size - offset, 0)} left",
         )
-        yield one.failed(str(error))
+        yield Window.failed(one, str(error))
     places = places.take(np.flatnonzero(~outside))
-    sizes = np.where(places.sizes < 0, _claimed(source, places), places.sizes)
-    for first, last, start, stop in stretches(places.offsets, sizes):
+    sizes = np.where(places.lengths < 0, _claimed(source, places), places.lengths)
+    for first, last, start, stop in coalesce(places.offsets, sizes):
         part = places.take(np.arange(first, last))
         try:
-            # The frame may be 8 bytes longer than the size that is stated.
-            data = np.frombuffer(source.read(start, min(stop + LENGTH_DIFFERENCE, source.size) - start), np.uint8)
+            # The frame may be 8 bytes longer than its stated size.
+            data = np.frombuffer(source.read(start, min(stop + UNCOUNTED, source.size) - start), np.uint8)
         except DecodeError as err:
-            yield part.failed(str(err))
+            yield Window.failed(part, str(err))
             continue
         starts, lengths = part.offsets - start, sizes[first:last].copy()
         whole = np.flatnonzero(lengths >= 4)
         claimed = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
-        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + LENGTH_DIFFERENCE <= len(data))]
-        lengths[short] += LENGTH_DIFFERENCE
-        yield part.window(data=data, starts=starts, sizes=lengths, base=start, name=source.name)
+        short = whole[(claimed == lengths[whole]) & (starts[whole] + claimed + UNCOUNTED <= len(data))]
+        lengths[short] += UNCOUNTED
+        yield Window(part, data, starts, lengths, start, source.name)
 
 
-def _claimed(source: Source, places: Located) -> Index:
-    """Return the size of each frame as its length field has it, cut to the file."""
-    out = np.zeros(len(places.offsets), np.int64)
-    for i in np.flatnonzero(places.sizes < 0).tolist():
+def _claimed(source: Source, places: VectorRanges) -> Index:
+    """Return the size of each frame by its length field, at most to the end of the file."""
+    out = np.zeros(len(places), np.int64)
+    for i in np.flatnonzero(places.lengths < 0).tolist():
         offset = int(places.offsets[i])
         length = int.from_bytes(source.read(offset, 4), "big")
-        out[i] = min(length + LENGTH_DIFFERENCE, source.size - offset)
+        out[i] = min(length + UNCOUNTED, source.size - offset)
     return out
 
 
-def containers_of(batch: pa.RecordBatch) -> Iterator[Located]:
-    """Cut a batch of ``container, offset, size, cardinality, data_file, format``, sorted, where a container begins."""
+def containers_of(batch: pa.RecordBatch) -> Iterator[VectorRanges]:
+    """Split a sorted batch of ``container, offset, size, cardinality, data_file, format`` by container.
+
+    An offset is that of a frame's length field; a size is that of the whole frame, or of magic and bitmap; -1 leaves it
+    to the frame.
+    """
     containers, data_files, formats = (batch.column(name).to_pylist() for name in ("container", "data_file", "format"))
-    offsets, sizes, promised = (_numbers(batch.column(name)) for name in ("offset", "size", "cardinality"))
+    offsets, sizes, stated = (_numbers(batch.column(name)) for name in ("offset", "size", "cardinality"))
     codes = batch.column("container").dictionary_encode().indices.to_numpy(zero_copy_only=False)
     bounds = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
     for a, b in pairwise(bounds):
-        yield Located(containers[a], offsets[a:b], sizes[a:b], promised[a:b], data_files[a:b], formats[a])
+        yield VectorRanges(
+            containers[a],
+            ContainerKind.BLOB,
+            formats[a],
+            offsets[a:b],
+            sizes[a:b],
+            stated[a:b],
+            data_files[a:b],
+        )
 
 
 def _numbers(column: pa.Array) -> Index:

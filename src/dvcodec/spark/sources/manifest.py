@@ -1,7 +1,7 @@
-"""Manifests: what one write committed, one row a vector, with the value that the table's own commit needs.
+"""Manifests: the vectors that one write committed, one per row, with the metadata that the table's commit needs.
 
-A manifest is one file, ``_manifest-<job>.parquet`` or ``.jsonl``, beside the containers that it names. Writing it is
-what commits a write; its rows are put together from parts that the tasks leave beside their containers.
+A manifest is one file, ``_manifest-<job>.parquet`` or ``.jsonl``, in the folder of the containers that it names.
+Writing it commits the write; its rows are assembled from parts that the tasks leave with their containers.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ SCHEMA = pa.schema(
         pa.field("entry", pa.string()),
     ]
 )
-"""Fields of `DvLocation`, and ``entry``: JSON of what the table format's own commit says of the vector."""
+"""Fields of `DvLocation`, and ``entry``: the vector's metadata for a commit of the table, as JSON."""
 
 STAGING = ".dvcodec-"
-"""What the name of a staging folder begins with; the job follows."""
+"""Prefix of the name of a staging folder; the job follows."""
 JOURNAL = "commit.json"
-"""File of a staging folder that names what a commit moves, from before it begins until the folder goes."""
+"""File of a staging folder that lists the containers of a commit, from its start until the folder is removed."""
 CONTAINERS = b"dvcodec.containers"
 """Key of a Parquet manifest's metadata: the names of the containers, a JSON array."""
 _STORED = ["path", "offset", "cardinality", "data_file"]
@@ -70,19 +70,19 @@ def manifest_name(job: str, form: str) -> str:
 
 
 def job_of(name: str) -> str | None:
-    """Return the job whose manifest has this name, None if it is no manifest."""
+    """Return the job whose manifest has this name, None if it is not a manifest."""
     match = _NAME.fullmatch(name)
     return match[1] if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What writes have committed in a folder.
+    """The committed containers of a folder.
 
     Attributes:
         has_manifest: whether there is any manifest.
         containers: bare name of a container -> the manifest that names it.
-        pending: bare names of what a commit has moved, or is about to, before its manifest is there.
+        pending: bare names of containers of a commit without a manifest yet.
     """
 
     has_manifest: bool
@@ -90,7 +90,7 @@ class Committed:
     pending: frozenset[str]
 
     def shows(self, name: str) -> bool:
-        """Whether readers see a file: where there is a manifest, what none names is not there."""
+        """Whether readers see a file: a manifest names it; or there is none, and no commit is about to."""
         return name in self.containers if self.has_manifest else name not in self.pending
 
 
@@ -101,11 +101,11 @@ def committed_in(
 
     Args:
         folder: path or URL.
-        names: bare names of what is there, or of those that begin with ``_`` or ``.``; None lists the folder.
+        names: bare names in the folder, at least those that begin with ``_`` or ``.``; None lists the folder.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Raises:
-        NotCanonical: a manifest is not sound.
+        NotCanonical: a manifest is corrupt.
     """
     stores = storage_of(storage_options)
     if names is None:
@@ -120,7 +120,7 @@ def committed_in(
 
 
 def journal_of(staging: str, storage_options: StorageOptions = None) -> list[str]:
-    """Return what a commit was about to move, nothing if it had not begun."""
+    """Return the containers of a commit in progress; [] if none has begun."""
     path = join(staging, JOURNAL)
     if not storage.is_file(path, storage_options):
         return []
@@ -147,19 +147,19 @@ def content_of(path: str, storage_options: StorageOptions = None) -> bytes:
 
 
 def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Table:
-    """Read a manifest, or all of a folder.
+    """Read a manifest, or all manifests of a folder.
 
     Args:
         path: of one manifest, or of the folder that was written to.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        One row a vector, with the columns of `SCHEMA`: the fields of `dvcodec.DvLocation`, and ``entry``.
-        ``spark.createDataFrame`` takes it (Spark's own readers pass over files whose names begin with ``_``).
+        One row per vector, with the columns of `SCHEMA`: the fields of `dvcodec.DvLocation`, and ``entry``.
+        ``spark.createDataFrame`` takes it (Spark's own readers skip files whose names begin with ``_``).
 
     Raises:
-        UsageError: no manifest there.
-        NotCanonical: a manifest is not sound.
+        UsageError: no manifest.
+        NotCanonical: a manifest is corrupt.
     """
     stores = storage_of(storage_options)
     if _NAME.fullmatch(split(path)[1]):
@@ -167,7 +167,7 @@ def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Ta
     else:
         manifests = [join(path, name) for name in sorted(filter(_NAME.fullmatch, storage.names(path, stores)))]
     if not manifests:
-        raise UsageError(f"{path}: no manifest there")
+        raise UsageError(f"{path}: no manifest")
     tables = []
     for manifest in manifests:
         with _opened(manifest, stores) as file:
@@ -176,15 +176,15 @@ def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Ta
 
 
 def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
-    """Return what a manifest says of a container's vectors: columns ``offset``, ``cardinality``, ``data_file``.
+    """Return a manifest's rows of one container: columns ``offset``, ``cardinality``, ``data_file``.
 
     Args:
         manifest: path or URL.
         container: its bare name.
-        stores: by which the manifest is opened.
+        stores: opens the manifest.
 
     Raises:
-        NotCanonical: the manifest is not sound.
+        NotCanonical: the manifest is corrupt.
     """
     if manifest.endswith(".jsonl"):
         return _of_container(_all_lines(manifest, stores), container)
@@ -192,7 +192,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         parquet = pq.ParquetFile(file)
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
-        for i in range(parquet.num_row_groups):  # one a container, as they are written
+        for i in range(parquet.num_row_groups):  # one per container, as written
             bounds = parquet.metadata.row_group(i).column(place).statistics
             one = bounds is not None and bounds.has_min_max and bounds.min == bounds.max
             if not one or split(bounds.min)[1] == container:
@@ -204,7 +204,7 @@ _lines: WeakKeyDictionary[Storage, tuple[str, pa.Table]] = WeakKeyDictionary()
 
 
 def _all_lines(manifest: str, stores: Storage) -> pa.Table:
-    """Read a manifest that has no index, once for all containers of a task."""
+    """Read a manifest without index, once for all containers of a task."""
     known = _lines.get(stores)
     if known is None or known[0] != manifest:
         with _opened(manifest, stores) as file:
@@ -230,11 +230,11 @@ def _table(path: str, file: pa.PythonFile, columns: list[str]) -> pa.Table:
 
 @contextmanager
 def _opened(path: str, stores: Storage) -> Iterator[pa.PythonFile]:
-    """Open a manifest; what is wrong with its bytes names it."""
+    """Open a manifest; errors in its bytes name it."""
     with open_source(path, storage_options=stores) as source:
         try:
             yield pa.PythonFile(RandomAccess(source), mode="r")
         except StoreError:
             raise
         except _DAMAGED as err:
-            raise NotCanonical("manifest", source=path, expected="one that a write left", actual=str(err)) from None
+            raise NotCanonical("manifest", source=path, expected="a manifest of a write", actual=str(err)) from None

@@ -1,4 +1,4 @@
-"""The options of the data source, read strictly: a misspelled one is an error and not a default."""
+"""The options of the data source, parsed strictly: a misspelled one is an error."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TARGETS: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64")
 MIB = 1 << 20
 PARTITION_BYTES = 32 * MIB
 OPEN_COST_BYTES = 64 << 10
-"""What opening a file costs, in bytes that could be read meanwhile: 512 tiny files make a partition."""
+"""Cost of opening a file, in bytes that could be read meanwhile: 512 tiny files fill a partition."""
 REMOTE_OPEN_COST_BYTES = MIB
-"""The same of a file in an object store, where each is a request: 32 tiny files make a partition."""
+"""The same in an object store, where each open is a request: 32 tiny files fill a partition."""
 TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
 MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
-"""Vectors of one container; what a reader takes from a container at most is `Limits.max_blobs`."""
+"""Most vectors in a container; readers accept up to `Limits.max_blobs`."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _STORAGE = "storage."
@@ -45,26 +45,26 @@ def parse_bytes(text: str, name: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     value = int(match[1]) * _UNITS[match[2].lower()] if match else 0
     if value < 1:
-        raise UsageError(f"option {name}: need a positive size such as 33554432 or 32m, not {text!r}")
+        raise UsageError(f"option {name}: expected a positive size such as 33554432 or 32m, found {text!r}")
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read was asked for; see `VectorSource`.
+    """Options of a read; see `VectorSource`.
 
     Attributes:
         paths: as the user gave them.
         kind: the only kind of container wanted; None takes any.
         rows: what is expanded.
         columns: names, None for the default.
-        ignore_others: whether files of a folder that are no containers give no row.
+        ignore_others: whether files of a folder that are not containers are skipped.
         verify_checksum: whether CRCs are checked.
         committed: whether files that no manifest of their folder names are left out.
         partition_bytes: bytes that one task reads, about.
-        open_cost: bytes that a file counts besides its own; None for the default, which is higher for remote files.
-        push_filters: whether a reader that takes filters is made.
-        data_files: vectors of these alone; None for all.
+        open_cost: bytes added to the size of each file; None for the default, which is higher for remote files.
+        push_filters: whether the reader accepts pushed filters.
+        data_files: only vectors of these; None for all.
         storage_options: how stores are reached.
     """
 
@@ -86,7 +86,7 @@ class ReadOptions:
         """Read the options of a ``DataFrameReader``; names are not case-sensitive.
 
         Raises:
-            UsageError: an unknown option or value. (A path is asked for when there is something to read.)
+            UsageError: an unknown option or value. (A missing path is reported by the reader.)
         """
         given = Options(options)
         paths = given.paths()
@@ -113,7 +113,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write was asked for; see `VectorSource`.
+    """Options of a write; see `VectorSource`.
 
     Attributes:
         path: the folder.
@@ -173,19 +173,19 @@ def storage_keys(storage_options: Mapping[str, object] | None) -> dict[str, str]
 
 
 class Options:
-    """The options of a source by lower-case name; remembers which were asked for."""
+    """The options of a source by lower-case name; records which were read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
         self._known: set[str] = set()
 
     def text(self, name: str) -> str | None:
-        """Take an option as it is, None if it is not given."""
+        """Return an option as it is, None if it is not given."""
         self._known.add(name)
         return self._values.get(name)
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        """Take one of some words, in lower case.
+        """Return one of some words, in lower case.
 
         Raises:
             UsageError: it is another word.
@@ -194,14 +194,14 @@ class Options:
         if value is None:
             return default
         if value.lower() not in allowed:
-            raise UsageError(f"option {name}: need one of {', '.join(allowed)}, not {value!r}")
+            raise UsageError(f"option {name}: expected one of {', '.join(allowed)}, found {value!r}")
         return value.lower()
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Take ``true`` or ``false``.
+        """Return whether an option is ``true``.
 
         Raises:
-            UsageError: it is neither.
+            UsageError: it is neither ``true`` nor ``false``.
         """
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
@@ -212,19 +212,19 @@ class Options:
     def size(self, name: str, default: None) -> int | None: ...
 
     def size(self, name: str, default: int | None) -> int | None:
-        """Take a size; see `parse_bytes`.
+        """Return a size; see `parse_bytes`.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a size.
         """
         value = self.text(name)
         return default if value is None else parse_bytes(value, name)
 
     def names(self, name: str) -> frozenset[str] | None:
-        """Take one name, or several as a JSON array.
+        """Return one name, or those of a JSON array.
 
         Raises:
-            UsageError: what begins like a JSON array is not one of strings.
+            UsageError: an array that is not one of strings.
         """
         text = self.text(name)
         if text is None:
@@ -232,10 +232,10 @@ class Options:
         return frozenset(_strings(text, name) if text.startswith("[") else [text])
 
     def paths(self) -> tuple[str, ...]:
-        """Take ``path``, and ``paths``: what Spark makes of ``load([..])``, a JSON array.
+        """Return ``path`` and ``paths``, the JSON array that Spark makes of ``load([..])``.
 
         Raises:
-            UsageError: a path is empty, or `paths` no JSON array of strings.
+            UsageError: a path is empty, or `paths` is not a JSON array of strings.
         """
         one, several = self.text("path"), self.text("paths")
         found = [] if one is None else [one]
@@ -246,7 +246,7 @@ class Options:
         return tuple(found)
 
     def storage(self) -> StoreValues:
-        """Take the options ``storage.<key>``: how stores are reached, see `dvcodec.io.store.options`.
+        """Return the options ``storage.<key>``: how stores are reached, see `dvcodec.io.store.options`.
 
         Raises:
             UsageError: a value that is not valid.
@@ -257,17 +257,17 @@ class Options:
         return tuple(sorted(found.items()))
 
     def expect_all_known(self) -> None:
-        """Refuse what nobody asked for, apart from names that platforms add (with dots, or leading underscores).
+        """Refuse options that were not read, except names that platforms add (with dots, or leading underscores).
 
         Raises:
             UsageError: there is such an option.
         """
-        strangers = [name for name in self._values if name not in self._known]
-        strangers = [name for name in strangers if "." not in name and not name.startswith("_")]
-        if strangers:
+        unknown = [name for name in self._values if name not in self._known]
+        unknown = [name for name in unknown if "." not in name and not name.startswith("_")]
+        if unknown:
             known = ", ".join([*sorted(self._known), f"{_STORAGE}<key>"])
-            hint = f"; did you mean {_STORAGE}{strangers[0]}?" if _OF_STORES.match(strangers[0]) else ""
-            raise UsageError(f"unknown option {strangers[0]!r}, known are: {known}{hint}")
+            hint = f"; did you mean {_STORAGE}{unknown[0]}?" if _OF_STORES.match(unknown[0]) else ""
+            raise UsageError(f"unknown option {unknown[0]!r}, known are: {known}{hint}")
 
 
 def _strings(text: str, name: str) -> list[str]:
@@ -276,5 +276,5 @@ def _strings(text: str, name: str) -> list[str]:
     except ValueError:
         listed = None
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise UsageError(f"option {name}: need a JSON array of strings, not {text!r}")
+        raise UsageError(f"option {name}: expected a JSON array of strings, found {text!r}")
     return listed

@@ -1,4 +1,4 @@
-"""How a manifest is written: a part for each container by the task that wrote it, put together by the driver."""
+"""Writing of manifests: tasks write one part per container, the driver merges them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
-from dvcodec.delta.descriptor import SIZE_DIFFERENCE
 from dvcodec.iceberg import manifest_entry
 from dvcodec.io import SinkFile, StorageOptions, open_sink, storage_of
 from dvcodec.io.parallel import run_bounded
@@ -23,17 +23,17 @@ from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, content_of
 __all__ = ["data_files_in", "entries", "merge_parts", "part_of"]
 
 _AT_ONCE = 4
-"""Remote parts read at the same time: each may have some 20 MB."""
+"""Remote parts read at once: each may have some 20 MB."""
 
 
 def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
     """Return the ``entry`` of vectors of one container.
 
-    That is, as JSON: the values of Iceberg's ``data_file`` struct (`iceberg.manifest_entry`), Delta's descriptor
-    (`delta.Descriptor.to_json`), or what Paimon's index manifest says (the fields of `paimon.DeletionVectorMeta`).
+    As JSON: the values of Iceberg's ``data_file`` struct (`iceberg.manifest_entry`), Delta's descriptor
+    (`delta.Descriptor.to_json`), or the fields of `paimon.DeletionVectorMeta` for Paimon's index manifest.
 
     Raises:
-        UsageError: a Delta container that can be named neither relative to `table_root` nor absolutely.
+        UsageError: a Delta container that a descriptor can reference neither relative to `table_root` nor absolutely.
     """
     if not locations:
         return []
@@ -41,11 +41,11 @@ def entries(locations: Sequence[DvLocation], table_root: str) -> list[str]:
     if kind == "iceberg":
         return [_json(manifest_entry(location)) for location in locations]
     if kind == "delta":
-        same = Descriptor.from_location(locations[0], table_root)  # finding the name costs more than all else
+        same = Descriptor.from_location(locations[0], table_root)  # deriving the name is the expensive part
         return [
             replace(
                 same,
-                size_in_bytes=location.size - SIZE_DIFFERENCE,
+                size_in_bytes=location.size - UNCOUNTED,
                 cardinality=location.cardinality,
                 offset=location.offset,
             ).to_json()
@@ -65,7 +65,7 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> bytes:
-    """Return a container's part of the manifest: what `merge_parts` takes.
+    """Return a container's part of the manifest, for `merge_parts`.
 
     Raises:
         UsageError: see `entries`.
@@ -94,12 +94,12 @@ def data_files_in(part: str, form: str, storage_options: StorageOptions = None) 
 def merge_parts(
     parts: Iterable[str], path: str, containers: Sequence[str], storage_options: StorageOptions = None
 ) -> None:
-    """Write a manifest whole or not at all, part by part.
+    """Write a manifest atomically, part by part.
 
     Args:
-        parts: files that hold what `part_of` made, in the order of their rows.
-        path: of the manifest; its ending says which form it has.
-        containers: names of the containers, for who looks for them and not for vectors.
+        parts: files written by `part_of`, in the order of their rows.
+        path: of the manifest; its ending decides the form.
+        containers: names of the containers, stored apart from the rows.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
     """
     stores = storage_of(storage_options)

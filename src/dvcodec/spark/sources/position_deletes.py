@@ -1,8 +1,8 @@
 """Data source ``dvcodec_position_deletes``: Parquet rows of (data file, position), read as partial vectors.
 
-Rows that the JVM never sees cost a fraction of those it ships to Python: a worker reads whole row groups with pyarrow,
-the data files dictionary-encoded, and gives Spark vectors only. A data file may come out several times, from several
-tasks: `dvcodec.spark.jobs.build_vectors` unites them.
+Rows that bypass the JVM cost a fraction of those that it ships to Python: a worker reads whole row groups with pyarrow,
+the data files dictionary-encoded, and returns only vectors to Spark. Several tasks may return vectors of one data file:
+`dvcodec.spark.jobs.build_vectors` merges them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.target import local_path
-from dvcodec.spark.gather import RowGatherer
+from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
@@ -36,15 +36,15 @@ __all__ = ["PositionDeleteSource"]
 
 NAME = "dvcodec_position_deletes"
 PARTITION_BYTES = 32 << 20
-"""Bytes of Parquet that one task reads, by custom: some millions of rows, about a chunk."""
+"""Default bytes of Parquet per task: some millions of rows, about a chunk."""
 OPEN_COST = 1 << 18
-"""Bytes that opening a file is as good as: many small files are packed together."""
+"""Cost of opening a file, in bytes: many small files are packed together."""
 _BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The row groups of a file that begin in a range of its bytes: Parquet files are split without reading them."""
+    """The row groups of a file that begin in a byte range: Parquet files are split without reading them."""
 
     path: str
     start: int
@@ -61,7 +61,7 @@ class PositionDeletePartition(InputPartition):
 
 
 class PositionDeleteSource(DataSource):
-    """Parquet files of (data file, position), as vectors: `VECTORS`, a data file possibly several times.
+    """Parquet files of (data file, position), as vectors: `VECTORS`; data files may repeat.
 
     Options: ``path`` (or several paths in ``load``), ``file-column`` (``file_path``), ``position-column`` (``pos``),
     ``partition-bytes`` (32 MB), ``storage.<key>`` (see `VectorSource`).
@@ -91,13 +91,13 @@ class PositionDeleteSource(DataSource):
         return VECTORS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the reading. Another schema than `VECTORS` is refused.
+        """Return the reader.
 
         Raises:
-            UsageError: another schema, an unknown option, or a value that cannot be.
+            UsageError: another schema than `VECTORS`, an unknown option, or an invalid value.
         """
         if schema != VECTORS:
-            raise UsageError(f"{NAME} reads {VECTORS.simpleString()}, not {schema.simpleString()}")
+            raise UsageError(f"{NAME}: expected the schema {VECTORS.simpleString()}, found {schema.simpleString()}")
         given = Options(self.options)
         reader = PositionDeleteReader(
             given.paths(),
@@ -111,7 +111,7 @@ class PositionDeleteSource(DataSource):
 
 
 class PositionDeleteReader(DataSourceReader):
-    """Splits files into tasks, and reads them there."""
+    """Splits files into tasks that read them."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class PositionDeleteReader(DataSourceReader):
         self.storage_options = storage_options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """List files, cut large ones, pack small ones together."""
+        """List files, split large ones, pack small ones together."""
         with counted("plan", *self.paths):
             files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
         found: list[InputPartition] = []
@@ -155,12 +155,12 @@ class PositionDeleteReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the row groups of a task and yield vectors."""
-        assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark hands back what `partitions` gave)
+        assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark returns those of `partitions`)
         with counted("read", *(piece.path for piece in partition.pieces[:1])):
             yield from self._read(partition.pieces, Storage(dict(self.storage_options)))
 
     def _read(self, pieces: tuple[Piece, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
-        gatherer = RowGatherer()
+        accumulator = RowAccumulator()
         upcoming: Iterable[Piece] = pieces
         if pieces and local_path(pieces[0].path) is None:
             threads = stores.threads(pieces[0].path)
@@ -173,13 +173,13 @@ class PositionDeleteReader(DataSourceReader):
                 if not groups:
                     continue
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
-                    yield from gatherer.add(batch[self.file_column], batch[self.position_column])
-        yield from gatherer.flush()
+                    yield from accumulator.add(batch[self.file_column], batch[self.position_column])
+        yield from accumulator.flush()
 
 
 @contextmanager
 def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; the data files are read as the dictionary that they nearly always are."""
+    """Open a Parquet file; data files are read as a dictionary, as they are nearly always encoded."""
     local = local_path(piece.path)
     if local is not None:
         with pq.ParquetFile(local, read_dictionary=[file_column]) as file:
@@ -193,6 +193,6 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
 
 
 def _begin(file: pq.ParquetFile, group: int) -> int:
-    """Return the byte where a row group begins: where the first page of its first column is."""
+    """Return the first byte of a row group: that of the first page of its first column."""
     column: Any = file.metadata.row_group(group).column(0)
     return int(column.dictionary_page_offset or column.data_page_offset)

@@ -1,4 +1,4 @@
-"""Whether the Python that Spark starts is one that can run what this one sends."""
+"""Check that the Python that Spark starts can run dvcodec."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MISSING = re.compile(r'Cannot run program "?[^"]*"?[^\n]*(?:No such file|error=
 
 
 def check_python(spark: SparkSession) -> None:
-    """Make sure that Spark will start a Python that fits, where nothing says which: ``PYSPARK_PYTHON`` is not set.
+    """Check the Python that Spark will start if ``PYSPARK_PYTHON`` is not set.
 
-    Spark then starts ``python3``, on the driver to plan and on the workers to run. The driver's is asked here; a
-    cluster's by a job of one task. Sessions of Spark Connect are not checked: the server decides there.
+    Spark then starts ``python3``, on the driver to plan and on the workers to run. The driver's is run here; that of
+    cluster's workers by a job of one task. Sessions of Spark Connect are not checked: there the server decides.
 
     Raises:
         UsageError: it is missing, has another minor version, or lacks the packages that dvcodec needs.
@@ -57,7 +57,7 @@ def check_python(spark: SparkSession) -> None:
 def _ask_worker(context: SparkContext) -> list[str]:
     needed = _NEEDED
 
-    def ask(_: int) -> list[str]:  # defined here, it is pickled whole: the worker may not have dvcodec yet
+    def ask(_: int) -> list[str]:  # local, so pickled by value: the worker may lack dvcodec
         import sys  # noqa: PLC0415
         from importlib.util import find_spec  # noqa: PLC0415
 
@@ -78,5 +78,5 @@ def _unfit(name: str, where: str, what: str) -> UsageError:
     version = ".".join(map(str, sys.version_info[:2]))
     return UsageError(
         f"PYSPARK_PYTHON is not set, and the {name} of {where} {what}: set PYSPARK_PYTHON, before the session starts, "
-        f"to a Python {version} with {', '.join(_NEEDED)} that driver and workers have"
+        f"to a Python {version} with {', '.join(_NEEDED)} on driver and workers"
     )

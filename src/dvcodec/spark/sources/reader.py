@@ -9,43 +9,42 @@ import pyarrow as pa
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
-from dvcodec.spark.schemas import STORED_VECTORS
+from dvcodec.spark.schemas import INT, LONG, RANGE, STORED_VECTORS, struct
 from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.listing import Share, Unit, plan
 from dvcodec.spark.sources.options import ReadOptions
-from dvcodec.spark.sources.refs import Want
+from dvcodec.spark.sources.read_windows import windows
 from dvcodec.spark.sources.rows import batches
-from dvcodec.spark.sources.windows import windows
+from dvcodec.spark.sources.vector_index import Want
 
 __all__ = ["VectorReader", "reader_of", "schema_of"]
 
-_RANGE = StructType([StructField("start", LongType()), StructField("stop", LongType())])
 _EXPANDED = {
-    "none": [],
-    "positions": [StructField("part", IntegerType()), StructField("positions", ArrayType(LongType()))],
-    "ranges": [StructField("part", IntegerType()), StructField("ranges", ArrayType(_RANGE))],
+    "none": struct(),
+    "positions": struct(part=INT, positions=ArrayType(LONG)),
+    "ranges": struct(part=INT, ranges=ArrayType(RANGE)),
 }
 _PLACE = {"container", "format", "data_file", "offset", "size"}
-"""Columns that need no look at the vectors themselves."""
+"""Columns that do not need the vectors' bytes."""
 
 
 def _offered(options: ReadOptions) -> dict[str, StructField]:
-    fields = [*STORED_VECTORS.fields, *_EXPANDED[options.rows]]
+    fields = [*STORED_VECTORS.fields, *_EXPANDED[options.rows].fields]
     return {field.name: field for field in fields}
 
 
 def schema_of(options: ReadOptions) -> StructType:
-    """Return the schema that a read without one of its own has.
+    """Return the schema of a read without a user's schema.
 
     Raises:
-        UsageError: `columns` names what there is not.
+        UsageError: `columns` names an unknown column.
     """
     offered = _offered(options)
     default = [name for name in offered if options.rows == "none" or name != "dv"]
@@ -57,7 +56,7 @@ def _checked(names: Iterable[str], options: ReadOptions) -> list[str]:
     for name in chosen:
         if name not in offered:
             hint = f"; option rows={name} adds it" if name in ("positions", "ranges") else ""
-            raise UsageError(f"no column {name!r}, there are: {', '.join(offered)}{hint}")
+            raise UsageError(f"no column {name!r}, expected some of {', '.join(offered)}{hint}")
         if chosen.count(name) > 1:
             raise UsageError(f"column {name!r} twice")
     return chosen
@@ -67,7 +66,7 @@ def reader_of(options: ReadOptions, schema: StructType) -> VectorReader:
     """Return a reader of these columns.
 
     Raises:
-        UsageError: no path, or columns that there are not.
+        UsageError: no path, or unknown columns.
     """
     if not options.paths:
         raise UsageError("nothing to read: load(path), or the option paths")
@@ -78,8 +77,8 @@ def reader_of(options: ReadOptions, schema: StructType) -> VectorReader:
     for field in schema.fields:
         expected, given = offered[field.name].dataType.simpleString(), field.dataType.simpleString()
         if expected != given:
-            raise UsageError(f"column {field.name!r} is {expected}, not {given}")
-    # Before 4.1 there are no filters to push, and a reader that defines the method fails where it is not enabled.
+            raise UsageError(f"column {field.name!r}: expected {expected}, found {given}")
+    # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
     pushes = options.push_filters and hasattr(DataSourceReader, "pushFilters")
     return (_FilteringReader if pushes else VectorReader)(options, schema)
 
@@ -92,10 +91,10 @@ class VectorReader(DataSourceReader):
         self.names = schema.names
         self.schema: pa.Schema = to_arrow_schema(schema)
         self.data_files: frozenset[str] | None = None
-        """What the filters of a query name, letter for letter."""
+        """Data files of pushed filters, spelled exactly so."""
 
     def partitions(self) -> list[InputPartition]:
-        """Share the files out among tasks."""
+        """Distribute the files among tasks."""
         with counted("plan", *self.options.paths):
             return list(plan(self.options)) or [Share(())]
 
@@ -114,17 +113,17 @@ class VectorReader(DataSourceReader):
 
 
 def _ahead(units: tuple[Unit, ...], stores: Storage) -> Iterable[Unit]:
-    """Fetch remote files ahead."""
+    """Prefetch small remote files."""
     if not units or local_path(units[0].path) is not None:
         return units
     return run_ahead(units, lambda unit: fetch_small(unit.path, unit.size, stores), stores.threads(units[0].path))
 
 
 class _FilteringReader(VectorReader):
-    """One that leaves out the vectors of other data files."""
+    """Accepts filters on ``data_file``."""
 
     def pushFilters(self, filters: list[datasource.Filter]) -> Iterator[datasource.Filter]:  # noqa: N802  (Spark's)
-        """Take equality and membership of ``data_file``; give the rest back."""
+        """Accept ``=`` and ``in`` on ``data_file``; return the other filters."""
         for one in filters:
             wanted = _data_files(one)
             if wanted is None:

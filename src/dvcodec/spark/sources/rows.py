@@ -1,4 +1,4 @@
-"""From windows to Arrow batches: nothing is made that was not asked for."""
+"""Windows to Arrow batches, with only the requested columns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
-from dvcodec.spark.sources.surveys import Surveyed, pools, surveyed
-from dvcodec.spark.sources.windows import Window
+from dvcodec.spark.sources.read_windows import Window
 
 __all__ = ["MAX_LIST", "batches"]
 
@@ -29,25 +29,25 @@ MAX_LIST = 1 << 20
 def batches(
     windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, rows: Rows = "none"
 ) -> Iterator[pa.RecordBatch]:
-    """Turn windows into batches of a schema.
+    """Yield windows as batches of a schema.
 
     Args:
-        windows: in the order in which the rows are to come.
-        schema: what columns, and in which order.
-        content: whether the windows have their bytes: without, only where vectors are can be told.
-        verify: whether CRCs are checked.
-        rows: what ``part`` and the column of that name count and hold. Without either in the schema, nothing.
+        windows: in the order of the rows.
+        schema: the columns, in order.
+        content: whether the windows have bytes; without them only ranges are known.
+        verify: whether to compare CRCs.
+        rows: column that ``part`` counts; unused if the schema has neither.
     """
     for pool in pools(windows):
-        yield from _expanded(pool, surveyed(pool, content=content, verify=verify), schema, rows)
+        yield from _expanded(pool, verify_windows(pool, content=content, verify=verify), schema, rows)
 
 
-def _expanded(pool: list[Window], found: Surveyed, schema: pa.Schema, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows) -> Iterator[pa.RecordBatch]:
     if not {"part", rows}.intersection(schema.names):
         yield pa.RecordBatch.from_arrays([_column(field, pool, found) for field in schema], schema=schema)
         return
     own = {field.name: _column(field, pool, found) for field in schema if field.name not in ("part", rows)}
-    weights = np.where(found.sound, found.cardinality, 0)
+    weights = np.where(found.valid, found.cardinality, 0)
     for piece in pieces(weights, MAX_LIST):
         index = np.arange(piece.start, piece.stop)
         if len(index) == 1 and weights[index[0]] > MAX_LIST:
@@ -62,31 +62,31 @@ def _expanded(pool: list[Window], found: Surveyed, schema: pa.Schema, rows: Rows
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _small(found: Surveyed, index: Index, rows: Rows) -> pa.Array:
-    """Expand vectors that together have few positions; one that is not sound has a null."""
-    sound = found.sound[index]
-    values, of_sound = expand(found.data, found.starts[index[sound]], found.sizes[index[sound]], verify_checksum=False)
+def _small(found: Verified, index: Index, rows: Rows) -> pa.Array:
+    """Expand vectors that together have few positions; a corrupt one is null."""
+    valid = found.valid[index]
+    values, of_valid = expand(found.data, found.starts[index[valid]], found.sizes[index[valid]], verify_checksum=False)
     counts = np.zeros(len(index), np.int64)
-    counts[sound] = of_sound
+    counts[valid] = of_valid
     if rows == "positions":
-        return _lists(pa.array(values), counts, sound)
+        return list_array(values, counts, valid)
     owner = np.repeat(np.arange(len(index)), counts)
     begins = np.ones(len(values), np.bool_)
     begins[1:] = (values[1:] != values[:-1] + 1) | (owner[1:] != owner[:-1])
     heads = np.flatnonzero(begins)
     tails = np.append(heads[1:], len(values))[: len(heads)] - 1
     ranges = np.stack([values[heads], values[tails] + 1], 1)
-    return _lists(_pairs(ranges), np.bincount(owner[heads], minlength=len(index)), sound)
+    return list_array(range_array(ranges), np.bincount(owner[heads], minlength=len(index)), valid)
 
 
-def _large(found: Surveyed, i: int, rows: Rows) -> Iterator[pa.Array]:
+def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
     """Expand one vector in parts."""
     start = int(found.starts[i])
     cursor = Cursor(found.data[start : start + int(found.sizes[i])])
     loaded = read(cursor, verify_checksum=False).load()
     one = np.ones(1, np.bool_)
-    for values in _chunks(loaded) if rows == "positions" else map(_pairs, _range_chunks(loaded)):
-        yield _lists(values, np.full(1, len(values), np.int64), one)
+    for values in _chunks(loaded) if rows == "positions" else map(range_array, _range_chunks(loaded)):
+        yield list_array(values, np.full(1, len(values), np.int64), one)
 
 
 def _chunks(rows: RowSet) -> Iterator[pa.Array]:
@@ -98,35 +98,28 @@ def _range_chunks(rows: RowSet) -> Iterator[NDArray[np.int64]]:
     return (ranges[at : at + MAX_LIST] for at in range(0, len(ranges), MAX_LIST))
 
 
-def _pairs(ranges: NDArray[np.int64]) -> pa.Array:
-    columns = [pa.array(np.ascontiguousarray(ranges[:, k])) for k in (0, 1)]
-    return pa.StructArray.from_arrays(columns, ["start", "stop"])
-
-
-def _lists(values: pa.Array, counts: Index, valid: NDArray[np.bool_]) -> pa.Array:
-    offsets = pa.array(offsets_of(counts).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, values, mask=pa.array(~valid))
-
-
-def _column(field: pa.Field, pool: list[Window], found: Surveyed) -> pa.Array:
-    name, sound = field.name, found.sound
+def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
+    name, valid = field.name, found.valid
     if name in ("container", "format"):
-        texts = pa.array([window.path if name == "container" else window.format for window in pool], pa.string())
+        texts = pa.array(
+            [window.ranges.path if name == "container" else window.ranges.format for window in pool], pa.string()
+        )
         return texts.take(pa.array(found.of_window))
     if name == "data_file":
-        return pa.array([text for window in pool for text in window.data_files], pa.string())
+        return pa.array([text for window in pool for text in window.ranges.data_files], pa.string())
     if name in ("offset", "size"):
-        values = found.offsets if name == "offset" else found.lengths
+        columns = [window.ranges.offsets if name == "offset" else window.ranges.lengths for window in pool]
+        values = np.concatenate(columns)
         return pa.array(values, mask=values < 0)
     if name in ("cardinality", "min", "max"):
         values = getattr(found, name)
-        return pa.array(values, mask=~sound | (values < 0))
+        return pa.array(values, mask=~valid | (values < 0))
     if name == "containers":
         columns = [pa.array(found.mix[:, k].astype(np.int32)) for k in range(3)]
-        return pa.StructArray.from_arrays(columns, fields=list(field.type), mask=pa.array(~sound))
+        return pa.StructArray.from_arrays(columns, fields=list(field.type), mask=pa.array(~valid))
     if name == "crc_ok":
         return pa.array(found.crc_ok > 0, mask=found.crc_ok < 0)
     if name == "error":
-        texts = [found.errors.get(i) for i in range(len(sound))] if found.errors else [None] * len(sound)
+        texts = [found.errors.get(i) for i in range(len(valid))] if found.errors else [None] * len(valid)
         return pa.array(texts, pa.string())
-    return binary_array(ByteStrings.cut(found.data, found.starts, found.sizes), valid=sound)
+    return binary_array(ByteStrings.cut(found.data, found.starts, found.sizes), valid=valid)

@@ -1,4 +1,4 @@
-"""What there is to read of search segments, and how it is cut."""
+"""Find search segments to read, and split large ones."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ __all__ = ["SegmentOptions", "SegmentPart", "plan", "plan_segment"]
 
 PARTITION_BYTES = 1 << 27
 _AT_ONCE = 16
-"""Large segments looked into at the same time: far away, each is several round trips."""
+"""Large segments opened at once: each remote one is several round trips."""
 _WEIGHTS = {
     "terms": (Part.DICTIONARY,),
     "postings": (Part.POSTINGS, Part.DICTIONARY),
     "locations": (Part.POSTINGS, Part.DICTIONARY),
     "doc_values": (Part.DOC_VALUES,),
 }
-"""Tables that can be cut between fields, and what of a field they read."""
+"""Tables that can be split between fields, and the parts of a field that they read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentOptions:
-    """What a read was asked for; see `dvcodec.spark.sources.zap`.
+    """Options of a read; see `dvcodec.spark.sources.zap`.
 
     Attributes:
         paths: as the user gave them.
         table: a key of `dvcodec.zap.columns.SCHEMAS`.
         fields: names of fields; None: all.
-        part_bytes: size from which a segment is cut, and of its parts, about.
+        part_bytes: size from which a segment is split, and approximate size of the parts.
         verify_checksum: whether CRCs are compared.
         storage_options: how stores are reached.
     """
@@ -66,7 +66,7 @@ class SegmentOptions:
         given = Options(options)
         table = given.choice("table", tuple(SCHEMAS), "")
         if not table:
-            raise UsageError(f"option table: need one of {', '.join(SCHEMAS)}")
+            raise UsageError(f"option table: expected one of {', '.join(SCHEMAS)}")
         parsed = cls(
             given.paths(),
             table,
@@ -80,7 +80,7 @@ class SegmentOptions:
 
 
 def _names(option: str | None) -> tuple[str, ...] | None:
-    """Read the option ``fields``; a name twice counts once."""
+    """Parse the option ``fields``; duplicates are dropped."""
     if option is None:
         return None
     found: object = [name.strip() for name in option.split(",")]
@@ -90,7 +90,9 @@ def _names(option: str | None) -> tuple[str, ...] | None:
         except ValueError:
             found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise UsageError(f"option fields: need names between commas or a JSON list of names, not {option!r}")
+        raise UsageError(
+            f"option fields: expected names separated by commas, or a JSON array of names, found {option!r}"
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -100,8 +102,8 @@ class SegmentPart(InputPartition):
 
     Attributes:
         path: the segment.
-        fields: names of the fields; None: all that are asked for.
-        docs: first document and the one behind the last; None: all.
+        fields: names of the fields; None: all that are requested.
+        docs: first document, and the one after the last; None: all.
     """
 
     path: str
@@ -110,10 +112,10 @@ class SegmentPart(InputPartition):
 
 
 def plan(options: SegmentOptions) -> list[SegmentPart]:
-    """Find the segments and cut the large ones. The same files give the same parts in the same order.
+    """Find the segments and split the large ones. The same files give the same parts in the same order.
 
     Raises:
-        UsageError: no path, or one where there is no segment.
+        UsageError: no path, or a path without segments.
         OSError: a folder or file that cannot be read.
     """
     if not options.paths:
@@ -123,7 +125,7 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
     for path, files in zip(options.paths, storage.find_all(options.paths, stores), strict=True):
         entries = [entry for entry in files.files if not entry.listed or _is_named(entry.path)]
         if not entries:
-            raise UsageError(f"{path}: no segments (*.zap) there")
+            raise UsageError(f"{path}: no segments (*.zap)")
         found.update((entry.path, entry.size) for entry in entries)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         parts = pool.map(lambda entry: plan_segment(entry[0], entry[1], options, stores), found.items())
@@ -131,7 +133,7 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
 
 
 def _is_named(path: str) -> bool:
-    """Whether a file that was not named itself is to be taken for a segment; indexes have others beside them."""
+    """Whether a listed file has the name of a segment; an index has other files too."""
     return split(path)[1].endswith(".zap")
 
 
@@ -147,7 +149,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
         stores: by which it is opened; None makes one.
 
     Raises:
-        OSError: it cannot be opened. (What is wrong with its bytes is told by who reads it.)
+        OSError: it cannot be opened. (The task that reads it reports corrupt bytes.)
     """
     whole = [SegmentPart(path)]
     if size <= options.part_bytes or options.table == "fields":
@@ -167,7 +169,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
 
 
 def _field_weights(segment: Segment, table: str, fields: tuple[str, ...] | None) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the fields to read, in the order asked for, and the bytes that each costs."""
+    """Return the fields to read, in their order, and the bytes of each."""
     costs = {info.name: 0 for info in segment.fields}
     for span in layout(segment):
         if span.field is not None and span.part in _WEIGHTS[table]:

@@ -1,9 +1,9 @@
-"""The data sources as Spark is given them: classes that are pickled whole, and find dvcodec where they arrive.
+"""The classes that Spark registers for the data sources: pickled by value, they import dvcodec where they are used.
 
-Spark keeps a registered class as bytes, with the names of the packages that were shipped by then (``addArtifacts``,
-``addPyFile``, ``--py-files``). A class that is pickled by its name cannot be loaded where dvcodec is shipped later. So
-what is pickled here is this module's code, which needs pyspark alone; dvcodec itself is imported when it is used, from
-where it is installed or from a shipped archive, whenever that came. Nothing here may use dvcodec at the top.
+Spark stores a registered class as bytes, with the names of the packages shipped so far (``addArtifacts``,
+``addPyFile``, ``--py-files``). A class pickled by name cannot be loaded if dvcodec is shipped later. So this module is
+pickled by value and needs only pyspark; dvcodec is imported on use, from where it is installed or from a shipped
+archive. Nothing here may import dvcodec at the top.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ pickling: Any = cloudpickle
 
 
 def find_package() -> None:
-    """Make dvcodec importable if an archive with it has been shipped to this worker.
+    """Make dvcodec importable from an archive that was shipped to this worker.
 
     Raises:
         ModuleNotFoundError: it is neither installed nor shipped.
     """
-    import os  # noqa: PLC0415  (imports come along where they are made in the function)
+    import os  # noqa: PLC0415  (pickled with the function)
     import sys  # noqa: PLC0415
     import zipfile  # noqa: PLC0415
 
     if find_spec("dvcodec") is not None:
         return
-    # Spark puts the folder of shipped files on the path, and of their archives those that it knew of in time.
+    # Spark adds the folder of shipped files to sys.path, but not archives that were shipped later.
     for folder in list(sys.path):
         archives = sorted(os.listdir(folder)) if os.path.isdir(folder) else []  # noqa: PTH208, PTH112
         for name in archives:
@@ -48,12 +48,12 @@ def find_package() -> None:
                     if "dvcodec/__init__.py" in archive.namelist():
                         sys.path.insert(1, path)
                         return
-    what = "install it there, or ship it: spark.addArtifacts('dvcodec.zip', pyfile=True)"
-    raise ModuleNotFoundError(f"dvcodec is not installed where Spark's Python workers run: {what}", name="dvcodec")
+    what = "install it on the workers, or ship it: spark.addArtifacts('dvcodec.zip', pyfile=True)"
+    raise ModuleNotFoundError(f"Spark's Python workers cannot import dvcodec: {what}", name="dvcodec")
 
 
 class _Inner:
-    """Something of dvcodec's, in bytes on the way."""
+    """Wraps an object of dvcodec; pickled as bytes."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -77,7 +77,7 @@ class _Reader(_Inner, DataSourceReader):
         return found
 
 
-class _FilteringReader(_Reader):  # Spark asks whether a reader defines the method
+class _FilteringReader(_Reader):  # Spark tests whether a reader defines the method
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802  (Spark's)
         left: Iterator[Any] = self.inner.pushFilters(filters)
         return left
@@ -95,7 +95,7 @@ class _Writer(_Inner, DataSourceArrowWriter):
 
 
 class _Shipped(DataSource):
-    """A data source of dvcodec's, which is imported when it is asked for something."""
+    """A data source of dvcodec, imported on use."""
 
     module = ""
     class_name = ""
@@ -122,7 +122,7 @@ class _Shipped(DataSource):
 
 
 def register_class(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source of dvcodec's with a session."""
+    """Register a data source of dvcodec with a session."""
     members = {"module": source.__module__, "class_name": source.__name__, "spark_name": source.name()}
     module = import_module(__name__)
     pickling.register_pickle_by_value(module)

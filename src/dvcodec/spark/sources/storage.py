@@ -1,4 +1,4 @@
-"""Folders, local and remote: what is in them, and the few changes that a commit makes.
+"""Folders, local and remote: listing, and the changes of a commit.
 
 Paths are spelled as the user spelled the folder: a name found in ``file:/a%20b`` is a URL too, one in ``/a b`` a path.
 Remote ones are reached by `dvcodec.io.store` (extra ``remote``).
@@ -23,7 +23,7 @@ from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import local_path
 
@@ -50,19 +50,19 @@ class FileEntry(NamedTuple):
     """A file that was found."""
 
     path: str
-    """As the user would spell it."""
+    """In the spelling of the user's path."""
     size: int
-    """Bytes; -1 where there is nothing behind the name (a broken link)."""
+    """Bytes; -1 for a broken link."""
     listed: bool
-    """Whether it was found in a folder or by a pattern, and not named itself."""
+    """Whether it was found in a folder or by a pattern, not named itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a path means.
+    """The files that a path means.
 
     Attributes:
-        files: in order of their names, but none whose name begins with ``_`` or ``.`` unless it was named itself.
+        files: in order of their names; those that begin with ``_`` or ``.`` only if named themselves.
         folders: the folders that were listed as a whole, and the names there that begin with ``_`` or ``.``.
     """
 
@@ -74,10 +74,10 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
     """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
 
     Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
-    what is there under the very name is no pattern.
+    an existing file of that exact name is not a pattern.
 
     Raises:
-        UsageError: there is nothing.
+        UsageError: no such file or folder.
         OSError: it cannot be listed.
     """
     local = local_path(path)
@@ -89,10 +89,10 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
 
 
 def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
-    """Find the files of each path, see `find`; of remote ones several at once.
+    """Find the files of each path, see `find`; several remote ones at once.
 
     Raises:
-        UsageError: there is nothing under one of them.
+        UsageError: a path without files.
         OSError: it cannot be listed.
     """
     remote = len(paths) > 1 and local_path(paths[0]) is None
@@ -162,7 +162,7 @@ def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> Fou
 
 
 def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names of what lies in a folder; a folder that is not there is empty."""
+    """Return the bare names in a folder; a missing folder is empty."""
     local = local_path(folder)
     if local is not None:
         return [entry.name for entry in os.scandir(local)] if local.is_dir() else []
@@ -170,14 +170,14 @@ def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
 
 
 def make_folder(folder: str) -> None:
-    """Make a local folder, and those it is in. Stores have none, or make them with what is written there."""
+    """Create a local folder and its parents. Stores create folders with the objects in them, if they have any."""
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
 
 
 def move(source: str, target: str, storage_options: StorageOptions = None) -> None:
-    """Move a file; what was at `target` is replaced. A local move is one rename."""
+    """Move a file; one at `target` is replaced. A local move is one rename."""
     local, to = local_path(source), local_path(target)
     if local is not None and to is not None:
         local.replace(to)
@@ -189,7 +189,7 @@ def move(source: str, target: str, storage_options: StorageOptions = None) -> No
 
 
 def sync(folder: str) -> None:
-    """Make renames in a local folder durable, where folders can be synced."""
+    """Make renames in a local folder durable, if the system can sync folders."""
     local = local_path(folder)
     if local is None:
         return
@@ -202,7 +202,7 @@ def sync(folder: str) -> None:
 
 
 def is_file(path: str, storage_options: StorageOptions = None) -> bool:
-    """Whether there is a file (and no folder) of that name."""
+    """Whether there is a file of that name, not a folder."""
     local = local_path(path)
     if local is not None:
         return local.is_file()
@@ -220,7 +220,7 @@ def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
 
 
 def remove_file(path: str, storage_options: StorageOptions = None) -> None:
-    """Remove a file. What is not there is no error, and neither is a folder of that name: it stays.
+    """Remove a file. A missing file is not an error; a folder of that name is kept.
 
     Raises:
         OSError: it could not be removed.
@@ -235,9 +235,9 @@ def remove_file(path: str, storage_options: StorageOptions = None) -> None:
 
 
 def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
-    """Remove a folder with all that is in it. What is not there is no error.
+    """Remove a folder and its contents. A missing folder is not an error.
 
-    A task that is still writing may add a file meanwhile: then it is tried again.
+    Retried, as a task that is still writing may add a file meanwhile.
 
     Raises:
         OSError: it could not be removed.
@@ -265,9 +265,9 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
 
 
 def modified(path: str, storage_options: StorageOptions = None) -> float | None:
-    """Return when a file, or a folder or anything in it, was changed last, in seconds since 1970.
+    """Return when a file, or a folder or anything in it, was last modified, in seconds since 1970.
 
-    None where the store does not say, or there is neither. Of a local folder what is in its subfolders does not count.
+    None if unknown or missing. The contents of a local folder's subfolders do not count.
     """
     local = local_path(path)
     if local is not None:

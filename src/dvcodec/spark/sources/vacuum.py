@@ -1,4 +1,4 @@
-"""What killed jobs have left behind."""
+"""Removal of files that killed jobs left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dvcodec.io import Storage, StorageOptions
 from dvcodec.io.paths import join
-from dvcodec.io.source import options_of
+from dvcodec.io.storage import options_of
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
@@ -22,25 +22,25 @@ _PARTIAL = re.compile(r"\._manifest-[0-9a-f]{32}\.[^/]*\.partial")
 def vacuum(
     path: str, older_than: timedelta = timedelta(days=1), *, storage_options: StorageOptions = None
 ) -> list[str]:
-    """Remove what writes into a folder left that were killed, or whose manifest was removed.
+    """Remove the files of writes that were killed, or whose manifest was removed.
 
-    That is: staging folders, containers that a commit moved and never named in a manifest, unfinished manifests, and
-    Puffin files under a name that our writes give and that no manifest names. Nothing else is touched: the names of
-    Delta and Paimon containers are their engines' too.
+    These are: staging folders, containers that a commit moved but no manifest names, unfinished manifests, and Puffin
+    files with the name of our writes that no manifest names. Other files are kept: engines use the same names for
+    Delta and Paimon containers.
 
     Args:
         path: the folder that was written to (not its subfolders).
-        older_than: what was changed since is left alone, for its job may be running.
+        older_than: files modified since are kept, as their job may be running.
         storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
 
     Returns:
-        The paths that were removed, in order of their names.
+        The removed paths, sorted.
 
     Raises:
-        NotCanonical: a manifest is not sound.
-        OSError: something could not be removed.
+        NotCanonical: a manifest is corrupt.
+        OSError: a file could not be removed.
     """
-    stores = Storage(options_of(storage_options))  # a new one, which has not listed the folder yet
+    stores = Storage(options_of(storage_options))  # a new one, without cached listings
     names = sorted(storage.names(path, stores))
     jobs = {job for job in map(job_of, names) if job}
     kept = set(committed_in(path, names, stores).containers)
@@ -71,6 +71,6 @@ def vacuum(
 
 
 def _is_old(path: str, older_than: timedelta, stores: Storage) -> bool:
-    """Whether a file, or a folder and all in it, has not changed for so long; where the store does not say, it has."""
+    """Whether a file, or a folder and its contents, was last modified that long ago; False if unknown."""
     latest = storage.modified(path, stores)
     return latest is not None and time.time() - latest >= older_than.total_seconds()

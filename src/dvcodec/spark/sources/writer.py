@@ -2,9 +2,9 @@
 
 ::
 
-    <path>/.dvcodec-<job>/              made by the driver before the tasks, gone after commit and abort
-        <container>, <container>.part   whole files, written by tasks; the part is its piece of the manifest
-        commit.json                     what a commit is about to move, for abort, vacuum and readers
+    <path>/.dvcodec-<job>/              created by the driver before the tasks, removed by commit and abort
+        <container>, <container>.part   whole files, written by tasks; .part is the container's part of the manifest
+        commit.json                     the containers of a commit in progress, for abort, vacuum and readers
     <path>/<container>                  moved there by the commit
     <path>/_manifest-<job>.parquet      the commit point
 """
@@ -44,21 +44,21 @@ __all__ = ["VectorWriter", "Written", "writer_of"]
 
 _PART = ".part"
 _FOOTER_BYTES = 1 << 23
-"""Bytes of a Puffin footer at which a container is full: half of what readers take (`Limits.max_footer_bytes`)."""
+"""Bytes of a Puffin footer at which a container is full: half of `Limits.max_footer_bytes`."""
 _BLOB_BYTES = 200
-"""Bytes that a footer spends on a blob besides the name of the data file."""
+"""Approximate bytes of a blob in a footer without the name of the data file."""
 _AT_ONCE = 16
 _DIGEST = 8
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task has written.
+    """The containers that one task wrote.
 
     Attributes:
         partition: number of the task's partition.
         containers: bare names, in the order of their rows.
-        vectors: how many, together.
+        vectors: their number in all containers.
         digests: 8 bytes for each vector, a hash of its data file.
     """
 
@@ -69,14 +69,14 @@ class Written(WriterCommitMessage):
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> VectorWriter:
-    """Check what is to be written, and make the folder for it.
+    """Return a writer; checks the columns and creates the staging folder.
 
     Raises:
-        UsageError: columns that are not there, mode ``overwrite``, or a folder that Delta could not name.
-        OSError: the folder cannot be made.
+        UsageError: missing columns, mode ``overwrite``, or a folder that Delta descriptors cannot reference.
+        OSError: the folder cannot be created.
     """
     if overwrite:
-        raise UsageError("mode overwrite is not offered: append, or write into a new folder")
+        raise UsageError("mode overwrite is not supported: append, or write into a new folder")
     kinds = {field.name: type(field.dataType) for field in schema.fields}
     for name, kind in (("data_file", StringType), ("dv", BinaryType)):
         if kinds.get(name) is not kind:
@@ -99,12 +99,12 @@ class VectorWriter(DataSourceArrowWriter):
         self.job = job
 
     def stores(self) -> Storage:
-        """Return what reaches the folder; it has listed nothing yet."""
+        """Return new storage, without cached listings."""
         return Storage(dict(self.options.storage_options))
 
     @property
     def staging(self) -> str:
-        """The folder that tasks write into."""
+        """The folder that tasks write to."""
         return join(self.options.path, STAGING + self.job)
 
     @property
@@ -113,7 +113,7 @@ class VectorWriter(DataSourceArrowWriter):
         return join(self.options.path, manifest_name(self.job, self.options.manifest))
 
     def container_name(self, task: str, number: int) -> str:
-        """Return the name of a task's container, as its format wants it: no two are alike."""
+        """Return a unique name for a task's container, in its format's form."""
         if self.options.target == "puffin":
             return f"{self.job}-{task}-{number}.puffin"
         if self.options.target == "delta":
@@ -127,7 +127,7 @@ class VectorWriter(DataSourceArrowWriter):
 
         Raises:
             UsageError: a null, or rows that the target cannot hold.
-            DecodeError: a vector is not sound.
+            DecodeError: a vector is corrupt.
             OSError: a container cannot be written.
         """
         context = TaskContext.get()
@@ -163,7 +163,7 @@ class VectorWriter(DataSourceArrowWriter):
         return written
 
     def _until_full(self, frames: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
-        """Pass on the frames of one container."""
+        """Yield the frames of one container."""
         seen: set[str | None] = set()
         size = footer = 0
         for stored in frames:
@@ -182,10 +182,10 @@ class VectorWriter(DataSourceArrowWriter):
     # ------------------------------------------------------------------ driver
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Move the containers of these tasks to their place, then write the manifest; what else is there goes.
+        """Move the containers of these tasks to the folder, write the manifest, and remove the staging folder.
 
         Raises:
-            UsageError: two vectors for one data file, wherever they are. Nothing is moved then.
+            UsageError: two vectors for one data file, in any containers. Then nothing is moved.
         """
         written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
         names = [name for one in written for name in one.containers]
@@ -202,18 +202,18 @@ class VectorWriter(DataSourceArrowWriter):
             storage.sync(self.options.path)
             parts = (join(self.staging, name + _PART) for name in names)
             merge_parts(parts, self.manifest, names, stores)
-            with suppress(OSError, DvcodecError):  # it is committed: what stays is vacuum's
+            with suppress(OSError, DvcodecError):  # committed: vacuum removes the rest
                 storage.remove_folder(self.staging, stores)
 
     def _refuse_doubles(self, names: Iterable[str], stores: Storage) -> None:
-        """Look for a data file that comes twice: equal hashes alone prove nothing."""
+        """Refuse a data file that occurs twice; equal hashes may be a collision."""
         known: dict[str, str] = {}
         for file in chain.from_iterable(
             data_files_in(join(self.staging, name + _PART), self.options.manifest, stores) for name in names
         ):
             key = file_key(file or "")
             if key in known:
-                other = "" if known[key] == file else f", which {known[key]!r} names too"
+                other = "" if known[key] == file else f", also spelled {known[key]!r}"
                 raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
             known[key] = file
 
@@ -221,7 +221,7 @@ class VectorWriter(DataSourceArrowWriter):
         storage.move(join(self.staging, name), join(self.options.path, name), stores)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove all that this job has written, the manifest first."""
+        """Remove all files of this job, the manifest first."""
         names = {name for one in messages if isinstance(one, Written) for name in one.containers}
         stores = self.stores()
         storage.remove_file(self.manifest, stores)

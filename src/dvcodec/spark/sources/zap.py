@@ -4,21 +4,21 @@
 
     spark.read.format("zap").option("table", "terms").load("index/store")        a file, a folder, a glob, or several
 
-Tables and their columns are those of `dvcodec.zap.columns.SCHEMAS`, between ``segment`` (the file) and ``error``. What
-is unsigned there is a long here, what is dictionary-encoded there is plain. Of folders and patterns files named
-``*.zap`` are taken. Options:
+Tables and their columns are those of `dvcodec.zap.columns.SCHEMAS`, between ``segment`` (the file) and ``error``.
+Unsigned columns become longs, dictionary-encoded ones plain. In folders and patterns, only files named ``*.zap`` are
+read. Options:
 
 - ``table``: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-- ``fields``: only these fields: names between commas, or a JSON list. A segment without one has no rows of it.
-- ``partition-bytes``: a segment larger than this is read in parts of about this size; 128 MiB.
-- ``verify-checksum``: false leaves out the CRC, for which every part reads the whole file; true.
+- ``fields``: only these fields: names separated by commas, or a JSON array. Segments may lack some.
+- ``partition-bytes``: a larger segment is read in parts of about this size; default 128 MiB.
+- ``verify-checksum``: false skips the CRC, for which every part reads the whole file; default true.
 - ``storage.<key>``: how stores are reached, see `VectorSource`.
 
-A segment is one partition; a big one is cut between fields, or between documents where the table is ``stored``.
+A segment is one partition; a large one is split between fields, or between documents for the table ``stored``.
 
-A damaged segment does not fail the job: the rows in front of the damage are given, then one row that has nothing but
-``segment`` and ``error``, of each part that meets the damage. A schema of the caller's own with less columns reads only
-these; without ``error`` in it a damaged segment does fail the job, so that none goes unseen.
+A corrupt segment does not fail the job: each part returns the rows before the corrupt bytes, then one row with only
+``segment`` and ``error``. A user's schema with fewer columns reads only these; without ``error`` in it, a corrupt
+segment fails the job.
 """
 
 from __future__ import annotations
@@ -30,21 +30,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    FloatType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
 from dvcodec.io import Storage
 from dvcodec.spark.columns import pieces
+from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan
 from dvcodec.zap import Segment
@@ -53,24 +44,24 @@ from dvcodec.zap.columns import SCHEMAS
 __all__ = ["SegmentReader", "SegmentSource", "table_schema"]
 
 _BATCH_BYTES = 1 << 24
-"""Bytes of the values in one record batch, at most, unless one row has more."""
+"""Most bytes of values in one record batch, unless a single row has more."""
 _SPARK_TYPES: dict[pa.DataType, DataType] = {
-    pa.string(): StringType(),
-    pa.binary(): BinaryType(),
-    pa.bool_(): BooleanType(),
-    pa.int64(): LongType(),
+    pa.string(): STRING,
+    pa.binary(): BINARY,
+    pa.bool_(): BOOLEAN,
+    pa.int64(): LONG,
     pa.float32(): FloatType(),
 }
 
 
 def table_schema(table: str) -> StructType:
     """Return the columns of a table."""
-    columns = [StructField(field.name, _spark_type(_plain(field.type))) for field in SCHEMAS[table]]
-    return StructType([StructField("segment", StringType()), *columns, StructField("error", StringType())])
+    columns = {field.name: _spark_type(_plain(field.type)) for field in SCHEMAS[table]}
+    return struct(segment=STRING, **columns, error=STRING)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that Spark takes a column in: signed, without dictionary."""
+    """Return the type of a column for Spark: signed, without dictionary."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_list(kind):
@@ -87,23 +78,23 @@ class SegmentSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` calls it."""
+        """Return the name for ``format``."""
         return "zap"
 
     def schema(self) -> StructType:
-        """Return the columns of the table that is asked for."""
+        """Return the columns of the requested table."""
         return table_schema(SegmentOptions.parse(self.options).table)
 
     def reader(self, schema: StructType) -> SegmentReader:
-        """Return what plans and reads; `schema` may have less columns than the table, in any order."""
+        """Return the reader; `schema` may have fewer columns than the table, in any order."""
         return SegmentReader(SegmentOptions.parse(self.options), schema)
 
 
 class SegmentReader(DataSourceReader):
-    """Plans on the driver, where large segments are looked into, and reads in tasks.
+    """Plans on the driver, which opens large segments, and reads in tasks.
 
     Raises:
-        UsageError: the schema has a column that the table has not.
+        UsageError: the schema has a column that the table lacks.
     """
 
     def __init__(self, options: SegmentOptions, schema: StructType) -> None:
@@ -119,12 +110,12 @@ class SegmentReader(DataSourceReader):
         """Read one part, in batches of bounded size.
 
         Raises:
-            DecodeError: the segment is not sound, and there is no column `error` for that.
+            DecodeError: the segment is corrupt, and the schema has no column `error`.
             OSError: it cannot be read.
             TypeError: a partition of another reader.
         """
         if not isinstance(partition, SegmentPart):
-            raise TypeError(f"not a part of a segment: {partition!r}")
+            raise TypeError(f"expected a SegmentPart, found {partition!r}")
         stores = Storage(dict(self.options.storage_options))
         try:
             with (
@@ -138,7 +129,7 @@ class SegmentReader(DataSourceReader):
         except DecodeError as err:
             if "error" not in self.names:
                 raise
-            yield self._complaint(err, partition.path)
+            yield self._error_row(err, partition.path)
 
     def _batches(self, segment: Segment, part: SegmentPart) -> Iterator[pa.RecordBatch]:
         wanted = self.options.fields if part.fields is None else part.fields
@@ -146,8 +137,8 @@ class SegmentReader(DataSourceReader):
         fields = None if wanted is None else [name for name in wanted if name in known]
         docs = None if part.docs is None else range(*part.docs)
         for batch in segment.to_arrow(self.options.table, fields, docs=docs):
-            for stretch in pieces(_weights(batch), _BATCH_BYTES):
-                yield batch.slice(stretch.start, stretch.stop - stretch.start)
+            for piece in pieces(_weights(batch), _BATCH_BYTES):
+                yield batch.slice(piece.start, piece.stop - piece.start)
 
     def _columns(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         found = []
@@ -160,7 +151,7 @@ class SegmentReader(DataSourceReader):
                 found.append(_spark_column(batch.column(name), name, path))
         return pa.RecordBatch.from_arrays(found, self.names)
 
-    def _complaint(self, error: DecodeError, path: str) -> pa.RecordBatch:
+    def _error_row(self, error: DecodeError, path: str) -> pa.RecordBatch:
         known = {"segment": pa.array([path]), "error": pa.array([str(error)])}
         schema = SCHEMAS[self.options.table]
         found = [known[name] if name in known else pa.nulls(1, _plain(schema.field(name).type)) for name in self.names]
@@ -171,11 +162,11 @@ class SegmentReader(DataSourceReader):
 
 
 def _chosen(table: str, schema: StructType) -> list[str]:
-    """Return the names of the columns that are asked for."""
+    """Return the names of the requested columns."""
     known = {field.name: field.dataType for field in table_schema(table).fields}
     for field in schema.fields:
         if field.name not in known:
-            raise UsageError(f"the table {table} has the columns {', '.join(known)}, not {field.name!r}")
+            raise UsageError(f"table {table}: expected columns {', '.join(known)}, found {field.name!r}")
         kind = known[field.name]
         if field.dataType != kind:
             kinds = f"{kind.simpleString()}, not {field.dataType.simpleString()}"
@@ -184,7 +175,7 @@ def _chosen(table: str, schema: StructType) -> list[str]:
 
 
 def _weights(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return about how many bytes each row has once nothing is dictionary-encoded: int64[rows]."""
+    """Return the approximate bytes of each row without dictionary encoding: int64[rows]."""
     total = np.full(batch.num_rows, 8 * batch.num_columns, np.int64)
     for column in batch.columns:
         kind = column.type

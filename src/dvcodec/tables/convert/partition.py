@@ -55,7 +55,7 @@ def _text(found: PartitionValue, path: str) -> str | None:
 
 
 def _float(value: float | np.float32) -> str:
-    """Spell a number with as few digits as tell it from others."""
+    """Return the shortest text of a number that reads back as it."""
     if math.isfinite(value):
         return str(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,4 +1,4 @@
-"""Which vectors of a snapshot hold for which data file; what cannot be converted is refused here, by name."""
+"""Plan a conversion: the vectors of each data file. What cannot be converted is refused here."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table, TableKind
-from dvcodec.tables.namesakes import Namesakes
+from dvcodec.tables import rules
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
+from dvcodec.tables.table import Snapshot
 
-__all__ = ["FRAMED", "POSITION_DELETES", "Planned", "check_deletes", "plan"]
+__all__ = ["FRAMED", "Planned", "check_deletes", "plan"]
 
 FRAMED = {
     "iceberg": (Magic.PORTABLE64,),
@@ -20,7 +21,6 @@ FRAMED = {
     "paimon64": (Magic.PAIMON32, Magic.PORTABLE64),
 }
 """Formats whose vectors hold positions of rows in data files, and the layouts that they may have."""
-POSITION_DELETES = "position-deletes"
 _KINDS = (TableKind.ICEBERG, TableKind.DELTA, TableKind.PAIMON)
 
 
@@ -31,7 +31,7 @@ class Planned:
     Attributes:
         data_file: of the snapshot.
         sources: what deletes its rows: one vector, or position delete files.
-        rows: of position deletes, united; None = to be read from the one vector.
+        rows: union of the position deletes; None = to be read from the one vector.
     """
 
     data_file: DataFile
@@ -39,42 +39,42 @@ class Planned:
     rows: RowSet | None = None
 
 
-def check_deletes(table: Table, snapshot: Snapshot) -> None:
-    """Check that vectors are all that deletes rows: anything else would come to life in another format.
+def check_deletes(snapshot: Snapshot) -> None:
+    """Check that only vectors delete rows: rows deleted otherwise would be live in the other format.
 
     Raises:
-        Unsupported: it is not.
-        DecodeError: the metadata is not sound.
+        Unsupported: something else deletes rows.
+        DecodeError: the metadata is corrupt.
     """
     for data_file in snapshot.data_files:
-        why = table.other_deletes(data_file, snapshot)
+        why = snapshot.other_deletes(data_file)
         if why is not None:
             raise Unsupported("deletes", source=data_file.path, expected="deletion vectors alone", actual=why)
 
 
-def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
+def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
     """Group what deletes rows by data file, in the order of the files that hold it.
 
     Position deletes are read here, since only they know their data files; where a data file has a vector, they no
     longer count (Iceberg table spec, "Scan Planning").
 
     Args:
-        table: what the snapshot is of.
         snapshot: what is to be converted.
         read: called for each position delete file that has been read.
 
     Raises:
-        UsageError: a table of another kind, whose data files nobody else could have.
+        UsageError: a table of another kind, whose data files no other format can have.
         NotCanonical: a vector for a data file that the snapshot does not have, or that is newer; or two for one.
-            Position deletes for a data file that the snapshot spells otherwise: engines differ in whether they hold.
-        Unsupported: a kind of deletes that no vector expresses.
-        DecodeError: a position delete file is not sound.
+            Position deletes for a data file with another path in the snapshot: engines differ in applying them.
+        Unsupported: deletes that a vector cannot express.
+        DecodeError: a position delete file is corrupt.
     """
+    table = snapshot.table
     if table.kind not in _KINDS:
         raise UsageError(
             f"{table.location}: a {table.kind.value} table has no data files that Iceberg, Delta or Paimon could have"
         )
-    files = {data_file.path: data_file for data_file in snapshot.data_files}
+    files = snapshot.files
     vectors: dict[str, DeletionVector] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
@@ -83,47 +83,22 @@ def plan(table: Table, snapshot: Snapshot, read: Callable[[], None]) -> list[Pla
             raise Unsupported(f"deletes of the kind {vector.format}", source=vector.where, expected="deletion vectors")
         if vector.data_file is None:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
-        if vector.data_file not in files:
-            raise NotCanonical(
-                "deletion vector", source=vector.where, expected="a data file of the snapshot", actual=vector.data_file
-            )
-        _check_order(vector, files[vector.data_file])
+        rules.refuse(rules.paths(snapshot, vector))
+        rules.refuse(rules.older(vector, files[vector.data_file]))
         if vector.data_file in vectors:
-            both = f"{vectors[vector.data_file].where} and {vector.where}"
-            raise NotCanonical("live deletion vectors", source=vector.data_file, expected="at most one", actual=both)
+            rules.refuse(rules.doubles(files[vector.data_file], (vectors[vector.data_file], vector)))
         vectors[vector.data_file] = vector
     planned = [Planned(files[path], (vector,)) for path, vector in vectors.items()]
     deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
-    namesakes = Namesakes(table.folder, files)
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
-            strangers = table.unknown_files(vector, snapshot) if vector.data_file is None else (vector.data_file,)
-            for path in strangers:
-                _check_stranger(path, None if path in files else namesakes.find(path), vector)
-            for found in table.read(vector, snapshot):
+            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
+            for found in snapshot.read(vector):
                 if found.data_file not in vectors:
                     deletes.setdefault(found.data_file, []).append((vector, found.rows))
             read()
     for path, parts in deletes.items():
         sources = tuple(vector for vector, _ in parts)
-        planned.append(Planned(files[path], sources, RowSet.union(*(rows for _, rows in parts))))
+        planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
-
-
-def _check_stranger(path: str, meant: str | None, vector: DeletionVector) -> None:
-    """Check that position deletes for a data file that is not there mean none that is, by another spelling."""
-    if meant is not None:
-        raise NotCanonical("data file of position deletes", source=vector.where, expected=meant, actual=path)
-
-
-def _check_order(vector: DeletionVector, data_file: DataFile) -> None:
-    """Check that Iceberg's vector is no older than its data file: it would not hold (table spec, "Scan Planning")."""
-    written, added = (found.record.get("sequence_number") for found in (vector, data_file))
-    if written is not None and added is not None and written < added:
-        raise NotCanonical(
-            f"sequence_number of the vector of {data_file.path}",
-            source=vector.where,
-            expected=f"at least {added}, that of the data file",
-            actual=written,
-        )

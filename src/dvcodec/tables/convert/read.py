@@ -1,4 +1,4 @@
-"""Reads and verifies what is planned, and keeps account of what became of it."""
+"""Read and verify the planned vectors, and record how each was converted."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from typing import Any, cast
 
 from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, read_window
 from dvcodec.ops.convert import encode_frame, frame_for
+from dvcodec.tables import rules
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned
 from dvcodec.tables.convert.record import Speller, absolute
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, Table
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["ConvertedVector", "How", "Reader"]
 
 
 class How(str, Enum):
-    """What became of a vector."""
+    """How a vector was converted."""
 
     IN_PLACE = "in-place"
-    """It stays where it is, and is pointed at there."""
+    """It stays in its file, and is referenced there."""
     COPIED = "copied"
     """Its frame was copied byte for byte."""
     ENCODED = "encoded"
-    """Its rows were written anew: it was inline, of another layout, or of position deletes."""
+    """Its rows were encoded again: it was inline, of another layout, or position deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,10 @@ class ConvertedVector:
 
     Attributes:
         data_file: whose rows are deleted, as the source has it.
-        how: what was done.
+        how: it was converted.
         location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
-        sources: what it stands for: one vector, or the position delete files that it replaces.
-        record: what a commit has to say, by the target's own field names.
+        sources: one vector, or the position delete files that it replaces.
+        record: values for the commit, by the target's own field names.
     """
 
     data_file: DataFile
@@ -75,36 +77,34 @@ class ConvertedVector:
 
 
 class Reader:
-    """Reads what is planned; vectors that do not stay in place are handed on as frames, to be written.
+    """Reads the planned vectors; those that do not stay in place are yielded as frames, to be written.
 
     Attributes:
         speller: of the target.
-        converted: what is done.
-        empty: vectors without rows, which are passed over.
+        converted: vectors that are done.
+        empty: vectors without rows, which are skipped.
     """
 
-    def __init__(
-        self, table: Table, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]
-    ) -> None:
-        self._table, self._snapshot, self.speller = table, snapshot, speller
+    def __init__(self, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]) -> None:
+        self._snapshot, self.speller = snapshot, speller
         self._in_place, self._advance = in_place, advance
         self._handed: list[tuple[Planned, How]] = []
         self.converted: list[ConvertedVector] = []
         self.empty = 0
 
     def frames(self, group: Iterable[Planned]) -> Generator[StoredFrame, None, None]:
-        """Read vectors, and yield what is to be written."""
+        """Read vectors, and yield the frames to be written."""
         for location, items in itertools.groupby(group, key=_container):
             if location is None:
                 for item in items:
                     yield from self._encoded(item)
             else:
-                with self._table.folder.storage.open(location) as source:
+                with self._snapshot.table.folder.storage.open(location) as source:
                     for item in items:
                         yield from self._stored(item, source)
 
     def written(self, locations: Sequence[DvLocation]) -> None:
-        """Take note of where the frames went that were handed on last."""
+        """Record the locations of the frames that were yielded last."""
         for location in locations:
             item, how = self._handed.pop(0)
             self._convert(item, how, location, len(locations))
@@ -115,7 +115,7 @@ class Reader:
         found = core_vector.read(
             read_window(source, offset, size), allowed=FRAMED[vector.format], exact=True, cardinality=vector.cardinality
         )
-        self._check(item, found.view.max)
+        rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path)
         self._advance()
         if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
@@ -128,9 +128,9 @@ class Reader:
     def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
         rows = item.rows
         if rows is None:
-            rows = RowSet.union(*(found.rows for found in self._table.read(item.sources[0], self._snapshot)))
+            rows = RowSet().union(*(found.rows for found in self._snapshot.read(item.sources[0])))
             self._advance()
-        self._check(item, rows.max)
+        rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
         data = encode_frame(rows, self.speller.layout, item.data_file.path)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 
@@ -141,16 +141,6 @@ class Reader:
         self._handed.append((item, how))
         yield StoredFrame(self.speller.data_file(item.data_file), cardinality, data)
 
-    def _check(self, item: Planned, highest: int | None) -> None:
-        rows = item.data_file.physical_rows
-        if rows is not None and highest is not None and highest >= rows:
-            raise NotCanonical(
-                f"highest deleted row of {item.data_file.path}",
-                source=item.sources[0].where,
-                expected=f"below {rows} (rows of the data file)",
-                actual=highest,
-            )
-
     def _convert(self, item: Planned, how: How, location: DvLocation, in_file: int) -> None:
         record = self.speller.record(location, item.data_file, in_file)
         self.converted.append(ConvertedVector(item.data_file, how, location, item.sources, record))
@@ -159,12 +149,12 @@ class Reader:
 def _partition_values(data_file: DataFile) -> dict[str, str | None] | None:
     try:
         return partition_values(data_file)
-    except UsageError:  # a target that asks for them has refused it
+    except UsageError:  # a target that needs them has refused the file
         return None
 
 
 def _container(item: Planned) -> str | None:
-    """Return the file that holds the frame of a vector; None if its rows are read in another way."""
+    """Return the file that holds the frame of a vector; None if its rows are read otherwise."""
     vector = item.sources[0]
     framed = item.rows is None and vector.location and vector.offset is not None and vector.size is not None
     return vector.location if framed else None

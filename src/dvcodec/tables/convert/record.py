@@ -1,4 +1,4 @@
-"""What a commit has to say of a vector: Iceberg's manifest entry, Delta's actions, Paimon's index file and metadata."""
+"""Values for the commit of a vector: Iceberg's manifest entry, Delta's actions, Paimon's index file and metadata."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 __all__ = ["TARGETS", "Speller", "Target", "absolute"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
-"""What a table's deletes can be said as; the number is the width of Paimon's vectors."""
+"""Formats that a table's deletes can be converted to; the number is the width of Paimon's vectors."""
 TARGETS: tuple[Target, ...] = get_args(Target)
 """All of them."""
 _LEGAL = "/_-!.~'()*,;$&+=@"
-"""ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might make
-a scheme of what stands before it. Delta knows a data file by this very text."""
+"""ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might turn
+the text before it into a scheme. Delta identifies a data file by this text."""
 _MAX_OFFSET = 2**31 - 1
 """Delta's offsets are signed 32-bit values."""
 _ASCII_OR_BLANK = re.compile(r"[\x00-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]+")
@@ -40,7 +40,7 @@ class Speller:
     Attributes:
         to: the target.
         kind: of the table that is converted.
-        root: where the target's table is, absolute: Delta spells what lies below it from there.
+        root: where the target's table is, absolute: Delta's paths below it are relative.
         info: the snapshot that is converted.
     """
 
@@ -58,12 +58,12 @@ class Speller:
         return split(data_file.location)[1]
 
     @property
-    def layout(self) -> frames.Target:
+    def layout(self) -> frames.ConvertTarget:
         """What files of vectors hold."""
         return "puffin" if self.to == "iceberg" else self.to
 
     def may_stay(self, magic: Magic, offset: int) -> bool:
-        """Whether the target can point at a vector where it is."""
+        """Whether the target can reference a vector in its present file."""
         return magic is Magic.PORTABLE64 and (self.to == "iceberg" or (self.to == "delta" and offset <= _MAX_OFFSET))
 
     def in_place(self, place: DvLocation, location: str, data_file: DataFile) -> DvLocation:
@@ -78,7 +78,7 @@ class Speller:
         return replace(place, format=self.to, path=path, data_file=self.data_file(data_file))
 
     def record(self, location: DvLocation, data_file: DataFile, in_file: int) -> dict[str, Any]:
-        """Return what a commit has to say of a vector, by the format's own field names.
+        """Return the values for the commit of a vector, by the format's own field names.
 
         Args:
             location: where the vector is.
@@ -86,7 +86,7 @@ class Speller:
             in_file: number of vectors in that file.
 
         Raises:
-            UsageError: something is not known that the format asks for.
+            UsageError: a value that the format requires is unknown.
         """
         if self.to == "iceberg":
             return {"manifest_entry": iceberg.manifest_entry(location)}
@@ -104,18 +104,15 @@ class Speller:
         }
 
     def _actions(self, location: DvLocation, data_file: DataFile) -> dict[str, Any]:
-        """Return the log's two actions: what takes the data file without a vector out, and what puts it in with one."""
+        """Return the two actions of the log: remove the data file without a vector, add it with one."""
         if _file_format(data_file) != "parquet":
             raise UsageError(f"{data_file.path}: it is {_file_format(data_file)}, and Delta's data files are Parquet")
-        known = {
-            "rows": data_file.physical_rows,
-            "bytes": data_file.size,
-        }
+        known = {"rows": data_file.physical_rows, "bytes": data_file.size}
         unknown = next((name for name, value in known.items() if value is None), None)
         if unknown:
             raise UsageError(f"{data_file.path}: its {unknown} are not known, and Delta records them")
         path, when = self.data_file(data_file), self.info.timestamp_ms or 0
-        # Bounds of columns are left out, and would be no longer tight: some of the rows are gone.
+        # Without bounds of columns: with deleted rows they would not be tight.
         stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
         add = {
             "path": path,
@@ -130,20 +127,20 @@ class Speller:
 
 
 def absolute(location: str) -> str:
-    """Return a location as tables record it: a whole path, or a URL that is no ``file:`` URL."""
+    """Return a location as tables record it: an absolute path, or a URL other than ``file:``."""
     local = local_path(location)
     return location if local is None else local.absolute().as_posix()
 
 
 def _file_format(data_file: DataFile) -> str:
-    """Return the format of a data file: as recorded, or as its name ends, where that says one."""
+    """Return the format of a data file: as recorded, or by the extension of its name."""
     recorded = data_file.record.get("file_format")
     ending = recorded if isinstance(recorded, str) else data_file.path.rpartition(".")[2]
     return ending.lower() if recorded or ending in ("orc", "avro") else "parquet"
 
 
 def _uri(path: str, root: str) -> str:
-    """Spell a path as Delta does: from the table's folder if it lies there, percent-encoded."""
+    """Spell a path as Delta does: relative if it is in the table's folder, percent-encoded."""
     inside = path_below(path, root)
     if inside is not None:
         return _quoted(inside)

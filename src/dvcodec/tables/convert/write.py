@@ -1,4 +1,4 @@
-"""Writes what another format needs to delete the same rows: files of vectors, and commit values."""
+"""Convert deletes to another format: write vector files and the values for its commit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
+from dvcodec.io.opening import can_exclude
 from dvcodec.io.paths import join
-from dvcodec.io.sink import can_exclude
 from dvcodec.io.target import local_path
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
-from dvcodec.tables.model import SnapshotInfo, Table
+from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.new_files import check_outside, is_inside, new_files
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Table
 
 __all__ = ["ENTRIES", "Conversion", "convert_table"]
 
@@ -35,7 +36,7 @@ FILE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What came of `convert_table`.
+    """The result of `convert_table`.
 
     Attributes:
         to: the target.
@@ -87,13 +88,13 @@ def convert_table(
     progress: Progress | None = None,
     storage_options: StorageOptions = None,
 ) -> Conversion:
-    """Write what another format needs to delete the same rows of the same data files: data, ready to be committed.
+    """Write the vectors and commit values with which another format deletes the same rows of the same data files.
 
     Every vector is verified: length, CRC, magic, structure, cardinality as recorded, highest position against the
     data file's rows. Frames are copied byte for byte where the formats share them. Position deletes become one vector
-    for each data file. Nothing is left out but vectors without rows, which are counted.
+    for each data file. Only vectors without rows are left out; they are counted.
 
-    `folder` gets files of vectors, and `ENTRIES`: one line for each vector with what a commit has to say of it:
+    `folder` gets files of vectors, and `ENTRIES`: one line for each vector with the values for its commit:
 
     ============  ====================================================================================================
     target        members of a line, besides those of `ConvertedVector.to_dict`
@@ -116,7 +117,7 @@ def convert_table(
         reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
             asks for. Java engines read them there by offset and size. Readers that open the container first do not:
             pyiceberg and iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: for Iceberg yes, for
-            Delta no. Paimon's are always written anew.
+            Delta no. Paimon's are always written again.
         root: folder of the target's table (Delta records paths from there); None = the source table's. `folder` may be
             in a `root` that is given, also where that is the source table's.
         progress: called with the number of vectors read and of all, after each.
@@ -125,10 +126,10 @@ def convert_table(
     Raises:
         UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold;
             or a folder in the table, or with a conversion in it, maybe one that has just ended.
-        DecodeError: the metadata or a vector is not sound; two vectors hold for one data file, or one for a data file
+        DecodeError: the metadata or a vector is corrupt; two vectors hold for one data file, or one for a data file
             that is gone.
-        Unsupported: rows are deleted by something else than positions, such as equality deletes.
-        OSError: something cannot be read or written. In every case no file is left behind.
+        Unsupported: rows are deleted otherwise than by position, by equality deletes for example.
+        OSError: something cannot be read or written. After any error no file is left behind.
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
@@ -143,14 +144,14 @@ def convert_table(
     in_place = to == "iceberg" if reference_in_place is None else reference_in_place
     snapshot = table.snapshot(snapshot_id)
     if not to.startswith(table.kind.value):  # within a format whatever else there is still holds
-        check_deletes(table, snapshot)
+        check_deletes(snapshot)
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
     target = absolute(folder)
     storage = table.folder.storage if storage_options is None else storage_of(storage_options)
     advance = _counter(len(snapshot.vectors), progress)
-    planned = plan(table, snapshot, advance)
+    planned = plan(snapshot, advance)
     with _folder(target, storage) as written:
-        reader = Reader(table, snapshot, speller, in_place, advance)
+        reader = Reader(snapshot, speller, in_place, advance)
         for group in _groups(planned, speller):
             _write(reader, group, target, written, storage)
         files = tuple(written)
@@ -179,7 +180,7 @@ def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
 
 @contextmanager
 def _folder(folder: str, storage: Storage) -> Iterator[list[str]]:
-    """Make the folder, and yield a list: the files that it names are removed if the block fails."""
+    """Make the folder, and yield a list; the files in it are removed if the block fails."""
     local = local_path(folder)
     made = local is not None and not local.exists()
     if local is not None:
@@ -199,21 +200,21 @@ def _folder(folder: str, storage: Storage) -> Iterator[list[str]]:
 
 @contextmanager
 def _unless_taken(folder: str, entries: str, written: list[str]) -> Iterator[None]:
-    """Let the file of entries, which is written last, be there because of a conversion that was faster."""
+    """Report that a concurrent conversion has written the file of entries, which comes last."""
     try:
         yield
     except FileExistsError:
-        if entries in written:  # it is that one's, and stays
+        if entries in written:  # it belongs to the other conversion
             written.remove(entries)
         raise _taken(folder) from None
 
 
 def _taken(folder: str) -> UsageError:
-    return UsageError(f"{folder}: there is a conversion in this folder ({ENTRIES}): name another")
+    return UsageError(f"{folder}: the folder already has a conversion ({ENTRIES}): name another")
 
 
 def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]:
-    """Part what must not share a file of vectors: Paimon has files of its own for each partition and bucket."""
+    """Separate what must not share a file of vectors: Paimon has files of its own for each partition and bucket."""
     if not speller.to.startswith("paimon"):
         return [planned]
     groups: dict[object, dict[str, Planned]] = {}
@@ -223,7 +224,7 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
         other = group.setdefault(speller.data_file(data_file), item)
         if other is not item:
             both = f"{data_file.path} and {other.data_file.path}"
-            raise UsageError(f"{both}: Paimon cannot tell files of one name in one bucket apart")
+            raise UsageError(f"{both}: Paimon cannot distinguish files of one name in one bucket")
     return [list(group.values()) for group in groups.values()]
 
 

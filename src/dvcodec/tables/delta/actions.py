@@ -1,4 +1,4 @@
-"""The actions of a log, checked: what a line of a commit, or a row of a checkpoint, says.
+"""The actions of a log: lines of a commit or rows of a checkpoint, with their types checked.
 
 Specification: Delta's PROTOCOL.md, "Actions". Actions and members that are not known are ignored, as it demands: what
 must not be ignored is announced as a reader feature.
@@ -6,7 +6,6 @@ must not be ignored is announced as a reader feature.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,7 +16,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
-from dvcodec.tables.members import Members, is_path
+from dvcodec.tables.json_fields import JsonFields, is_path, parse_json
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
 
@@ -27,13 +26,13 @@ FileKey: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a reader has to know, and a writer.
+    """What readers and writers have to support.
 
     Attributes:
         reader_version: ``minReaderVersion``.
         reader_features: names; none below reader version 3.
         source: file and line.
-        writer_version: ``minWriterVersion``; None where the log does not say: a reader does not need it.
+        writer_version: ``minWriterVersion``; None if it is not recorded: readers do not need it.
         writer_features: names; none below writer version 7.
     """
 
@@ -44,7 +43,7 @@ class Protocol:
     writer_features: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, action: Members) -> Protocol:
+    def parse(cls, action: JsonFields) -> Protocol:
         """Read a ``protocol`` action.
 
         Raises:
@@ -54,16 +53,16 @@ class Protocol:
         writer = action.integer_or_none("minWriterVersion", least=0)
         return cls(
             version,
-            _texts(action, "readerFeatures") if version >= 3 else (),
+            action.texts("readerFeatures") if version >= 3 else (),
             action.source,
             writer,
-            _texts(action, "writerFeatures") if (writer or 0) >= 7 and "writerFeatures" in action else (),
+            action.texts("writerFeatures") if (writer or 0) >= 7 and "writerFeatures" in action else (),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the columns are.
+    """The schema and properties of the table.
 
     Attributes:
         schema: JSON text.
@@ -80,7 +79,7 @@ class Metadata:
     source: str
 
     @classmethod
-    def parse(cls, action: Members) -> Metadata:
+    def parse(cls, action: JsonFields) -> Metadata:
         """Read a ``metaData`` action.
 
         Raises:
@@ -88,8 +87,8 @@ class Metadata:
         """
         return cls(
             action.text("schemaString"),
-            _texts(action, "partitionColumns"),
-            _text_map(action, "configuration") if "configuration" in action else {},
+            action.texts("partitionColumns"),
+            _text_map(action.object_if_any("configuration")),
             action.object("format").text("provider"),
             action.source,
         )
@@ -100,19 +99,19 @@ class LoggedVector:
     """The vector of a logical file.
 
     Attributes:
-        descriptor: what the log says of it.
-        path: of its file in plain text, from the table's folder on or whole; empty if it stands in the log itself.
+        descriptor: as recorded.
+        path: of its file, decoded, relative to the table's folder or whole; empty if it is inline.
     """
 
     descriptor: Descriptor
     path: str
 
     @classmethod
-    def parse(cls, action: Members) -> LoggedVector | None:
+    def parse(cls, action: JsonFields) -> LoggedVector | None:
         """Read the member ``deletionVector``; in checkpoints an absent one may be a struct of nulls.
 
         Raises:
-            NotCanonical: it is no descriptor, or its path leaves the table.
+            NotCanonical: it is not a descriptor, or its path leaves the table.
         """
         if "deletionVector" not in action:
             return None
@@ -131,11 +130,11 @@ class LoggedVector:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFile:
-    """A logical file that is gone: a tombstone.
+    """A removed logical file: a tombstone.
 
     Attributes:
-        path: of the data file, in plain text.
-        vector: that held for it.
+        path: of the data file, decoded.
+        vector: its vector.
     """
 
     path: str
@@ -147,7 +146,7 @@ class RemoveFile:
         return _key(self.path, self.vector)
 
     @classmethod
-    def parse(cls, action: Members) -> RemoveFile:
+    def parse(cls, action: JsonFields) -> RemoveFile:
         """Read a ``remove`` action.
 
         Raises:
@@ -158,10 +157,10 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True)
 class AddFile:
-    """A logical file: a data file, and the vector that holds for it.
+    """A logical file: a data file, and its vector.
 
     Attributes:
-        path: of the data file, in plain text.
+        path: of the data file, decoded.
         vector: None if no rows are deleted.
         size: bytes of the data file.
         rows: physical rows; None without statistics.
@@ -182,19 +181,19 @@ class AddFile:
         return _key(self.path, self.vector)
 
     @classmethod
-    def parse(cls, action: Members) -> AddFile:
+    def parse(cls, action: JsonFields) -> AddFile:
         """Read an ``add`` action.
 
         Raises:
             NotCanonical: a member is missing or of the wrong type.
         """
-        values = _text_map(action, "partitionValues")
+        values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
         return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, action.values)
 
 
-def plain_path(action: Members) -> str:
-    """Return the member ``path``, a percent-encoded URI, in plain text.
+def plain_path(action: JsonFields) -> str:
+    """Return the member ``path``, a percent-encoded URI, decoded.
 
     Raises:
         NotCanonical: it is not there, or no path.
@@ -209,15 +208,15 @@ def plain_path(action: Members) -> str:
     return path
 
 
-def parse_lines(data: bytes, source: str) -> Iterator[Members]:
-    """Take the actions from lines of JSON; actions that are no objects are passed over.
+def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
+    """Return the actions in lines of JSON; other entries are ignored.
 
     Args:
         data: a commit, or a checkpoint in JSON.
         source: name of the file, for errors.
 
     Raises:
-        NotCanonical: a line is no JSON object.
+        NotCanonical: a line is not a JSON object.
     """
     try:
         text = data.decode()
@@ -227,13 +226,9 @@ def parse_lines(data: bytes, source: str) -> Iterator[Members]:
         if not line or line.isspace():
             continue
         where = f"{source}, line {number}"
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as err:
-            raise NotCanonical("JSON", source=where, expected="an object", actual=str(err)[:80]) from None
-        for name, value in Members.of(entry, where, "JSON").values.items():
+        for name, value in JsonFields.of(parse_json(line, where, "action"), where, "action").values.items():
             if name in _ACTIONS and value is not None:
-                yield Members.of(value, where, name)
+                yield JsonFields.of(value, where, name)
 
 
 _ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata"})
@@ -244,7 +239,7 @@ def _key(path: str, vector: LoggedVector | None) -> FileKey:
 
 
 def _is_place(path: str) -> bool:
-    """Whether there can be a file of that path at all."""
+    """Whether a file can have that path."""
     try:
         local_path(path)
     except UsageError:  # a file URL of another host
@@ -260,28 +255,18 @@ def _vector_path(storage_type: str, text: str) -> str:
     return Descriptor(storage_type, text, 0, 0).path(".").removeprefix("./")
 
 
-def _rows(action: Members) -> int | None:
+def _rows(action: JsonFields) -> int | None:
     """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct."""
     if text := action.text_or_none("stats"):
-        try:
-            stats = json.loads(text)
-        except (ValueError, RecursionError):
-            action.fail("stats", "JSON", repr(text)[:80])
-        return Members.of(stats, action.source, action.path_to("stats")).integer_or_none("numRecords", least=0)
-    if "stats_parsed" in action:
-        return action.object("stats_parsed").integer_or_none("numRecords", least=0)
-    return None
+        where = action.path_to("stats")
+        stats = JsonFields.of(parse_json(text, action.source, where), action.source, where)
+    else:
+        stats = action.object_if_any("stats_parsed")
+    return stats.integer_or_none("numRecords", least=0)
 
 
-def _texts(action: Members, name: str) -> tuple[str, ...]:
-    values = action.array(name)
-    if not all(isinstance(value, str) for value in values):
-        action.fail(name, "an array of strings", repr(values)[:80])
-    return tuple(values)
-
-
-def _text_map(action: Members, name: str) -> Mapping[str, str | None]:
-    values = action.object(name).values
-    if not all(value is None or isinstance(value, str) for value in values.values()):
-        action.fail(name, "an object of strings", repr(values)[:80])
-    return values
+def _text_map(fields: JsonFields) -> Mapping[str, str | None]:
+    for name, value in fields.values.items():
+        if value is not None and not isinstance(value, str):
+            fields.fail(name, "a string")
+    return fields.values

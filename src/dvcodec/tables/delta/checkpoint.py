@@ -14,7 +14,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _MEMBERS = {
 """What is read, by action. The statistics of columns would be most of a checkpoint."""
 
 
-def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[Members]:
+def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:
     """Yield the actions of a checkpoint, those in its sidecars too.
 
     Args:
@@ -46,7 +46,7 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
         version: of which it has to be.
 
     Raises:
-        DecodeError: a file is not sound.
+        DecodeError: a file is corrupt.
         OSError: a file cannot be read.
     """
     for name in names:
@@ -62,7 +62,7 @@ def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
     """Yield the locations of the sidecars that a file of a checkpoint names.
 
     Raises:
-        DecodeError: it is not sound.
+        DecodeError: it is corrupt.
         OSError: it cannot be read.
     """
     for action in _top(folder, name, ("sidecar",)):
@@ -70,14 +70,14 @@ def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
             yield _sidecar(folder, action)
 
 
-def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) -> Iterator[Members]:
+def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) -> Iterator[JsonFields]:
     location = folder.join(f"{LOG}/{name}")
     if name.endswith(".json"):
         return parse_lines(folder.read(f"{LOG}/{name}"), location)
     return _actions(folder, location, kinds)
 
 
-def _sidecar(folder: Folder, action: Members) -> str:
+def _sidecar(folder: Folder, action: JsonFields) -> str:
     """Return where a sidecar is: in the log's own folder, be it recorded by its bare name or whole."""
     path = plain_path(action)
     above, _, name = path.rpartition("/")
@@ -86,7 +86,7 @@ def _sidecar(folder: Folder, action: Members) -> str:
     return folder.join(f"{SIDECARS}/{name}")
 
 
-def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[Members]:
+def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, kind by kind of each row group."""
     with open_parquet(location, folder.storage) as file:
         columns = _columns(file.schema_arrow, kinds, location)
@@ -111,7 +111,7 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
-def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[Members]:
+def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
@@ -121,12 +121,12 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
     column = column.filter(there)
     try:
         values = {field.name: _values(column.field(field.name)) for field in column.type}
-    except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is no UTF-8, a date that is none
-        told = str(err)[:80]
-        raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=told) from None
+    except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
+        message = str(err)[:80]
+        raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
     for number, members in zip(numbers.tolist(), zip(*values.values(), strict=True), strict=True):
         record = {key: value for key, value in zip(values, members, strict=True) if value is not None}
-        yield Members(record, f"{location}, row {number}", name)
+        yield JsonFields(record, f"{location}, row {number}", name)
 
 
 def _values(array: pa.Array) -> list[Any]:

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.report import Check
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.schema import parse_schema
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.problems import Problem
 
 __all__ = ["check_hint", "contradictions"]
 
@@ -33,8 +32,8 @@ _TYPES = ("type", "elementType", "keyType", "valueType")
 ENABLED, APPEND_ONLY = "delta.enableDeletionVectors", "delta.appendOnly"
 
 
-def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Problem]:
-    """Find what of protocol and properties does not fit the data.
+def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
+    """Find where protocol and properties contradict the data.
 
     Checks:
 
@@ -48,11 +47,11 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that go by the protocol
       look for the columns under the wrong names and return nulls;
     - ``delta-append-only``: vectors where rows must not be deleted. Readers return the right rows;
-    - ``delta-property``: vectors that new deletes do not use any more. The existing ones stay valid.
+    - ``delta-property``: vectors, but new deletes do not write them. The existing ones stay valid.
 
     Args:
-        protocol: that holds.
-        metadata: that holds.
+        protocol: of the version.
+        metadata: of the version.
         vectors: whether a data file has one.
     """
     properties = metadata.configuration
@@ -63,21 +62,21 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     yield from _lists(protocol)
     yield from _schema(protocol, metadata)
     if vectors and _is_true(metadata, APPEND_ONLY):
-        yield _problem("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
+        yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
     if vectors and not _is_true(metadata, ENABLED):
         actual = properties.get(ENABLED) or "not set"
-        yield _problem("delta-property", metadata.source, f"{ENABLED} of a table with vectors", "true", actual)
+        yield _finding("delta-property", metadata.source, f"{ENABLED} of a table with vectors", "true", actual)
 
 
-def _versions(protocol: Protocol) -> Iterator[Problem]:
+def _versions(protocol: Protocol) -> Iterator[Finding]:
     reader, writer = protocol.reader_version, protocol.writer_version
     if reader < READER_VERSION or (writer is not None and writer < WRITER_VERSION):
         expected = f"reader version {READER_VERSION} and writer version {WRITER_VERSION}"
         actual = f"reader version {reader} and writer version {writer}"
-        yield _problem("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
+        yield _finding("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
 
 
-def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Problem]:
+def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
     if protocol.writer_version is None or protocol.writer_version < WRITER_VERSION:
         return
     if vectors or _is_true(metadata, ENABLED):
@@ -88,13 +87,13 @@ def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Itera
         if missing:
             what = "protocol of a table with vectors" if vectors else f"protocol of a table with {ENABLED}=true"
             expected = f"{VECTORS} in readerFeatures and writerFeatures"
-            yield _problem("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
+            yield _finding("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
     if _is_true(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
         what = f"protocol of a table with {APPEND_ONLY}=true"
-        yield _problem("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
+        yield _finding("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
 
 
-def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
+def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
     mode = metadata.configuration.get(MAPPING_MODE) or "none"
     if mode == "none":
         return
@@ -111,22 +110,22 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
     if missing:
         what = f"protocol of a table with {MAPPING_MODE}={mode!r:.40}"
         expected = f"{MAPPING} in readerFeatures and writerFeatures"
-        yield _problem("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
+        yield _finding("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
 
 
-def _lists(protocol: Protocol) -> Iterator[Problem]:
+def _lists(protocol: Protocol) -> Iterator[Finding]:
     """Find what a protocol says that none can; of vectors and column mapping, `_features` and `_mapping` say it."""
     writer = protocol.writer_version or 0
     if writer > WRITER_VERSION:
         expected = f"a writer version of at most {WRITER_VERSION}"
-        yield _problem("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
+        yield _finding("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
     missing = set(protocol.reader_features) - {*protocol.writer_features, VECTORS, MAPPING}
     if writer >= WRITER_VERSION and missing:
         expected = "the readerFeatures in writerFeatures too"
-        yield _problem("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(sorted(missing))} there")
+        yield _finding("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(sorted(missing))} there")
 
 
-def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
+def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
     """Find columns that readers refuse. Types that are not known, and properties, are not looked at."""
     try:
         mode = mapping_mode(protocol, metadata)
@@ -134,20 +133,20 @@ def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Problem]:
     except Unsupported:
         return
     except NotCanonical as error:
-        yield Problem(Check.from_error("delta-schema", metadata.source, error), source=metadata.source)
+        yield Finding.from_error("delta-schema", error, metadata.source)
         return
     nodes = list(_nodes(json.loads(metadata.schema)))
     bare = None if mode == "none" else next((node for node in nodes if "name" in node and not _is_mapped(node)), None)
     if bare is not None:
         actual = f"not both of {str(bare['name'])!r:.60}"
-        yield _problem("delta-schema", metadata.source, "mapped column", f"{PHYSICAL_NAME} and {FIELD_ID}", actual)
+        yield _finding("delta-schema", metadata.source, "mapped column", f"{PHYSICAL_NAME} and {FIELD_ID}", actual)
     writer = protocol.writer_version or 0
     lists = [protocol.reader_features, *([protocol.writer_features] if writer >= WRITER_VERSION else [])]
     types = {node.get(key) for node in nodes for key in _TYPES if isinstance(node.get(key), str)}
     if "timestamp_ntz" in types and not all(NTZ in features for features in lists):
         expected = f"{NTZ} in readerFeatures and writerFeatures"
         what = "protocol of a table with a column of timestamp_ntz"
-        yield _problem("delta-feature", protocol.source, what, expected, "not in both")
+        yield _finding("delta-feature", protocol.source, what, expected, "not in both")
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -169,11 +168,11 @@ def _is_mapped(field: dict[str, Any]) -> bool:
     return isinstance(metadata.get(PHYSICAL_NAME), str) and type(metadata.get(FIELD_ID)) is int
 
 
-def check_hint(folder: Folder, log: Log) -> Iterator[Problem]:
+def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
     """Find a ``_last_checkpoint`` that names a checkpoint that is not there (``delta-checkpoint``).
 
     delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
-    not JSON with a version is passed over, by them too.
+    not JSON with a version is ignored, by them too.
 
     Raises:
         OSError: the hint cannot be read.
@@ -188,12 +187,12 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Problem]:
     if type(version) is int and (newest is None or version > newest):
         actual = "none" if newest is None else f"none after version {newest}"
         source = folder.join(f"{LOG}/{LAST_CHECKPOINT}")
-        yield _problem("delta-checkpoint", source, "checkpoint that is named as the last", f"version {version}", actual)
+        yield _finding("delta-checkpoint", source, "checkpoint that is named as the last", f"version {version}", actual)
 
 
 def _is_true(metadata: Metadata, name: str) -> bool:
     return (metadata.configuration.get(name) or "").strip().lower() == "true"
 
 
-def _problem(check: str, source: str, what: str, expected: str, actual: str) -> Problem:
-    return Problem(Check.failed(check, source, None, what, expected, actual), source=source)
+def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:
+    return Finding.failed(check, what, expected, actual, path=source)

@@ -1,4 +1,4 @@
-"""What lies in ``_delta_log``: commits, checkpoints, and which versions can be rebuilt from them.
+"""Files in ``_delta_log``: commits, checkpoints, and which versions can be rebuilt from them.
 
 Specification: Delta's PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Compaction Files"::
 
@@ -9,8 +9,8 @@ Specification: Delta's PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Com
     00000000000000000004.00000000000000000007.compacted.json             versions 4 to 7 in one file
     00000000000000000007.crc                                             numbers of a version
 
-The whole folder is listed; ``_last_checkpoint``, which spares large logs that, is a hint that only audits read. Nor are
-compacted files read: the commits that they stand for are there too.
+The whole folder is listed; ``_last_checkpoint``, a hint to avoid that, is only read by audits. Compacted files
+are not read: the commits that they replace are kept too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Log:
 
     @classmethod
     def from_names(cls, location: str, names: Iterable[str]) -> Log:
-        """Sort the names that lie in a log's folder; what is no log file is left aside.
+        """Sort the file names in a log's folder; other files are ignored.
 
         >>> log = Log.from_names("log", [f"{v:020}.json" for v in (3, 4, 5)] + [f"{3:020}.checkpoint.parquet"])
         >>> log.versions
@@ -124,8 +124,8 @@ class Log:
     def base(self, version: int) -> int | None:
         """Return the version of the nearest checkpoint at or before a version, None without one."""
         ordered = sorted(self.checkpoints)
-        at = bisect_right(ordered, version)
-        return ordered[at - 1] if at else None
+        place = bisect_right(ordered, version)
+        return ordered[place - 1] if place else None
 
     def _missing(self, version: int) -> int | None:
         """Return the first version, going back, that has neither commit nor checkpoint; None if none is missing."""

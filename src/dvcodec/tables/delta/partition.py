@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.columns import Column
 from dvcodec.tables.decimals import parse_decimal
-from dvcodec.tables.delta.schema import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 def partition_scalar(values: Mapping[str, str | None], column: Column, source: str) -> pa.Scalar:
     """Return the value of a partition column in a data file.
 
-    Timestamps without a zone are in the writer's own, which is not recorded: they are taken as UTC.
+    Timestamps without a zone are in the writer's zone, which is not recorded: they are read as UTC.
 
     Args:
         values: ``partitionValues`` of the file.
@@ -32,14 +32,14 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
         source: the data file, for errors.
 
     Raises:
-        NotCanonical: there is none, or the text is none of the column's type.
+        NotCanonical: it is missing, or its text is not a value of the column's type.
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    what = f"partitionValues.{column.physical_name}"
-    if column.physical_name not in values:
+    what = f"partitionValues.{column.stored_name}"
+    if column.stored_name not in values:
         raise NotCanonical(what, source=source, expected="a string or null", actual="nothing")
-    text = values[column.physical_name]
+    text = values[column.stored_name]
     if not text:
         return pa.scalar(None, column.type)
     types, wanted = pa.types, column.type

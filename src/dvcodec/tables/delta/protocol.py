@@ -54,7 +54,7 @@ OF_WRITERS = frozenset(
         "rowTracking",
     }
 )
-"""Features that ask nothing of readers, should they stand among the readers' features all the same."""
+"""Writer features, which readers may ignore even where they are listed among the reader features."""
 MODES = ("none", "name", "id")
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.delta.action_checks import ActionChecks
 from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
-from dvcodec.tables.delta.doubts import Doubts
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["State", "commit_infos", "read_commits", "rebuild"]
@@ -32,14 +32,14 @@ class State:
         protocol: that holds.
         metadata: that holds.
         files: the live logical files, in the order in which the log names them.
-        doubts: what in its commits other readers refuse, or read otherwise.
+        checks: what other readers refuse in its commits, or read otherwise.
     """
 
     version: int
     protocol: Protocol
     metadata: Metadata
     files: Mapping[FileKey, AddFile]
-    doubts: Doubts = field(default_factory=Doubts, repr=False)
+    checks: ActionChecks = field(default_factory=ActionChecks, repr=False)
 
 
 def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
@@ -52,14 +52,14 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         known: a state at or before that version, to go on from if no checkpoint is nearer.
 
     Raises:
-        DecodeError: the log is not sound.
+        DecodeError: the log is corrupt.
         OSError: it cannot be read.
     """
     base = log.base(version)
     replay = _Replay()
     if known is not None and known.version >= (-1 if base is None else base):
         replay.protocol, replay.metadata, replay.files = known.protocol, known.metadata, dict(known.files)
-        replay.doubts = known.doubts.copy()
+        replay.checks = known.checks.copy()
         start = known.version + 1
     elif base is not None:
         location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
@@ -73,11 +73,11 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
     return replay.state(version, log.location)
 
 
-def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[Members]]:
+def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[JsonFields]]:
     """Yield the actions of commits; several files are read at a time where they are far away.
 
     Raises:
-        DecodeError: one is not sound.
+        DecodeError: one is corrupt.
         OSError: one cannot be read.
     """
     names = [f"{LOG}/{log.commits[version]}" for version in versions]
@@ -90,9 +90,9 @@ class _Replay:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.files: dict[FileKey, AddFile] = {}
-        self.doubts = Doubts()
+        self.checks = ActionChecks()
 
-    def apply(self, actions: Iterable[Members], *, ordered: bool = True) -> None:
+    def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> None:
         """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most.
 
         A checkpoint's are not ordered: no file is both live and gone there.
@@ -105,15 +105,15 @@ class _Replay:
                 key = added.key
                 if key in removed:
                     _fail_both(action)
-                older = self.files.pop(key, None)  # the newest stands last
+                older = self.files.pop(key, None)  # the newest comes last
                 self.files[key] = added
                 if ordered:
-                    self.doubts.see(action, key, older)
+                    self.checks.check(action, key, older)
             elif action.where == "remove":
                 key = RemoveFile.parse(action).key
                 older = self.files.pop(key, None)
                 if ordered:
-                    self.doubts.see(action, key, older)
+                    self.checks.check(action, key, older)
                 else:
                     removed.add(key)
                     if older is not None:
@@ -128,16 +128,16 @@ class _Replay:
                 else:
                     self.metadata = Metadata.parse(action)
                     if ordered:
-                        self.doubts.see(action)
+                        self.checks.check(action)
 
     def state(self, version: int, source: str) -> State:
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
-        return State(version, self.protocol, self.metadata, self.files, self.doubts)
+        return State(version, self.protocol, self.metadata, self.files, self.checks)
 
 
-def _fail_both(action: Members) -> NoReturn:
+def _fail_both(action: JsonFields) -> NoReturn:
     action.fail("path", "a file that is either live or removed", f"both of {action.text('path')!r:.80}")
 
 

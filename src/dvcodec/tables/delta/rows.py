@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.columns import unrelated
-from dvcodec.tables.delta.conform import FIELD_ID, conform, find_field
+from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.delta.schema import Column, TableSchema
+from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_rows"]
+__all__ = ["DeltaEvolution", "read_rows"]
 
-_ID = re.compile(rb"[1-9][0-9]{0,17}")
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Digits before the point that a decimal needs to take integers of so many bits. For bytes and shorts the specification
+says 10; Delta Spark accepts these."""
 
 
 def read_rows(
@@ -34,75 +35,72 @@ def read_rows(
 ) -> Iterator[PhysicalRows]:
     """Read a data file; see `Table.physical_rows`.
 
-    What a file lacks is null. But a file with rows and without a single column of the table is refused, whatever is
-    asked for: its names or ids are not those of the schema. Unless its field ids show that all its columns were
-    dropped since: then null is what they are, as Delta Spark has it.
+    Missing columns are null. A file with rows but without any column of the table is refused, whatever columns are
+    requested: its names or ids are not those of the schema. It is read as nulls, as in Delta Spark, if its field ids
+    show that all its columns were dropped.
 
     Args:
         location: of the file.
-        storage: by which it is opened.
-        columns: of the table, those to read.
+        storage: opens it.
+        columns: of the table, to read.
         partition_values: of the file, by physical name.
-        partition_columns: names of the columns whose values are those, whatever the file holds.
-        batch_rows: at most so many rows in a batch.
-        schema: of the table; None leaves unchecked whether the file holds one of its columns.
+        partition_columns: names of the columns that take their values from there, even if the file has them.
+        batch_rows: most rows in a batch.
+        schema: of the table; None skips the check that the file has one of its columns.
 
     Raises:
-        DecodeError: the file is not sound, or not what the table's schema says.
+        DecodeError: the file is corrupt, or does not match the table's schema.
         OSError: it cannot be read.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     constants = {
         column.name: partition_scalar(partition_values, column, location)
         for column in columns
         if column.name in partition_columns
     }
-    result = pa.schema([column.field for column in columns])
     with open_parquet(location, storage) as file:
-        fields = list(file.schema_arrow)
-        stored = [column for column in columns if column.name not in constants]
-        if stored and stored[0].id is not None and not any(FIELD_ID in (field.metadata or {}) for field in fields):
+        stored = file_columns(file.schema_arrow, location)
+        read = [column for column in columns if column.name not in constants]
+        if read and read[0].id is not None and all(column.id is None for column in stored):
             raise NotCanonical("field ids of columns", source=location, expected="some", actual="none")
         if schema is not None and file.metadata.num_rows:
-            _check_related(fields, schema, partition_columns, location)
-        places = {column.name: find_field(fields, column, location) for column in stored}
-        names = {name: fields[at].name for name, at in places.items() if at is not None}
-        for start, batch in physical_batches(file, list(names.values()), batch_rows=batch_rows):
-            arrays = []
-            for column in columns:
-                if column.name in constants:
-                    array = pa.repeat(constants[column.name], batch.num_rows)
-                elif column.name in names:
-                    array = conform(batch.column(names[column.name]), column, location)
-                else:
-                    array = pa.nulls(batch.num_rows, column.type)
+            keys = [key for key in schema.stored if key.name not in partition_columns]
+            check_related(stored, keys, location, schema.was_dropped)
+        evolution = DeltaEvolution(location, columns, stored, constants)
+        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows):
+            result = evolution.apply(batch)
+            for column, array in zip(columns, result.columns, strict=True):
                 if array.null_count and not column.nullable:
                     what, actual = f"column {column.name}", f"{array.null_count} from row {start} on"
                     raise NotCanonical(what, source=location, expected="no nulls", actual=actual)
-                arrays.append(array)
-            yield PhysicalRows(start, _batch(arrays, result, batch.num_rows))
+            yield PhysicalRows(start, result)
 
 
-def _check_related(fields: list[pa.Field], schema: TableSchema, partition_columns: frozenset[str], source: str) -> None:
-    """Refuse a file whose rows would all be null because nothing of the schema is in it."""
-    stored = [column for column in schema.stored if column.name not in partition_columns]
-    if not stored or any(find_field(fields, column, source) is not None for column in stored):
-        return
-    if not (schema.mode != "none" and fields and all(_was_dropped(field, schema) for field in fields)):
-        wanted = [column.physical_name if column.id is None else f"field id {column.id}" for column in stored]
-        raise unrelated(source, wanted, [field.name for field in fields])
+class DeltaEvolution(Evolution):
+    """Reads types that Delta widens, and other ways to store a type in Parquet."""
 
+    def promotes(self, found: pa.DataType, column: Column) -> bool:
+        """Whether a type is read as another: one that Delta widens, or another way to store it in Parquet.
 
-def _was_dropped(field: pa.Field, schema: TableSchema) -> bool:
-    """Whether a field of a file has an id of the table that no column has any more: ids are never used again."""
-    number = (field.metadata or {}).get(FIELD_ID, b"")
-    return bool(_ID.fullmatch(number)) and int(number) <= schema.max_id and int(number) not in schema.ids
+        Specification: Delta's PROTOCOL.md, "Type Widening" and "Delta Data Type to Parquet Type Mappings".
+        """
+        from pyarrow import types  # noqa: PLC0415
 
-
-def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415
-
-    if arrays:
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["none"]).select([])
+        wanted = column.type
+        text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+        if types.is_string(wanted) or types.is_binary(wanted):
+            return any(is_text(found) for is_text in text)
+        if types.is_signed_integer(wanted):
+            # Not every writer annotates the INT32 of bytes and shorts; the cast checks the values.
+            return types.is_signed_integer(found) and bool(found.bit_width <= max(wanted.bit_width, 32))
+        if types.is_float64(wanted):
+            return types.is_float32(found) or (types.is_signed_integer(found) and bool(found.bit_width <= 32))
+        if types.is_decimal(wanted):
+            before = wanted.precision - wanted.scale
+            if types.is_signed_integer(found):
+                return bool(before >= _DIGITS[found.bit_width])
+            return types.is_decimal(found) and bool(
+                wanted.scale >= found.scale and before >= found.precision - found.scale
+            )
+        if types.is_timestamp(wanted):
+            return types.is_timestamp(found) or (types.is_date(found) and wanted.tz is None)
+        return False

@@ -1,26 +1,24 @@
-"""The columns of a table: its ``schemaString`` as Arrow types, and by what each is found in data files.
+"""The columns of a table: its ``schemaString`` as Arrow types, and how each is found in data files.
 
 Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import column_errors
+from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields, parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "StoredName", "TableSchema", "parse_schema"]
+__all__ = ["TableSchema", "parse_schema"]
 
 MAX_DEPTH = 64
 """Types within types; Arrow recurses on them."""
@@ -31,53 +29,16 @@ _MAX_ID = "delta.columnMapping.maxColumnId"
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredName:
-    """By what a column is found in data files; see `Column`."""
-
-    name: str
-    physical_name: str
-    id: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A column, a field of a struct, or the element, key or value of an array or map.
-
-    Attributes:
-        name: what it is called.
-        physical_name: what it is called in data files and in ``partitionValues``.
-        id: its field id in data files; None where it is found by name.
-        nullable: whether it may be null.
-        type: Arrow's.
-        children: of a struct its fields, of an array the element, of a map key and value.
-    """
-
-    name: str
-    physical_name: str
-    id: int | None
-    nullable: bool
-    type: pa.DataType
-    children: tuple[Column, ...] = ()
-
-    @property
-    def field(self) -> pa.Field:
-        """The column as Arrow has it."""
-        import pyarrow as pa  # noqa: PLC0415
-
-        return pa.field(self.name, self.type, self.nullable)
-
-
 class TableSchema:
-    """The columns of a table in order; the type of each is looked at when it is asked for.
+    """The columns of a table in order; types are parsed on request.
 
     Args:
         fields: name -> the field's JSON.
         mode: of column mapping: ``none``, ``name`` or ``id``.
-        max_id: highest field id that column mapping has given out so far; 0 if that is not recorded.
+        max_id: highest field id that column mapping has assigned; 0 if that is not recorded.
     """
 
-    def __init__(self, fields: Mapping[str, Members], mode: str, max_id: int = 0) -> None:
+    def __init__(self, fields: Mapping[str, JsonFields], mode: str, max_id: int = 0) -> None:
         self.mode = mode
         self.max_id = max_id
         self._fields = fields
@@ -92,7 +53,7 @@ class TableSchema:
         """Return a column.
 
         Raises:
-            DecodeError: its type is not sound, or not known.
+            DecodeError: its type is invalid, or not known.
         """
         if name not in self._columns:
             with column_errors(name):
@@ -100,14 +61,14 @@ class TableSchema:
         return self._columns[name]
 
     @property
-    def stored(self) -> list[StoredName]:
-        """By what columns are found in data files; without those of type ``void``, which no writer stores.
+    def stored(self) -> list[ColumnKey]:
+        """How columns are found in data files; without those of type ``void``, which are not stored.
 
         Raises:
             NotCanonical: it is not recorded.
         """
         fields = (field for field in self._fields.values() if field.values.get("type") != "void")
-        return [StoredName(field.text("name"), *_physical(field, self.mode)) for field in fields]
+        return [ColumnKey(field.text("name"), *_physical(field, self.mode)) for field in fields]
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -125,20 +86,25 @@ class TableSchema:
                 waiting += value
         return frozenset(found)
 
+    def was_dropped(self, column: Column) -> bool:
+        """Whether a column of a data file has an id that no column of the table has any more: ids are not reused."""
+        number = column.id or 0
+        return self.mode != "none" and 0 < number <= self.max_id and number not in self.ids
+
     def physical_name(self, name: str) -> str:
         """Return what a column is called in ``partitionValues``.
 
         Raises:
             NotCanonical: it is not recorded.
         """
-        return _physical(self._fields[name], self.mode)[0]
+        return _physical(self._fields[name], self.mode)[1]
 
     @cached_property
     def arrow(self) -> pa.Schema:
         """All columns as Arrow has them.
 
         Raises:
-            DecodeError: a type is not sound, or not known.
+            DecodeError: a type is invalid, or not known.
         """
         return self.select(self.names)
 
@@ -163,13 +129,10 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
             a mapping, as to Delta Spark.
 
     Raises:
-        NotCanonical: the schema is no JSON of a struct, or two columns have one name.
+        NotCanonical: the schema is not the JSON of a struct, or two columns have one name.
     """
-    try:
-        value = json.loads(metadata.schema)
-    except (ValueError, RecursionError) as err:
-        raise NotCanonical("schemaString", source=metadata.source, expected="JSON", actual=str(err)[:80]) from None
-    struct = Members.of(value, metadata.source, "schemaString")
+    value = parse_json(metadata.schema, metadata.source, "schemaString")
+    struct = JsonFields.of(value, metadata.source, "schemaString")
     fields = struct.objects("fields")
     named = {field.text("name"): field for field in fields}
     _unique(fields, metadata.source)
@@ -182,12 +145,12 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)
 
 
-def _is_mapped(field: Members) -> bool:
+def _is_mapped(field: JsonFields) -> bool:
     metadata = field.values.get("metadata")
     return isinstance(metadata, dict) and _PHYSICAL_NAME in metadata
 
 
-def _unique(fields: list[Members], source: str) -> None:
+def _unique(fields: list[JsonFields], source: str) -> None:
     seen = set()
     for field in fields:
         name = field.text("name")
@@ -196,21 +159,22 @@ def _unique(fields: list[Members], source: str) -> None:
         seen.add(name.lower())
 
 
-def _physical(field: Members, mode: str) -> tuple[str, int | None]:
-    """Return physical name and field id."""
+def _physical(field: JsonFields, mode: str) -> tuple[int | None, str]:
+    """Return field id and physical name."""
     if mode == "none":
-        return field.text("name"), None
+        return None, field.text("name")
     metadata = field.object("metadata")
-    return metadata.text(_PHYSICAL_NAME), metadata.integer(_ID) if mode == "id" else None
+    name = metadata.text(_PHYSICAL_NAME)
+    return metadata.integer(_ID) if mode == "id" else None, name
 
 
-def _field(field: Members, mode: str, depth: int) -> Column:
-    physical_name, number = _physical(field, mode)
+def _field(field: JsonFields, mode: str, depth: int) -> Column:
+    found = _physical(field, mode)
     kind, children = _type(field, "type", mode, depth)
-    return Column(field.text("name"), physical_name, number, _flag(field, "nullable"), kind, children)
+    return Column(field.text("name"), *found, type=kind, nullable=field.flag("nullable"), children=children)
 
 
-def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
+def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
     import pyarrow as pa  # noqa: PLC0415
 
     value: Any = parent.values.get(name)
@@ -235,19 +199,12 @@ def _type(parent: Members, name: str, mode: str, depth: int) -> tuple[pa.DataTyp
     raise Unsupported(parent.path_to(name), source=parent.source, expected="a known type", actual=repr(kind)[:60])
 
 
-def _part(node: Members, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
+def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
     arrow, children = _type(node, kind, mode, depth + 1)
-    return Column(name, name, None, nullable is not None and _flag(node, nullable), arrow, children)
+    return Column(name, type=arrow, nullable=nullable is not None and node.flag(nullable), children=children)
 
 
-def _flag(node: Members, name: str) -> bool:
-    value = node.values.get(name)
-    if not isinstance(value, bool):
-        node.fail(name, "true or false")
-    return value
-
-
-def _primitive(name: str, parent: Members, member: str) -> pa.DataType:
+def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
     import pyarrow as pa  # noqa: PLC0415
 
     simple: dict[str, pa.DataType] = {

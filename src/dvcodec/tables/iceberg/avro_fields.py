@@ -1,8 +1,8 @@
-"""The Avro schemas of manifests: what is read of them, found by field id, and that reading has an end.
+"""Fields of Avro manifests, found by field id, and the checks that bound reading.
 
 Specification: Iceberg table spec, appendix A, "Avro": fields have the attribute ``field-id``; maps with keys other than
-strings are arrays of records. A file brings its schema along, and a made-up one can have records of no byte in arrays
-of any length: so the schema is looked at before it is used.
+strings are arrays of records. A file contains its schema, and a crafted one can declare arrays of any length of empty
+records: so the schema is checked before it is used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_window
 
-__all__ = ["INTEGERS", "Column", "Found", "Logical", "open_avro", "partition_names", "select"]
+__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "open_avro", "partition_names", "select"]
 
 INTEGERS = ("int", "long")
-"""Types of a `Column` of whole numbers."""
+"""Types of an `AvroColumn` of whole numbers."""
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """Bytes that a value of each primitive type takes at least."""
 _MAX_DEPTH = 16
@@ -31,7 +31,7 @@ _MAX_FIXED = 2**31 - 1
 _MAX_SCALE = 38
 
 
-class Column(NamedTuple):
+class AvroColumn(NamedTuple):
     """A field that is read.
 
     Attributes:
@@ -48,7 +48,7 @@ class Column(NamedTuple):
 
 
 class Logical(NamedTuple):
-    """The logical type of a field: what the bytes or the number stand for; or its primitive type, if it has none."""
+    """The logical type of a field: what the bytes or the number mean; or its primitive type without one."""
 
     name: str
     scale: int
@@ -72,7 +72,7 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
     """Open a container file, and a cursor for errors about it.
 
     Numbers and bytes come as they are stored, whatever their logical types: dates of any year, timestamps without a
-    zone to guess. See `partition_names` for what they stand for.
+    zone to guess. See `partition_names` for their meaning.
 
     Raises:
         DecodeError: no Avro file, or a schema that no writer of Iceberg's has.
@@ -85,7 +85,7 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
         yield replace(file, schema=schema), cursor
 
 
-def select(schema: Any, columns: tuple[Column, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
     """Find fields of a record type by their ids; by name, where a field has no id.
 
     Returns:
@@ -158,7 +158,7 @@ def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoRetu
 class _Cleaner:
     """Spells a schema again without logical types, defaults, docs and given names.
 
-    A name may stand for a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
+    A name may refer to a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
     every writer, and have to be: records that name each other could be of any size.
     """
 
@@ -195,8 +195,8 @@ class _Cleaner:
     def _fixed_type(self, kind: dict[str, Any], name: str) -> tuple[Any, int]:
         size = kind.get("size")
         if not isinstance(size, int) or not 0 < size <= _MAX_FIXED:
-            told = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
-            raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=told)
+            message = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
+            raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=message)
         return {"type": "fixed", "name": f"type_{next(self._count)}", "size": size}, size
 
     def _record(self, kind: dict[str, Any], depth: int) -> tuple[Any, int]:

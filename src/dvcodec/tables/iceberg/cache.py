@@ -1,4 +1,4 @@
-"""What was read and may be asked for again, as much of it as is worth keeping."""
+"""A bounded LRU cache."""
 
 from __future__ import annotations
 

@@ -1,96 +1,94 @@
-"""What Puffin files say of their vectors, held against the manifests.
+"""Compare Puffin files of deletion vectors with the manifests.
 
-Readers of vectors never open the footer: a manifest that names another file's vector of equal cardinality is only found
-by looking there. Containers without names (Delta's vector files, bare blobs) have nothing to look at.
+Readers of vectors never open the footer: only here does a manifest that references another data file's vector of equal
+cardinality show. Containers without metadata (Delta's vector files, bare blobs) have nothing to compare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.report import Check
-from dvcodec.iceberg.blobs import BLOB_TYPE, blob_cardinality
-from dvcodec.iceberg.lint import ONE_VECTOR, check_doubles, lint
+from dvcodec.core.report import Status
+from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality
+from dvcodec.iceberg.lint import check_duplicates, lint_blob
 from dvcodec.io import Storage
-from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source
-from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata
+from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.rules import blob_path
 
 __all__ = ["check_vectors"]
 
 
-def check_vectors(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
+def check_vectors(
+    location: str, vectors: Sequence[DeletionVector], storage: Storage, matcher: PathMatcher
+) -> Iterator[Finding]:
     """Check a file of deletion vectors.
 
-    Checks of the file: ``file-size``. Of each vector in a Puffin file: ``blob-at-range`` (there is a blob of exactly
-    the recorded bytes), ``blob-type``, ``referenced-data-file``, ``blob-cardinality``; of the blobs of these vectors
-    also those of `iceberg.lint`. ``one-vector-per-file`` looks at all blobs, whether metadata names them or not.
+    Checks of each vector in a Puffin file: ``blob-at-range`` (a blob has exactly the recorded range), ``blob-type``,
+    ``referenced-data-file`` or ``stale-blob-path``, ``blob-cardinality``, and those of `iceberg.lint` for its blob.
+    ``one-vector-per-file`` covers all blobs, also those that no vector of the snapshot uses; that two vectors of the
+    snapshot are for one data file is not reported here.
 
     Args:
         location: path or URL of the file.
-        vectors: what the metadata records of it.
-        storage: by which it is opened.
+        vectors: all that the metadata records in it.
+        storage: opens it.
+        matcher: of the snapshot.
 
     Raises:
-        DecodeError: it is no container of vectors, or its footer is not sound.
+        DecodeError: not a container of vectors, or its footer is corrupt.
         OSError: it cannot be read.
     """
+    ranged = [vector for vector in vectors if vector.format == "iceberg"]
+    if not ranged:
+        return
     with storage.open(location) as source:
-        yield from _file_size(source.size, vectors)
-        ranged = [vector for vector in vectors if vector.format == "iceberg"]
-        footer = sniff_source(source).footer if ranged else None
-        if footer is None:
-            return
+        footer = sniff_source(source).footer
+    if footer is None:
+        return
     blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}
-    found = [(vector, blobs.get((vector.offset, vector.size))) for vector in ranged]  # type: ignore[arg-type]
-    named = {id(blob) for _, blob in found}
-    alive = replace(footer, blobs=tuple(blob for blob in footer.blobs if id(blob) in named))
-    yield from (check for check in lint(alive) if check.name != ONE_VECTOR)
-    yield from check_doubles(footer.blobs)
-    starts = {blob.offset: blob for blob in footer.blobs}
-    for vector, blob in found:
-        subject = f"vector of {vector.data_file}"
-        if blob is None:
-            near = starts.get(vector.offset)  # type: ignore[arg-type]
-            actual = "no blob there" if near is None else f"{near.length} bytes there"
-            wanted = f"a blob of {vector.size} bytes"
-            yield Check.failed("blob-at-range", subject, vector.offset, "range of a blob", wanted, actual)
-            continue
-        yield Check.passed("blob-at-range", subject, vector.offset)
-        yield from _blob(vector, blob, subject)
+    lengths = {blob.offset: blob.length for blob in footer.blobs}
+    first: dict[str | None, DeletionVector] = {}
+    repeated = set()
+    for vector in ranged:
+        place = vector.offset or 0, vector.size or 0
+        blob = blobs.get(place)
+        if first.setdefault(vector.data_file, vector) is not vector:
+            repeated.add(place)
+        if blob is not None:
+            yield from _blob(vector, blob, footer, matcher)
+        else:
+            actual = f"{lengths[place[0]]} bytes there" if place[0] in lengths else "no blob there"
+            expected = f"a blob of {vector.size} bytes"
+            yield Finding.of_vector("blob-at-range", vector, "range of a blob", expected, actual)
+    by_offset = {vector.offset: vector for vector in ranged}
+    for check in check_duplicates(blob for blob in footer.blobs if (blob.offset, blob.length) not in repeated):
+        if check.status is Status.FAIL:
+            values = check.message or check.name, check.expected, check.actual
+            double = by_offset.get(check.offset)
+            if double is not None:
+                yield Finding.of_vector(check.name, double, *values)
+            else:  # no vector of the snapshot uses this blob
+                yield Finding.failed(check.name, *values, path=location, offset=check.offset)
 
 
-def _file_size(size: int, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-    recorded = dict.fromkeys(vector.file_size for vector in vectors if vector.file_size is not None)
-    wrong = [stated for stated in recorded if stated != size]
-    for stated in wrong:
-        yield Check.failed("file-size", "file", None, "file_size_in_bytes", size, stated)
-    if recorded and not wrong:
-        yield Check.passed("file-size", "file")
-
-
-def _blob(vector: DeletionVector, blob: BlobMetadata, subject: str) -> Iterator[Check]:
-    def check(name: str, sound: bool, what: str, expected: object, actual: object) -> Check:
-        if sound:
-            return Check.passed(name, subject, blob.offset)
-        return Check.failed(name, subject, blob.offset, what, expected, actual)
-
-    yield check("blob-type", blob.type == BLOB_TYPE, "type", BLOB_TYPE, blob.type)
+def _blob(vector: DeletionVector, blob: BlobMetadata, footer: Footer, matcher: PathMatcher) -> Iterator[Finding]:
+    for check in lint_blob(blob, footer):
+        if check.status is Status.FAIL:
+            yield Finding.of_vector(check.name, vector, check.message or check.name, check.expected, check.actual)
+    if blob.type not in (BLOB_TYPE, DRAFT_BLOB_TYPE):
+        yield Finding.of_vector("blob-type", vector, "type", BLOB_TYPE, blob.type)
     path = blob.properties.get(REFERENCED_DATA_FILE)
-    if path is None or vector.data_file is None:
-        yield Check.not_applicable("referenced-data-file", subject, blob.offset)
-    else:
-        same = file_key(path) == file_key(vector.data_file)
-        yield check("referenced-data-file", same, "blob property referenced-data-file", vector.data_file, path)
+    if path is not None:
+        yield from blob_path(matcher, vector, path)
     try:
-        stated = blob_cardinality(blob)
-    except NotCanonical:  # the lint has said so
-        stated = None
-    if stated is None:
-        yield Check.not_applicable("blob-cardinality", subject, blob.offset)
-    else:
-        sound = stated == vector.cardinality
-        yield check("blob-cardinality", sound, "blob property cardinality", vector.cardinality, stated)
+        cardinality = blob_cardinality(blob)
+    except NotCanonical:  # lint_blob reports it
+        return
+    if cardinality not in (None, vector.cardinality):
+        what = "blob property cardinality"
+        yield Finding.of_vector("blob-cardinality", vector, what, vector.cardinality, cardinality)

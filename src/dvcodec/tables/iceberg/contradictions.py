@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dvcodec.core.report import Check
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.problems import Problem
 
 __all__ = ["contradictions"]
 
@@ -20,7 +19,7 @@ VECTORS_VERSION = 3
 """The first format version that has Puffin vectors."""
 
 
-def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, ...]) -> Iterator[Problem]:
+def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, ...]) -> Iterator[Finding]:
     """Find what of the metadata does not fit the vectors of a snapshot.
 
     Checks:
@@ -40,12 +39,11 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
         passed_over: bare names of metadata files that were not looked at.
     """
     if metadata.format_version < VECTORS_VERSION:
-        found = tuple(vector for vector in plan.snapshot.vectors if vector.format == "iceberg")
+        found = tuple(vector for vector in plan.vectors if vector.format == "iceberg")
         if found:
             what = "format-version of a table with Puffin vectors"
             expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
-            check = Check.failed("iceberg-version", metadata.source, None, what, expected, actual)
-            yield Problem(check, source=metadata.source)
+            yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
     for vector, data in plan.mismatched_partitions():
         what = "partition of the deletes"
         expected, actual = data.partition.label or "none", _label(vector.record["partition"])
@@ -53,14 +51,11 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
             what = "partition spec of the deletes"
             expected, actual = str(data.partition.spec_id), str(vector.record["spec_id"])
         expected += " (the data file's)"
-        check = Check.failed("partition-mismatch", vector.where, vector.offset, what, expected, actual)
-        yield Problem(check, (vector,), vector.data_file, vector.location)
+        yield Finding.of_vector("partition-mismatch", vector, what, expected, actual)
     if passed_over:
         what = "metadata files whose names say no version, which may be newer and were not read"
         expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(passed_over)
-        yield Problem(
-            Check.failed("metadata-name", metadata.source, None, what, expected, actual), source=metadata.source
-        )
+        yield Finding.failed("metadata-name", what, expected, actual, path=metadata.source)
 
 
 def _label(texts: dict[str, str | None]) -> str:

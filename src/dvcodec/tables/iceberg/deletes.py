@@ -15,7 +15,7 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import RandomAccess, Storage
-from dvcodec.tables.iceberg.avro_fields import Column, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
@@ -27,8 +27,8 @@ __all__ = ["PositionDeletes", "read_deletes"]
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _AVRO = (
-    Column(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
-    Column(POS, POS_ID, ("long", "int"), required=True),
+    AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
+    AvroColumn(POS, POS_ID, ("long", "int"), required=True),
 )
 
 
@@ -57,7 +57,7 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
         location: path or URL.
         file_format: ``parquet``, ``avro`` or ``orc``.
         count: rows as recorded.
-        storage: by which it is opened.
+        storage: opens it.
 
     Raises:
         NotCanonical: no such file, or without the two columns, or with a null or a negative position in them.
@@ -109,8 +109,8 @@ def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
             for stripe in range(file.nstripes):
                 yield file.read_stripe(stripe, columns=[FILE_PATH, POS])
         except (pa.ArrowException, OSError) as err:  # pyarrow calls damage in an ORC file an OSError
-            told = str(err).partition("\n")[0]
-            raise NotCanonical("ORC file", source=location, expected="sound stripes", actual=told) from None
+            message = str(err).partition("\n")[0]
+            raise NotCanonical("ORC file", source=location, expected="valid stripes", actual=message) from None
 
 
 def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:

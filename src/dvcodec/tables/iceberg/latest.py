@@ -28,7 +28,7 @@ _HINT_BYTES = 4096
 
 
 def without_version(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the metadata files whose names do not say a version: which of them is newer than others is not known.
+    """Return the metadata files whose names do not say a version: their order is unknown.
 
     >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
     ('vfinal.metadata.json',)
@@ -37,12 +37,12 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
-    """Make sure that no metadata file beside this one has a higher number, or the same, or none.
+    """Check that no metadata file beside this one has a higher number, or the same, or none.
 
     Args:
         location: of the metadata file.
-        storage: by which its folder is listed.
-        older: bare names of metadata files that are known to be older, whatever they are called.
+        storage: lists its folder.
+        older: bare names of metadata files that are known to be older, whatever their names.
 
     Raises:
         UsageError: there is one, or this one has no number and others have.
@@ -78,7 +78,7 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
         names: what its metadata folder holds, where that was listed already.
 
     Raises:
-        UsageError: there is none, or two of the highest number: which one holds is only known to a catalog.
+        UsageError: there is none, or two of the highest number: only a catalog knows which one is current.
         NotCanonical: the hint names a version that is not there.
     """
     names = folder.names(METADATA) if names is None else names
@@ -100,14 +100,14 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
         while version + 1 in numbered:
             version += 1
     if not numbered:
-        told = " and ".join(nameless)
+        message = " and ".join(nameless)
         raise UsageError(
-            f"{folder.location}: no version in the names below {METADATA} ({told}): open a file by its path"
+            f"{folder.location}: no version in the names below {METADATA} ({message}): open a file by its path"
         )
     if len(numbered[version]) > 1:
-        told = " and ".join(sorted(numbered[version]))
+        message = " and ".join(sorted(numbered[version]))
         raise UsageError(
-            f"{folder.location}: {told} are both version {version}: open the one that is meant by its path"
+            f"{folder.location}: {message} are both version {version}: open the one that is meant by its path"
         )
     return folder.join(f"{METADATA}/{numbered[version][0]}")
 

@@ -12,20 +12,20 @@ from typing import Any, NoReturn
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, select
-from dvcodec.tables.members import is_path
+from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
+from dvcodec.tables.json_fields import is_path
 
 __all__ = ["DATA", "DELETES", "Manifest", "read_list"]
 
 DATA, DELETES = 0, 1
 """Content of a manifest."""
 _COLUMNS = (
-    Column("manifest_path", 500, ("string",), required=True),
-    Column("partition_spec_id", 502, INTEGERS, required=True),
-    Column("content", 517, INTEGERS),
-    Column("sequence_number", 515, INTEGERS),
-    Column("added_snapshot_id", 503, INTEGERS),
-    Column("key_metadata", 519, ("bytes",)),
+    AvroColumn("manifest_path", 500, ("string",), required=True),
+    AvroColumn("partition_spec_id", 502, INTEGERS, required=True),
+    AvroColumn("content", 517, INTEGERS),
+    AvroColumn("sequence_number", 515, INTEGERS),
+    AvroColumn("added_snapshot_id", 503, INTEGERS),
+    AvroColumn("key_metadata", 519, ("bytes",)),
 )
 
 
@@ -57,11 +57,11 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
 
     Args:
         location: where it can be opened.
-        locate: tells where a recorded path can be opened.
-        storage: by which it is opened.
+        locate: returns where a recorded path can be opened.
+        storage: opens it.
 
     Raises:
-        DecodeError: the file is not sound, or names a manifest twice.
+        DecodeError: the file is corrupt, or names a manifest twice.
         OSError: it cannot be read.
     """
     manifests: dict[str, Manifest] = {}

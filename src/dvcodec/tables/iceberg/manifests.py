@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, Column, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, partition_names, select
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
-from dvcodec.tables.members import is_path
+from dvcodec.tables.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector
 
 __all__ = ["EQUALITY_DELETES", "POSITION_DELETES", "Entry", "read_manifest"]
@@ -32,28 +32,28 @@ FILE_PATH_ID = 2147483546
 """Field id of the column of position deletes that names the data file."""
 
 _ENTRY = (
-    Column("status", 0, INTEGERS, required=True),
-    Column("snapshot_id", 1, INTEGERS),
-    Column("sequence_number", 3, INTEGERS),
-    Column("file_sequence_number", 4, INTEGERS),
-    Column("data_file", 2, ("record",), required=True),
+    AvroColumn("status", 0, INTEGERS, required=True),
+    AvroColumn("snapshot_id", 1, INTEGERS),
+    AvroColumn("sequence_number", 3, INTEGERS),
+    AvroColumn("file_sequence_number", 4, INTEGERS),
+    AvroColumn("data_file", 2, ("record",), required=True),
 )
 _FILE = (
-    Column("content", 134, INTEGERS),
-    Column("file_path", 100, ("string",), required=True),
-    Column("file_format", 101, ("string",), required=True),
-    Column("partition", 102, ("record",), required=True),
-    Column("record_count", 103, INTEGERS, required=True),
-    Column("file_size_in_bytes", 104, INTEGERS, required=True),
-    Column("lower_bounds", 125, ("array",)),
-    Column("upper_bounds", 128, ("array",)),
-    Column("key_metadata", 131, ("bytes",)),
-    Column("equality_ids", 135, ("array",)),
-    Column("sort_order_id", 140, INTEGERS),
-    Column("first_row_id", 142, INTEGERS),
-    Column("referenced_data_file", 143, ("string",)),
-    Column("content_offset", 144, INTEGERS),
-    Column("content_size_in_bytes", 145, INTEGERS),
+    AvroColumn("content", 134, INTEGERS),
+    AvroColumn("file_path", 100, ("string",), required=True),
+    AvroColumn("file_format", 101, ("string",), required=True),
+    AvroColumn("partition", 102, ("record",), required=True),
+    AvroColumn("record_count", 103, INTEGERS, required=True),
+    AvroColumn("file_size_in_bytes", 104, INTEGERS, required=True),
+    AvroColumn("lower_bounds", 125, ("array",)),
+    AvroColumn("upper_bounds", 128, ("array",)),
+    AvroColumn("key_metadata", 131, ("bytes",)),
+    AvroColumn("equality_ids", 135, ("array",)),
+    AvroColumn("sort_order_id", 140, INTEGERS),
+    AvroColumn("first_row_id", 142, INTEGERS),
+    AvroColumn("referenced_data_file", 143, ("string",)),
+    AvroColumn("content_offset", 144, INTEGERS),
+    AvroColumn("content_size_in_bytes", 145, INTEGERS),
 )
 _RECORDED = (
     "file_format",
@@ -66,7 +66,7 @@ _RECORDED = (
     "content_offset",
     "content_size_in_bytes",
 )
-"""Fields of a file that are handed on as they are."""
+"""Fields of a file that are copied unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ def read_manifest(
     Args:
         manifest: from the list.
         fields: of its partition spec.
-        locate: tells where a recorded path can be opened.
-        storage: by which it is opened.
+        locate: returns where a recorded path can be opened.
+        storage: opens it.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         Unsupported: it is encrypted.
         OSError: it cannot be read.
     """

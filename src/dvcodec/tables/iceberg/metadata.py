@@ -1,12 +1,11 @@
-"""What the metadata file of an Iceberg table says.
+"""The metadata file of an Iceberg table.
 
-Specification: Iceberg table spec, "Table Metadata and Snapshots". Schemas are kept as JSON: a type that is not known
-here does not stand in the way of listing files.
+Specification: Iceberg table spec, "Table Metadata and Snapshots". Schemas are kept as JSON: an unknown type
+does not prevent listing files.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, enough_memory
 from dvcodec.io import Storage
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_metadata"]
@@ -50,13 +49,13 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """What the metadata says of a snapshot.
+    """A snapshot as the metadata records it.
 
     Attributes:
         info: as in the model.
         sequence_number: 0 in tables of version 1.
-        schema_id: its columns; None if the metadata does not say.
-        manifest_list: path as recorded; None if the snapshot names manifests by itself, as version 1 may.
+        schema_id: its columns; None if it is not recorded.
+        manifest_list: path as recorded; None if the snapshot lists manifests itself, as version 1 may.
         encrypted: whether a key is needed for its manifest list.
     """
 
@@ -82,7 +81,7 @@ class TableMetadata:
         specs: partition specs by id.
         metadata_log: paths of earlier metadata files.
         statistics: paths of statistics and partition statistics files.
-        name_mapping: the table property, as it is.
+        name_mapping: the table property, unparsed.
     """
 
     source: str
@@ -90,7 +89,7 @@ class TableMetadata:
     location: str
     snapshots: dict[int, SnapshotRecord]
     current: int | None
-    schemas: dict[int, Members]
+    schemas: dict[int, JsonFields]
     current_schema_id: int
     specs: dict[int, tuple[PartitionField, ...]]
     metadata_log: tuple[str, ...]
@@ -99,7 +98,7 @@ class TableMetadata:
 
     @property
     def earlier(self) -> frozenset[str]:
-        """Bare names of the metadata files that this one says came before it."""
+        """Bare names of the earlier metadata files that this one lists."""
         return frozenset(path.rpartition("/")[2] for path in self.metadata_log)
 
 
@@ -110,11 +109,11 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     twice, and that parents have an end.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         Unsupported: another format version.
         OSError: it cannot be read.
     """
-    members = Members.of(_parse(_read_text(location, storage), location), location)
+    members = JsonFields.of(_parse(_read_text(location, storage), location), location)
     version = members.integer("format-version")
     if version not in VERSIONS:
         known = ", ".join(map(str, VERSIONS))
@@ -122,7 +121,6 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     schemas, current_schema = _schemas(members)
     snapshots, current = _snapshots(members)
     files = members.objects_if_any("statistics") + members.objects_if_any("partition-statistics")
-    properties = members.object("properties") if "properties" in members else None
     return TableMetadata(
         source=location,
         format_version=version,
@@ -134,7 +132,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         specs=_specs(members, schemas[current_schema]),
         metadata_log=tuple(item.path("metadata-file") for item in members.objects_if_any("metadata-log")),
         statistics=tuple(item.path("statistics-path") for item in files),
-        name_mapping=None if properties is None else properties.text_or_none(NAME_MAPPING),
+        name_mapping=members.object_if_any("properties").text_or_none(NAME_MAPPING),
     )
 
 
@@ -148,7 +146,7 @@ def _read_text(location: str, storage: Storage) -> bytes:
             with enough_memory("the metadata", location):
                 data = inflater.decompress(data, most + 1)
         except zlib.error as err:
-            raise NotCanonical("gzip", source=location, expected="a sound stream", actual=str(err)) from None
+            raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
         if len(data) <= most and not inflater.eof:
             raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
     if len(data) > most:
@@ -163,16 +161,10 @@ def _parse(data: bytes, location: str) -> object:
     most = _FREE_STRUCTURE + len(data) // 8
     if structure > most:
         raise LimitExceeded("values in the metadata", source=location, expected=f"at most {most}", actual=structure)
-    try:
-        return json.loads(data.decode())
-    except (ValueError, RecursionError) as err:
-        told = " ".join(str(err).split())[:120]
-        raise NotCanonical(
-            "table metadata", source=location, expected="JSON in UTF-8", actual=f"{type(err).__name__}: {told}"
-        ) from None
+    return parse_json(data, location, "table metadata")
 
 
-def _schemas(members: Members) -> tuple[dict[int, Members], int]:
+def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:
     if "schemas" not in members:  # version 1 has one
         schema = members.object("schema")
         number = schema.integer_or_none("schema-id") or 0
@@ -184,8 +176,8 @@ def _schemas(members: Members) -> tuple[dict[int, Members], int]:
     return schemas, current
 
 
-def _specs(members: Members, schema: Members) -> dict[int, tuple[PartitionField, ...]]:
-    found = schema.values.get("fields")  # what is wrong with it is told when it is read
+def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[PartitionField, ...]]:
+    found = schema.values.get("fields")  # errors are raised when it is read
     items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     columns: dict[int | None, str] = {
         item["id"]: item["name"] for item in items if type(item.get("id")) is int and isinstance(item.get("name"), str)
@@ -198,7 +190,7 @@ def _specs(members: Members, schema: Members) -> dict[int, tuple[PartitionField,
     }
 
 
-def _partition_fields(spec: Members, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
+def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
     return tuple(
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
@@ -211,7 +203,7 @@ def _partition_fields(spec: Members, name: str, columns: Mapping[int | None, str
     )
 
 
-def _snapshots(members: Members) -> tuple[dict[int, SnapshotRecord], int | None]:
+def _snapshots(members: JsonFields) -> tuple[dict[int, SnapshotRecord], int | None]:
     found: dict[int, SnapshotRecord] = {}
     for item in members.objects_if_any("snapshots"):
         record = _snapshot(item)
@@ -230,12 +222,11 @@ def _snapshots(members: Members) -> tuple[dict[int, SnapshotRecord], int | None]
     return {record.info.id: record for record in ordered}, current
 
 
-def _snapshot(item: Members) -> SnapshotRecord:
-    summary = item.object("summary") if "summary" in item else None
+def _snapshot(item: JsonFields) -> SnapshotRecord:
     info = SnapshotInfo(
         item.integer("snapshot-id"),
         item.integer("timestamp-ms"),
-        None if summary is None else summary.text_or_none("operation"),
+        item.object_if_any("summary").text_or_none("operation"),
         item.integer_or_none("parent-snapshot-id"),
     )
     if "manifest-list" not in item and "manifests" not in item:
@@ -249,15 +240,15 @@ def _snapshot(item: Members) -> SnapshotRecord:
     )
 
 
-def _check_parents(snapshots: dict[int, SnapshotRecord], members: Members) -> None:
-    """Check that parents lead to an end, so that whoever follows them comes to one."""
+def _check_parents(snapshots: dict[int, SnapshotRecord], members: JsonFields) -> None:
+    """Check that the chains of parents end."""
     ended: set[int] = set()
     for start in snapshots:
         way: dict[int, None] = {}
-        at: int | None = start
-        while at in snapshots and at not in ended:
-            if at in way:
-                members.fail("snapshots", "parents that lead to a first snapshot", f"{at} is its own ancestor")
-            way[at] = None
-            at = snapshots[at].info.parent
+        number: int | None = start
+        while number in snapshots and number not in ended:
+            if number in way:
+                members.fail("snapshots", "parents that lead to a first snapshot", f"{number} is its own ancestor")
+            way[number] = None
+            number = snapshots[number].info.parent
         ended.update(way)

@@ -22,7 +22,7 @@ from dvcodec.tables.partition_value import PartitionValue
 __all__ = ["Partition", "PartitionReader"]
 
 _NAN = float("nan")
-"""The one that stands for all: equal to itself in a tuple."""
+"""One NaN for all, so that tuples with it compare equal."""
 _PERIODS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _TICKS = {"micros": "us", "nanos": "ns", "millis": "ms"}
 _EXACT = Context(prec=40)
@@ -79,7 +79,7 @@ class PartitionReader:
         self._known: dict[tuple[Any, ...], Partition] = {}
 
     def read(self, struct: dict[Any, Any]) -> Partition:
-        """Return the partition that a struct of the manifest stands for."""
+        """Return the partition of a struct in the manifest."""
         values = tuple([_comparable(logical, struct.get(name)) for _, name, logical in self._fields])
         found = self._known.get(values)
         if found is None:

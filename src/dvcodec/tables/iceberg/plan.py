@@ -18,8 +18,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, Entry
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.spellings import Spellings
-from dvcodec.tables.model import DataFile, DeletionVector, Snapshot, SnapshotInfo
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
 __all__ = ["Plan"]
 
@@ -28,10 +27,11 @@ _Key = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A snapshot, and what its lists say beyond the model.
+    """What the manifests of a snapshot list.
 
     Attributes:
-        snapshot: data files and vectors.
+        data_files: in the order of the manifests.
+        vectors: deletion vectors and files of position deletes, in the order of the manifests.
         data: entries of data files by path.
         with_vector: data files that have a deletion vector: position deletes do not hold for them.
         equality: the newest equality deletes by partition; those of unpartitioned specs, which hold for all data
@@ -41,7 +41,8 @@ class Plan:
         spellings: of the data files.
     """
 
-    snapshot: Snapshot
+    data_files: tuple[DataFile, ...]
+    vectors: tuple[DeletionVector, ...]
     data: Mapping[str, Entry]
     with_vector: frozenset[str]
     equality: Mapping[_Key | None, Entry]
@@ -50,16 +51,8 @@ class Plan:
     spellings: Spellings
 
     @classmethod
-    def of(
-        cls,
-        info: SnapshotInfo,
-        entries: Iterable[Entry],
-        specs: Mapping[int, tuple[PartitionField, ...]],
-        source: str,
-        *,
-        schema_id: int | None = None,
-    ) -> Plan:
-        """Sort the entries of a snapshot whose rows are read in a schema.
+    def of(cls, entries: Iterable[Entry], specs: Mapping[int, tuple[PartitionField, ...]], source: str) -> Plan:
+        """Sort the entries of the manifests that `source` lists.
 
         Raises:
             NotCanonical: a data file comes twice.
@@ -99,15 +92,23 @@ class Plan:
                 if meant is not None:
                     vectors[i] = replace(vector, data_file=meant)
                     respelled[vector.path] = path
-        snapshot = Snapshot(info, tuple(data_files), tuple(vectors), schema_id)
-        return cls(snapshot, data, frozenset(with_vector), equality, by_partition, respelled, spellings)
+        return cls(
+            tuple(data_files),
+            tuple(vectors),
+            data,
+            frozenset(with_vector),
+            equality,
+            by_partition,
+            respelled,
+            spellings,
+        )
 
     def find(self, path: str) -> str | None:
         """Return the data file that position deletes mean by a path; None if the snapshot has none of it."""
         return path if path in self.data else self.spellings.find(path)
 
     def equality_deletes(self, data: Entry) -> Entry | None:
-        """Return equality deletes that hold for a data file; None if there are none.
+        """Return equality deletes that apply to a data file, or None.
 
         Bounds of their values are not looked at, by which engines leave out more of them.
         """
@@ -119,7 +120,7 @@ class Plan:
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, Entry]]:
         """Yield deletes of one data file that record another partition, or partition spec, than it; and the file."""
-        for vector in self.snapshot.vectors:
+        for vector in self.vectors:
             data = None if vector.data_file is None else self.data.get(vector.data_file)
             if data is None or not (vector.format == "iceberg" or self.holds(vector, data)):
                 continue

@@ -1,4 +1,4 @@
-"""The columns of an Iceberg schema as Arrow types, and values that stand for columns that a data file lacks.
+"""The columns of an Iceberg schema as Arrow types, and the values of columns that a data file lacks.
 
 Specification: Iceberg table spec, "Schemas and Data Types", and appendix D, "JSON single-value serialization".
 """
@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dvcodec.core.errors import MissingExtra, NotCanonical, Unsupported
-from dvcodec.tables.columns import chosen, column_errors
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import require_extra
+from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
-from dvcodec.tables.members import Members
+from dvcodec.tables.json_fields import JsonFields
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Field", "constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
+__all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
 
 T = TypeVar("T")
 _MAX_DEPTH = 64
@@ -36,30 +36,7 @@ _UNITS = {6: 1_000_000, 9: 1_000_000_000}  # in a second, by digits
 _UTC = re.compile(r"(?:Z|\+00:00)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column, or a field of one.
-
-    Attributes:
-        id: what it is found by in data files.
-        name: in the schema.
-        kind: ``long``, ``decimal``, ``struct``, ``list``, ``map``: the type's name without its parameters.
-        arrow: the type in Arrow.
-        required: whether it never is null.
-        children: fields of a struct, element of a list, key and value of a map.
-        default: ``initial-default`` as JSON: the value in files that were written before the column was; None = null.
-    """
-
-    id: int
-    name: str
-    kind: str
-    arrow: pa.DataType
-    required: bool
-    children: tuple[Field, ...] = ()
-    default: Any = None
-
-
-def read_fields(schema: Members, names: Sequence[str] | None = None, location: str = "") -> tuple[Field, ...]:
+def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location: str = "") -> tuple[Column, ...]:
     """Read columns of a schema.
 
     Args:
@@ -83,7 +60,7 @@ def read_fields(schema: Members, names: Sequence[str] | None = None, location: s
     return tuple(found)
 
 
-def stored_ids(schema: Members) -> dict[int, str]:
+def stored_ids(schema: JsonFields) -> dict[int, str]:
     """Return the columns that data files may hold, by field id; types are not looked at.
 
     Raises:
@@ -94,14 +71,10 @@ def stored_ids(schema: Members) -> dict[int, str]:
 
 
 class _Reader:
-    def __init__(self, schema: Members) -> None:
-        try:
-            import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        except ImportError:
-            raise MissingExtra("pyarrow", "tables") from None
-        self._pa = pa
+    def __init__(self, schema: JsonFields) -> None:
+        self._pa = pa = require_extra("pyarrow", "tables")
         self._source = schema.source
-        self._simple: dict[str, pa.DataType] = {
+        self._simple: dict[str, Any] = {
             "boolean": pa.bool_(),
             "int": pa.int32(),
             "long": pa.int64(),
@@ -119,54 +92,49 @@ class _Reader:
             "unknown": pa.null(),
         }
 
-    def field(self, item: Members, depth: int = 0) -> Field:
+    def field(self, item: JsonFields, depth: int = 0) -> Column:
         return self._field(
             item.integer("id"),
             item.text("name"),
             item.values.get("type"),
-            self._flag(item, "required"),
+            not item.flag("required"),
             item.path_to("type"),
             depth,
             item.values.get("initial-default"),
         )
 
-    def _fields(self, struct: Members, depth: int) -> tuple[Field, ...]:
+    def _fields(self, struct: JsonFields, depth: int) -> tuple[Column, ...]:
         return tuple(self.field(item, depth) for item in struct.objects("fields"))
 
     def _field(
-        self, number: int, name: str, kind: Any, required: bool, where: str, depth: int, default: Any = None
-    ) -> Field:
+        self, number: int, name: str, kind: Any, nullable: bool, where: str, depth: int, default: Any = None
+    ) -> Column:
         if depth > _MAX_DEPTH:
             raise NotCanonical(where, source=self._source, expected=f"at most {_MAX_DEPTH} levels", actual="more")
         if isinstance(kind, str):
             simple, arrow = self._primitive(kind, where)
-            return Field(number, name, simple, arrow, required, (), default)
-        nested = Members.of(kind, self._source, where)
+            return Column(name, number, type=arrow, nullable=nullable, kind=simple, default=default)
+        nested = JsonFields.of(kind, self._source, where)
         word = nested.text("type")
         if word == "struct":
             children = self._fields(nested, depth + 1)
         elif word == "list":
-            children = (self._part(nested, "element", depth, required=self._flag(nested, "element-required")),)
+            children = (self._part(nested, "element", depth, nullable=not nested.flag("element-required")),)
         elif word == "map":
-            key = self._part(nested, "key", depth, required=True)
-            children = (key, self._part(nested, "value", depth, required=self._flag(nested, "value-required")))
+            key = self._part(nested, "key", depth, nullable=False)
+            children = (key, self._part(nested, "value", depth, nullable=not nested.flag("value-required")))
         else:
             nested.fail("type", "struct, list or map", repr(word)[:60])
-        return Field(number, name, word, self._nested(word, children), required, children, default)
+        arrow = self._nested(word, children)
+        return Column(name, number, type=arrow, nullable=nullable, children=children, kind=word, default=default)
 
-    def _part(self, nested: Members, name: str, depth: int, *, required: bool) -> Field:
+    def _part(self, nested: JsonFields, name: str, depth: int, *, nullable: bool) -> Column:
         number = nested.integer(f"{name}-id")
-        return self._field(number, name, nested.values.get(name), required, nested.path_to(name), depth + 1)
+        return self._field(number, name, nested.values.get(name), nullable, nested.path_to(name), depth + 1)
 
-    def _flag(self, members: Members, name: str) -> bool:
-        value = members.values.get(name)
-        if not isinstance(value, bool):
-            members.fail(name, "true or false")
-        return value
-
-    def _nested(self, word: str, children: tuple[Field, ...]) -> pa.DataType:
+    def _nested(self, word: str, children: tuple[Column, ...]) -> pa.DataType:
         pa = self._pa
-        arrow = [pa.field(child.name, child.arrow, nullable=not child.required) for child in children]
+        arrow = [child.field for child in children]
         if word == "struct":
             return pa.struct(arrow)
         return pa.list_(arrow[0]) if word == "list" else pa.map_(arrow[0].type, arrow[1])
@@ -183,40 +151,40 @@ class _Reader:
         raise Unsupported(where, source=self._source, expected="a type that Arrow has", actual=repr(text)[:60])
 
 
-def constant_of_default(field: Field, source: str) -> pa.Scalar:
+def constant_of_default(field: Column, source: str) -> pa.Scalar:
     """Return the ``initial-default`` of a field.
 
     Raises:
-        NotCanonical: it is no value of the field's type.
+        NotCanonical: it is not a value of the field's type.
     """
     return _scalar(field, lambda: _default(field, field.default), "initial-default", source)
 
 
-def constant_of_partition(field: Field, value: Any, source: str) -> pa.Scalar:
+def constant_of_partition(field: Column, value: Any, source: str) -> pa.Scalar:
     """Return a value of an identity partition as one of the column.
 
     Raises:
-        NotCanonical: it is no value of the column's type.
+        NotCanonical: it is not a value of the column's type.
     """
     return _scalar(field, lambda: _stored(field, value), "partition value", source)
 
 
-def _scalar(field: Field, make: Any, what: str, source: str) -> pa.Scalar:
+def _scalar(field: Column, make: Any, what: str, source: str) -> pa.Scalar:
     import pyarrow as pa  # noqa: PLC0415
 
     try:
-        return pa.array([make()], field.arrow)[0]
+        return pa.array([make()], field.type)[0]
     except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, pa.ArrowException) as err:
         raise NotCanonical(
-            f"{what} of column {field.name}", source=source, expected=str(field.arrow), actual=str(err)[:120]
+            f"{what} of column {field.name}", source=source, expected=str(field.type), actual=str(err)[:120]
         ) from None
 
 
-def _stored(field: Field, value: Any) -> Any:
+def _stored(field: Column, value: Any) -> Any:
     """Return a value as Avro stores it, decimals as their unscaled numbers, as what Arrow makes an array of."""
     if field.kind == "decimal":
         number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
-        return _decimal(number, field.arrow.scale)
+        return _decimal(number, field.type.scale)
     if field.kind == "uuid" and isinstance(value, str):
         return _uuid(value)
     return value
@@ -229,7 +197,7 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
     return Decimal((int(unscaled < 0), digits, -scale))
 
 
-def _default(field: Field, value: Any) -> Any:
+def _default(field: Column, value: Any) -> Any:
     """Return a JSON value as what Arrow makes an array of: numbers for dates and times, which know every year."""
     kind = field.kind
     if value is None:
@@ -253,29 +221,29 @@ def _default(field: Field, value: Any) -> Any:
     return _TEXTS[kind](_as(str, value))
 
 
-def _part(field: Field, value: Any) -> Any:
+def _part(field: Column, value: Any) -> Any:
     found = _default(field, value)
-    if found is None and field.required:
+    if found is None and not field.nullable:
         raise ValueError(f"no value of {field.name}")
     return found
 
 
 def _as(kind: type[T], value: Any) -> T:
-    """Return a value of exactly this type: true is no number."""
+    """Return a value of exactly this type: true is not a number."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
+        raise TypeError(f"{value!r:.60} is not of type {kind.__name__}")
     return value
 
 
 def _float(value: float, kind: str) -> float:
     if not abs(value) <= float(np.finfo(np.float32 if kind == "float" else np.float64).max):
-        raise ValueError(f"{value!r:.60} is no finite {kind}")
+        raise ValueError(f"{value!r:.60} is not a finite {kind}")
     return float(value)
 
 
 def _days(text: str) -> int:
     if not _DATE.fullmatch(text):
-        raise ValueError(f"{text!r:.60} is no date")
+        raise ValueError(f"{text!r:.60} is not a date")
     return int(np.datetime64(text.removeprefix("+"), "D").astype(np.int64))
 
 
@@ -284,7 +252,7 @@ def _time(text: str, digits: int = 6) -> int:
     match = _TIME.fullmatch(text)
     fraction = (match and match[4]) or ""
     if match is None or len(fraction) > digits:
-        raise ValueError(f"{text!r:.60} is no time")
+        raise ValueError(f"{text!r:.60} is not a time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(1, 2, 3))
     return ((hours * 60 + minutes) * 60 + seconds) * _UNITS[digits] + int(fraction.ljust(digits, "0"))
 
@@ -294,13 +262,13 @@ def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
     plain = _UTC.sub("", text) if utc else text
     date, mark, clock = plain.partition("T")
     if not mark or (utc and plain == text):
-        raise ValueError(f"{text!r:.60} is no timestamp {'in UTC' if utc else 'without zone'}")
+        raise ValueError(f"{text!r:.60} is not a timestamp {'in UTC' if utc else 'without zone'}")
     return _days(date) * 86_400 * _UNITS[digits] + _time(clock, digits)
 
 
 def _uuid(text: str) -> bytes:
     if not _UUID.fullmatch(text):
-        raise ValueError(f"{text!r:.60} is no UUID")
+        raise ValueError(f"{text!r:.60} is not a UUID")
     return uuid.UUID(text).bytes
 
 

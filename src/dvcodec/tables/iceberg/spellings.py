@@ -31,7 +31,7 @@ class Spellings:
         self._known: dict[str, list[str]] = {}
 
     def find(self, path: str) -> str | None:
-        """Return the one data file that `path` names with another scheme; None if there is none, or several.
+        """Return the one data file that `path` names with another scheme; None if none or several match.
 
         One of the two has no scheme, or both are the same to `file_key`.
         """

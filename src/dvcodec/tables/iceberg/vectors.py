@@ -10,20 +10,20 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.frame import Magic
 from dvcodec.io import Storage, read_window
 from dvcodec.ops.stats import measure
+from dvcodec.tables import rules
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector
-from dvcodec.tables.problems import OlderThanData
 
 __all__ = ["read_vector", "refuse_encrypted"]
 
 
 def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> DeletedRows:
-    """Read a deletion vector by its byte range, whatever file it lies in.
+    """Read a deletion vector by its byte range, in any file.
 
     Raises:
         NotCanonical: the manifest does not say where it is or for what.
-        OlderThanData: its data sequence number is below that of its data file.
-        DecodeError: it is not sound, or has another cardinality than is recorded.
+        Refused: its data sequence number is below that of its data file.
+        DecodeError: it is corrupt, or has another cardinality than is recorded.
         OSError: its file cannot be read.
     """
     if vector.data_file is None or vector.offset is None or vector.size is None:
@@ -36,15 +36,8 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
             "manifest entry of a vector", source=vector.path, expected="range and data file", actual=f"no {missing[0]}"
         )
     data = plan.data.get(vector.data_file)
-    written = vector.record["sequence_number"]
-    if data is not None and written < data.sequence_number:
-        raise OlderThanData(
-            f"sequence_number of the vector of {vector.data_file}",
-            source=vector.path,
-            offset=vector.offset,
-            expected=f"at least {data.sequence_number}, that of the data file",
-            actual=written,
-        )
+    file = data.file if data is not None and isinstance(data.file, DataFile) else None
+    rules.refuse(rules.older(vector, file))
     with storage.open(vector.location, size=vector.file_size) as source:
         found = vector_.read(
             read_window(source, vector.offset, vector.size),
@@ -52,8 +45,8 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
             exact=True,
             cardinality=vector.cardinality,
         )
-    physical = data.file.physical_rows if data is not None and isinstance(data.file, DataFile) else None
-    return DeletedRows(vector.data_file, found.load(), measure(found, row_count=physical))
+    row_count = None if file is None else file.physical_rows
+    return DeletedRows(vector.data_file, found.load(), measure(found, row_count=row_count))
 
 
 def refuse_encrypted(record: Mapping[str, Any], path: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the files of a Lance dataset lie, and which of them are needed."""
+"""Where the files of a Lance dataset are stored, and which of them are needed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
+from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join, split
-from dvcodec.io.reach import check_reach
-from dvcodec.lance import BasePath, DataFile, DeletionFile, Manifest, manifest_version, read_manifest
+from dvcodec.lance import BasePath, DeletionFile, FragmentFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 
 __all__ = ["TRANSACTIONS", "VERSIONS", "Place", "data_file_place", "deletion_file_place", "needed"]
@@ -26,17 +26,17 @@ _DATA_SUFFIX = ".lance"
 
 
 class Place(NamedTuple):
-    """A file of a dataset: its path from the dataset's folder, or whole if it lies elsewhere; and where to open it."""
+    """A file of a dataset: its path from the dataset's folder, or its whole location outside; where to open it."""
 
     path: str
     location: str
 
 
-def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: str) -> Place:
-    """Return where a data file lies.
+def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, source: str) -> Place:
+    """Return where a data file is stored.
 
     Raises:
-        NotCanonical: its path is none, or its base path is not in the manifest.
+        NotCanonical: its path is invalid, or its base path is not in the manifest.
         Unsupported: its base path is not absolute, or one that metadata may not name.
     """
     if not file.path or file.path.startswith("/") or is_url(file.path) or ".." in file.path.split("/"):
@@ -49,10 +49,10 @@ def data_file_place(folder: Folder, file: DataFile, manifest: Manifest, source: 
 
 
 def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> Place:
-    """Return where a deletion file lies.
+    """Return where a deletion file is stored.
 
     Raises:
-        NotCanonical, Unsupported: as `data_file_place`; or a base path that is no folder of a dataset.
+        NotCanonical, Unsupported: as `data_file_place`; or a base path that is not the folder of a dataset.
     """
     base = _base(folder, file.base_id, manifest, source)
     if base is None:
@@ -82,7 +82,7 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
     """Return the locations of the files that a dataset needs; see `LanceTable.referenced`.
 
     Raises:
-        DecodeError: a manifest is not sound.
+        DecodeError: a manifest is corrupt.
     """
     branches = [unquote(name.removesuffix(".json")) for name in folder.names(_BRANCH_NAMES)]
     prefixes = [f"{BRANCHES}/{branch}/" for branch in sorted(branches, key=len, reverse=True)]
@@ -91,7 +91,7 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
         for location in _named(folder.inner(prefix.rstrip("/"))):
             found.add(location)
             found.update(folder.join(below) for below in _belows(location))
-    # Blobs that are too large for a data file lie in a folder of its name.
+    # Blobs that are too large for a data file are stored in a folder of its name.
     blob_folders = {location.removesuffix(_DATA_SUFFIX) for location in found if location.endswith(_DATA_SUFFIX)}
     for file in stored:
         below = file.location[len(folder.location) :].lstrip("/")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.io.target import local_path
-from dvcodec.tables.columns import chosen
+from dvcodec.tables.columns import select
 from dvcodec.tables.model import DataFile, PhysicalRows
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["open_version", "physical_rows", "select"]
+__all__ = ["open_version", "physical_rows"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
-"""Batches that are read before they are asked for."""
+"""Batches that are read ahead."""
 _FRAGMENT_BITS = 32
 """A row address is the fragment's id, shifted by these, and the row's physical position."""
 
@@ -34,36 +35,19 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
     Args:
         location: its folder, path or URL.
         version: of it.
-        options: for a URL: how the store is reached. Lance's library asks it by itself.
+        options: for a URL: how the store is reached. Lance's library connects to it itself.
 
     Raises:
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    try:
-        from lance import LanceDataset  # noqa: PLC0415  (extra "lance")
-    except ImportError:
-        raise MissingExtra("pylance", "lance") from None
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
     scheme, separator, rest = location.partition("://")
     if local_path(location) is None:  # it knows s3a and upper case no more than s3n
         location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
     given = options.for_rust() if options is not None and local_path(location) is None else None
     with _refusals(location, f"version {version}"):
-        return LanceDataset(location, version=version, storage_options=given or None)
-
-
-def select(dataset: LanceDataset, columns: Sequence[str] | None) -> pa.Schema:
-    """Return columns of a version, in this order; None = all.
-
-    Raises:
-        UsageError: no such column.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    whole = dataset.schema
-    if columns is None:
-        return whole
-    return pa.schema([whole.field(name) for name in chosen(whole.names, columns, dataset.uri)], whole.metadata)
+        return lance.LanceDataset(location, version=version, storage_options=given or None)
 
 
 def physical_rows(
@@ -76,7 +60,7 @@ def physical_rows(
         NotCanonical: Lance's library refuses the data, or its rows do not come in order.
         OSError: a data file cannot be read.
     """
-    schema = select(dataset, columns)
+    schema = select(dataset.schema, columns, dataset.uri)
     names = schema.names
     number = data_file.record["fragment"]
     start = 0
@@ -107,7 +91,7 @@ def physical_rows(
 
 
 def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
-    """Check that rows stand where they are: Lance gives the addresses of the live ones, and null for the deleted."""
+    """Check the order of rows: Lance returns the addresses of live rows, and null for deleted ones."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -118,11 +102,11 @@ def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
 
 @contextmanager
 def _refusals(source: str, what: str) -> Iterator[None]:
-    """Turn what Lance's library says of data that it cannot read into an error of ours."""
+    """Raise errors of Lance's library as `NotCanonical`."""
     try:
         yield
     except DvcodecError:
         raise
     except (ValueError, RuntimeError) as error:
-        told = str(error).partition("\n")[0]
-        raise NotCanonical(what, source=source, expected="what Lance can read", actual=told) from None
+        message = str(error).partition("\n")[0]
+        raise NotCanonical(what, source=source, expected="what Lance can read", actual=message) from None

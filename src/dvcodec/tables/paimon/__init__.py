@@ -5,16 +5,6 @@ module names. `metadata` has snapshots and schemas, `manifests` the data files, 
 and `partition` where they all are, `visible` which records are rows, `rows` reads them.
 """
 
-from __future__ import annotations
-
-import os
-
-from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.table import PaimonTable
+from dvcodec.tables.paimon.table import PaimonTable, open  # noqa: A004  (what every kind of table calls it)
 
 __all__ = ["PaimonTable", "open"]
-
-
-def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A001  (what `open_table` calls)
-    """Open a Paimon table by its folder. Nothing is read yet."""
-    return PaimonTable(Folder.of(location))

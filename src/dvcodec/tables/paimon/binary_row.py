@@ -4,10 +4,10 @@ Java classes ``SerializationUtils``, ``BinaryRow`` and ``BinarySection``::
 
     i32 BE fields | u8 kind | null bits, one a field, from bit 8 on; padded to 8 bytes | 8 bytes a field, LE | the rest
 
-What fits into 8 bytes stands there. Text of up to 7 bytes too, its length in the low 7 bits of the last byte, whose
+What fits into 8 bytes is stored there. Text of up to 7 bytes too, its length in the low 7 bits of the last byte, whose
 high bit is set; longer text, and decimals of more than 18 digits, are in the rest: the low half of the 8 bytes is the
 length, the high half the offset from the row's first byte. So are times finer than milliseconds: the low half is the
-nanoseconds of the millisecond, and at the offset stand the milliseconds.
+nanoseconds of the millisecond, and the milliseconds are at the offset.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from decimal import Context, Decimal
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
-from dvcodec.tables.paimon.types import DataType
+from dvcodec.tables.paimon.schema import DataType
 
 __all__ = ["Value", "decode_row"]
 
@@ -69,8 +69,8 @@ class _Row:
         bit = i + 8
         if self._row[bit >> 3] >> (bit & 7) & 1:
             return None
-        at = self._bits + 8 * i
-        word = self._row[at : at + 8]
+        start = self._bits + 8 * i
+        word = self._row[start : start + 8]
         if kind.root == "BOOLEAN":
             return word[0] != 0
         if kind.root in _FORMATS:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, Unsupported
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.core.extras import require_extra
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 from dvcodec.tables.parquet import open_parquet, physical_batches
@@ -85,18 +86,14 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
     try:
         microseconds.cast(nanoseconds)
     except pa.ArrowInvalid as err:
-        told = str(err).partition("\n")[0]
+        message = str(err).partition("\n")[0]
         expected = "times of the years 1678 to 2261"
-        raise Unsupported(f"column {name}", source=location, expected=expected, actual=told) from None
+        raise Unsupported(f"column {name}", source=location, expected=expected, actual=message) from None
 
 
 @contextmanager
 def _open_orc(location: str, storage: Storage) -> Iterator[Any]:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        from pyarrow import orc  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtra("pyarrow with ORC", "tables") from None
+    orc, pa = require_extra("pyarrow.orc", "tables", "pyarrow with ORC"), require_extra("pyarrow", "tables")
     with storage.open(location) as source:
         try:
             with arrow_damage("ORC file", "a readable file"):

@@ -1,4 +1,4 @@
-"""Where the files of a table are: data files and index files, with the paths that tell them apart."""
+"""Where the files of a table are: data files and index files, with the paths that identify them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dvcodec.io import is_url
 from dvcodec.io.paths import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.json_fields import bare_name
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.paimon.fields import bare_name
 from dvcodec.tables.paimon.manifests import ManifestEntry
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
@@ -42,7 +42,7 @@ class Layout:
         """Return a partition, and the folder of a bucket of it.
 
         Raises:
-            DecodeError: the partition is not sound.
+            DecodeError: the partition is corrupt.
         """
         decoded = self.spec.decode(partition, source=source)
         return decoded, self.spec.bucket_folder(decoded, bucket)
@@ -51,7 +51,7 @@ class Layout:
         """Return a data file as all formats have it.
 
         Raises:
-            DecodeError: its partition or path is not sound.
+            DecodeError: its partition or path is corrupt.
         """
         partition, folder = self.data_folder(entry.partition, entry.bucket, entry.manifest)
         file = entry.file
@@ -72,10 +72,10 @@ class Layout:
         )
 
     def files(self, entry: ManifestEntry) -> Iterator[str]:
-        """Yield the paths of a data file and of the files that lie beside it.
+        """Yield the paths of a data file and of the files beside it.
 
         Raises:
-            DecodeError: its partition or path is not sound.
+            DecodeError: its partition or path is corrupt.
         """
         path = self.data_file(entry).path
         yield path
@@ -90,7 +90,7 @@ class Layout:
             source: the index manifest, for errors.
 
         Raises:
-            DecodeError: its partition or path is not sound.
+            DecodeError: its partition or path is corrupt.
         """
         path = external_path(entry.external_path, source)
         if path is not None:

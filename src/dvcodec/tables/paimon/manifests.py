@@ -19,7 +19,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import read_window
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.fields import bare_name
+from dvcodec.tables.json_fields import bare_name
 
 __all__ = ["ManifestEntry", "live_entries", "read_manifest", "read_manifest_list", "read_manifests"]
 
@@ -113,7 +113,7 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
     """Return the bare names of the manifests that a list names.
 
     Raises:
-        DecodeError: the list is not sound.
+        DecodeError: the list is corrupt.
         OSError: it cannot be read.
     """
     source = folder.join(f"manifest/{name}")
@@ -133,7 +133,7 @@ def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
     """Return a manifest's entries, in file order.
 
     Raises:
-        DecodeError: the manifest is not sound.
+        DecodeError: the manifest is corrupt.
         OSError: it cannot be read.
     """
     source = folder.join(f"manifest/{name}")

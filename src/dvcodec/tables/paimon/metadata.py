@@ -10,20 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from dvcodec.core.errors import Unsupported
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.json_fields import JsonFields, bare_name, parse_json
 from dvcodec.tables.model import SnapshotInfo
-from dvcodec.tables.paimon.fields import Fields, bare_name, parse_json
 
-__all__ = ["PaimonSnapshot", "SchemaField", "TableSchema", "numbered", "read_schema", "read_snapshot"]
+__all__ = ["SchemaField", "SnapshotRecord", "TableSchema", "numbered", "read_schema", "read_snapshot"]
 
 SNAPSHOT_VERSION = 3
 SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PaimonSnapshot:
+class SnapshotRecord:
     """A state as its file describes it.
 
     Attributes:
@@ -57,7 +58,7 @@ class PaimonSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A column: `id` stays through renames, `type` is as the JSON has it (see `types.parse_type`)."""
+    """A column: `id` stays through renames, `type` is as the JSON has it (see `schema.read_column`)."""
 
     id: int
     name: str
@@ -102,37 +103,31 @@ def numbered(names: Iterable[str], prefix: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def read_snapshot(folder: Folder, name: str) -> PaimonSnapshot:
+def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
     """Read a snapshot, a tag or a changelog by its name below the table's folder.
 
     Raises:
-        NotCanonical: the file is not sound.
+        NotCanonical: the file is corrupt.
         Unsupported: of a version that is not known here.
         OSError: it cannot be read.
     """
-    fields = _read(folder, name)
-    version = fields.find("version", int)
-    if version is not None and version > SNAPSHOT_VERSION:
-        raise fields.unsupported("version", f"at most {SNAPSHOT_VERSION}", version)
-
-    def bare(field: str) -> str:
-        return bare_name(fields.get(field, str), field, fields.source)
+    fields = _read(folder, name, SNAPSHOT_VERSION)
 
     def bare_or_none(field: str) -> str | None:
-        found = fields.find(field, str)
+        found = fields.text_or_none(field)
         return found if found is None else bare_name(found, field, fields.source)
 
-    return PaimonSnapshot(
+    return SnapshotRecord(
         name,
-        fields.get("id", int),
-        fields.get("schemaId", int),
-        bare("baseManifestList"),
-        bare("deltaManifestList"),
+        fields.integer("id", least=0),
+        fields.integer("schemaId", least=0),
+        bare_name(fields.text("baseManifestList"), "baseManifestList", fields.source),
+        bare_name(fields.text("deltaManifestList"), "deltaManifestList", fields.source),
         bare_or_none("changelogManifestList"),
         bare_or_none("indexManifest"),
         bare_or_none("statistics"),
-        fields.get("commitKind", str),
-        fields.get("timeMillis", int),
+        fields.text("commitKind"),
+        fields.integer("timeMillis", least=0),
     )
 
 
@@ -140,40 +135,46 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
     """Read ``schema/schema-<number>``.
 
     Raises:
-        NotCanonical: the file is not sound.
+        NotCanonical: the file is corrupt.
         Unsupported: of a version that is not known here.
         OSError: it cannot be read.
     """
     name = f"schema/schema-{number}"
-    fields = _read(folder, name)
-    version = fields.find("version", int)
-    if version is not None and version > SCHEMA_VERSION:
-        raise fields.unsupported("version", f"at most {SCHEMA_VERSION}", version)
-    if fields.get("id", int) != number:
-        raise fields.wrong("id", number, fields.values["id"])
+    fields = _read(folder, name, SCHEMA_VERSION)
+    if fields.integer("id") != number:
+        fields.fail("id", number)
     columns = tuple(
-        SchemaField(item.get("id", int), item.get("name", str), item.values.get("type"))
+        SchemaField(item.integer("id", least=0), item.text("name"), item.values.get("type"))
         for item in fields.objects("fields")
     )
     for unique in ("id", "name"):
         values = [getattr(column, unique) for column in columns]
         if len(set(values)) < len(values):
-            raise fields.wrong("fields", f"one column of each {unique}", values)
-    keys = {which: fields.names(which) for which in ("partitionKeys", "primaryKeys")}
+            fields.fail("fields", f"one column of each {unique}", f"{values!r:.80}")
+    keys = {which: fields.texts(which) if which in fields else () for which in ("partitionKeys", "primaryKeys")}
     names = {column.name for column in columns}
     for which, found in keys.items():
         if not names.issuperset(found) or len(set(found)) < len(found):
-            raise fields.wrong(which, "names of columns", found)
-    options = Fields(fields.find("options", dict) or {}, fields.source, "options.")
+            fields.fail(which, "names of columns", f"{found!r:.80}")
+    options = fields.object_if_any("options")
     return TableSchema(
         name,
         number,
         columns,
         keys["partitionKeys"],
         keys["primaryKeys"],
-        {option: options.get(option, str) for option in options.values},
+        {option: options.text(option) for option in options.values},
     )
 
 
-def _read(folder: Folder, name: str) -> Fields:
-    return parse_json(folder.read(name), folder.join(name))
+def _read(folder: Folder, name: str, newest: int) -> JsonFields:
+    source = folder.join(name)
+    fields = JsonFields.of(parse_json(folder.read(name), source, "metadata", _refuse_constant), source)
+    version = fields.integer_or_none("version", least=0)
+    if version is not None and version > newest:
+        raise Unsupported("version", source=source, expected=f"at most {newest}", actual=version)
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

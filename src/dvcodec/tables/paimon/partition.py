@@ -1,6 +1,6 @@
 """Partitions: their values, and the folders that hold their files.
 
-Java classes ``FileStorePathFactory``, ``InternalRowPartitionComputer`` and ``PartitionPathUtils``. Files lie in
+Java classes ``FileStorePathFactory``, ``InternalRowPartitionComputer`` and ``PartitionPathUtils``. Files are stored in
 ``[<data-file.path-directory>/]<column>=<value>/../bucket-<n>``, names and values escaped as Hive does; null and blank
 text is called ``__DEFAULT_PARTITION__``. By default values are spelled as Java spells them: a date is its days since
 1970. With ``partition.legacy-name`` off they are spelled as a cast to text would.
@@ -18,7 +18,7 @@ import numpy as np
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.paimon.binary_row import Value, decode_row
 from dvcodec.tables.paimon.metadata import TableSchema
-from dvcodec.tables.paimon.types import DataType, parse_type
+from dvcodec.tables.paimon.schema import DataType, parse_type
 from dvcodec.tables.partition_value import PartitionValue
 
 __all__ = ["Partition", "PartitionSpec"]
@@ -60,7 +60,7 @@ class Partition:
 
     @property
     def text(self) -> str | None:
-        """Its values for people, None without partitions."""
+        """Its values as readable text, None without partitions."""
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
@@ -68,10 +68,10 @@ class PartitionSpec:
     """The partition columns of a schema, and how folders are called after their values."""
 
     def __init__(self, schema: TableSchema, source: str) -> None:
-        """Take what the schema says.
+        """Read partition columns and options of a schema.
 
         Raises:
-            DecodeError: a partition column's type is not sound, or a folder cannot be told from the options.
+            DecodeError: a partition column's type is invalid, or the options do not determine its folder.
         """
         self._source = source
         self.names = schema.partition_keys
@@ -90,7 +90,7 @@ class PartitionSpec:
         """Decode a partition as manifests have it.
 
         Raises:
-            DecodeError: it is not sound, or its folder's name cannot be told.
+            DecodeError: it is corrupt, or its folder's name is unknown.
         """
         found = self._known.get(data)
         if found is None:
@@ -197,7 +197,7 @@ def _moment(value: Value) -> tuple[datetime, int]:
 
 
 def _java_float(value: float | np.float32) -> str:
-    """Spell a number as Java does: digits as few as tell it from others, with an exponent from 1e7 and below 1e-3.
+    """Spell a number as Java does: the fewest digits that identify it, with an exponent from 1e7 and below 1e-3.
 
     >>> _java_float(1.0), _java_float(1e7), _java_float(-0.0001), _java_float(123456.5)
     ('1.0', '1.0E7', '-1.0E-4', '123456.5')

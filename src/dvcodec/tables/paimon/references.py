@@ -12,7 +12,7 @@ from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
-from dvcodec.tables.paimon.metadata import PaimonSnapshot, read_schema, read_snapshot
+from dvcodec.tables.paimon.metadata import SnapshotRecord, read_schema, read_snapshot
 
 __all__ = ["referenced_files"]
 
@@ -26,7 +26,7 @@ def referenced_files(folder: Folder) -> frozenset[str]:
     """Return the locations of all files that some state needs, metadata included.
 
     Raises:
-        DecodeError: metadata is not sound.
+        DecodeError: metadata is corrupt.
         OSError: it cannot be read.
     """
     return _References(folder).collect()
@@ -54,7 +54,7 @@ class _References:
 
     def _add(
         self,
-        state: PaimonSnapshot,
+        state: SnapshotRecord,
         branch: Folder,
         layouts: dict[int, Layout],
         *,

@@ -7,53 +7,33 @@ Paimon stores all columns in a data file, with those of the partition, and for t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.columns import column_errors, unrelated
+from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
-from dvcodec.tables.paimon.evolution import evolve, stored_as
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
-from dvcodec.tables.paimon.types import DataType, Field, arrow_field, arrow_type, parse_type
+from dvcodec.tables.paimon.promotions import PaimonEvolution
+from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column", "read_rows"]
+__all__ = ["read_rows"]
 
 VALUE_KIND = "_VALUE_KIND"
 INSERT, UPDATE_AFTER = 0, 2
 _KINDS = 4
 
 
-def column(field: SchemaField, schema_source: str) -> Field:
-    """Return a column with its type parsed.
-
-    Raises:
-        NotCanonical: the type is none.
-        Unsupported: one that is not known here.
-    """
-    with column_errors(field.name):
-        return Field(field.id, field.name, parse_type(field.type, source=schema_source, what=f"column {field.name}"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A column of the file: what it is called there, and its type."""
-
-    name: str
-    type: DataType
-
-
 def read_rows(
     data_file: DataFile,
     storage: Storage,
-    columns: Sequence[Field],
+    columns: Sequence[Column],
     constants: dict[str, Value],
     written: TableSchema,
     written_source: str,
@@ -61,47 +41,48 @@ def read_rows(
     batch_rows: int,
     shown: Sequence[SchemaField] = (),
 ) -> Iterator[PhysicalRows]:
-    """Read a data file. One with rows and without any of the columns that its schema says it has is refused.
+    """Read a data file. A file with rows but without any column of its schema is refused.
 
     Args:
         data_file: which.
-        storage: by which it is opened.
+        storage: opens it.
         columns: what to read, in the schema of the state.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
         written_source: that schema's file, for errors.
         visible: which records are rows.
-        batch_rows: at most so many rows in a batch.
+        batch_rows: most rows in a batch.
         shown: all columns of the state; those of `columns` may be some of them.
 
     Raises:
-        NotCanonical: the file is not sound, or has other rows than the metadata says.
+        NotCanonical: the file is corrupt, or its row count differs from the metadata.
         Unsupported: its format, or a change of a column's type.
         OSError: it cannot be read.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
-    stored = _stored_columns(data_file, columns, constants, written, written_source)
-    target = pa.schema([arrow_field(field) for field in columns])
-    with open_data_file(data_file.location, storage) as file:
+    location = data_file.location
+    with open_data_file(location, storage) as file:
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
-            raise NotCanonical("rows of the data file", source=data_file.location, expected=expected, actual=file.rows)
+            raise NotCanonical("rows of the data file", source=location, expected=expected, actual=file.rows)
         if file.rows:
             _check_related(data_file, file.columns, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
-        wanted = {
-            field.id: found for field in columns if (found := stored.get(field.id)) and found.name in file.columns
-        }
-        names = list(dict.fromkeys(found.name for found in wanted.values()))
+        ids = {field.id for field in columns if field.name not in constants}
+        names = data_file.record.get("_WRITE_COLS")
+        stored = [
+            read_column(field, written_source)
+            for field in written.fields
+            if field.id in ids and field.name in file.columns and (names is None or field.name in names)
+        ]
+        values = {field.name: _scalar(constants[field.name], field) for field in columns if field.name in constants}
+        evolution = PaimonEvolution(location, columns, stored, values)
+        read = evolution.names
         if visible is Visible.KINDS:
             if VALUE_KIND not in file.columns:
-                raise NotCanonical("column", source=data_file.location, expected=VALUE_KIND, actual="no such column")
-            names.append(VALUE_KIND)
-        for start, batch in file.read(names, batch_rows):
-            arrays = [_values(field, constants, wanted.get(field.id), batch, data_file.location) for field in columns]
-            result = pa.RecordBatch.from_arrays(arrays, schema=target) if arrays else batch.select([])
-            yield PhysicalRows(start, result, _keep(visible, batch, data_file.location))
+                raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
+            read.append(VALUE_KIND)
+        for start, batch in file.read(read, batch_rows):
+            yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
 
 
 def _check_related(
@@ -111,9 +92,9 @@ def _check_related(
     constants: Mapping[str, Value],
     written: TableSchema,
 ) -> None:
-    """Refuse a file that holds nothing of its own schema, or nothing of what that has in common with the state's.
+    """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 
-    Where they have nothing in common, all columns were dropped since: then null is what the others are.
+    Where the schemas share none, all columns were dropped: the others are null.
     """
     names = data_file.record.get("_WRITE_COLS")
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
@@ -123,47 +104,12 @@ def _check_related(
             raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
 
 
-def _stored_columns(
-    data_file: DataFile,
-    columns: Sequence[Field],
-    constants: dict[str, Value],
-    written: TableSchema,
-    written_source: str,
-) -> dict[int, _Stored]:
-    """Find the columns by id in the schema that the file was written with; one that was not written is left out."""
-    written_names = data_file.record.get("_WRITE_COLS")
-    by_id = {field.id: field for field in written.fields}
-    found = {}
-    for wanted in columns:
-        field = by_id.get(wanted.id)
-        if field is None or wanted.name in constants or (written_names is not None and field.name not in written_names):
-            continue
-        found[wanted.id] = _Stored(field.name, column(field, written_source).type)
-    return found
-
-
-def _values(
-    field: Field, constants: dict[str, Value], stored: _Stored | None, batch: pa.RecordBatch, source: str
-) -> pa.Array:
+def _scalar(value: Value, column: Column) -> pa.Scalar[Any]:
     import pyarrow as pa  # noqa: PLC0415
 
-    kind = arrow_type(field.type)
-    if field.name in constants:
-        return pa.repeat(_scalar(constants[field.name], field.type), batch.num_rows)
-    if stored is None:
-        return pa.nulls(batch.num_rows, kind)
-    what = f"column {stored.name}"
-    array = stored_as(batch.column(stored.name), stored.type, source=source, what=what)
-    return evolve(array, stored.type, field.type, source=source, what=what)
-
-
-def _scalar(value: Value, kind: DataType) -> pa.Scalar[Any]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    wanted = arrow_type(kind)
-    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value is not None:
-        value = int(value) // {"ms": 1_000_000, "us": 1000, "ns": 1}[wanted.unit]
-    return pa.scalar(value, wanted)
+    if column.kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value is not None:
+        value = int(value) // {"ms": 1_000_000, "us": 1000, "ns": 1}[column.type.unit]
+    return pa.scalar(value, column.type)
 
 
 def _keep(visible: Visible, batch: pa.RecordBatch, source: str) -> pa.BooleanArray | None:

@@ -1,24 +1,23 @@
-"""Deletion vectors of a snapshot: what the index manifest records of them, and their files held against it.
+"""Deletion vectors of a snapshot: what the index manifest records, and checks of their files.
 
 The metadata gives the length of a 32-bit vector without, that of a 64-bit one with its frame's 8 bytes, and does not
-say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors stand back to back, so where
+say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are back to back, so where
 each ends is known from the next one's offset or the file's size, and with it the convention; the file is not opened for
 that. Where that does not say, for a file whose records leave gaps, the magic is read.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import Magic
-from dvcodec.core.report import Check
+from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.index_file import FORMATS, LENGTH_DIFFERENCE
+from dvcodec.paimon.index_file import FORMATS
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector
 
@@ -33,12 +32,12 @@ def vectors_of_entry(
     """Yield the vectors of an index file, in the manifest's order.
 
     Args:
-        entry: of the index manifest; of an index of another kind there are none.
+        entry: of the index manifest; other kinds of index have none.
         folder: the table's.
         path: of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
-            tells.
+            says.
     """
     if entry.index_type != DELETION_VECTORS:
         return
@@ -56,7 +55,7 @@ def vectors_of_entry(
     }
     for meta in metas:
         room = ends[meta.offset] - meta.offset
-        if room in (meta.length, meta.length + LENGTH_DIFFERENCE):
+        if room in (meta.length, meta.length + UNCOUNTED):
             kind = BITS64 if room == meta.length else BITS32
         else:
             kind = _kind_by_magic(location, meta.offset, folder.storage) or (BITS64 if bitmap64 else BITS32)
@@ -66,7 +65,7 @@ def vectors_of_entry(
             path,
             location,
             meta.offset,
-            meta.length + (LENGTH_DIFFERENCE if kind == BITS32 else 0),
+            meta.length + (UNCOUNTED if kind == BITS32 else 0),
             meta.cardinality,
             entry.file_size,
             about | {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality},
@@ -80,13 +79,13 @@ def meta_of(vector: DeletionVector) -> DeletionVectorMeta:
 
 
 def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]:
-    """Return where the vector at each offset ends, if they stand back to back up to the file's end."""
+    """Return where the vector at each offset ends, if they are back to back up to the file's end."""
     offsets = sorted({meta.offset for meta in metas})
     return dict(zip(offsets, [*offsets[1:], file_size], strict=True)) if offsets else {}
 
 
 def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
-    """Return the kind of the vector there, None if the file does not tell."""
+    """Return the kind of the vector there, None if the file does not say."""
     try:
         with storage.open(location) as source:
             magic = Magic.find(bytes(source.read(offset + 4, 4)))
@@ -95,50 +94,27 @@ def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
     return None if magic is None else FORMATS.get(magic)
 
 
-def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Check]:
-    """Check an index file against what the metadata records of it, and of all its vectors.
+def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
+    """Compare an index file with what the metadata records of it and of all its vectors.
 
-    Checks, in this order: ``file-size``; ``version``; of each vector ``record``, that a frame of its very length
-    begins at its very offset; ``overlap``; ``count``, that the file has as many vectors as ``_ROW_COUNT`` says. What is
-    in the frames is not looked at.
+    Checks: for each vector ``record`` (a frame of its size begins at its offset), and ``count`` (the file has
+    ``_ROW_COUNT`` vectors). The contents of the frames are not checked.
 
     Raises:
-        DecodeError: the file is not sound.
+        DecodeError: the file is corrupt.
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
-        for size in dict.fromkeys(vector.file_size for vector in vectors):
-            yield _compare("file-size", location, None, "_FILE_SIZE", f"{size} (metadata)", source.size, size)
         check_version(source)
-        yield Check.passed("version", location, 0)
         frames = {cursor.base: cursor.remaining for cursor in read_frames(source)}
     for vector in vectors:
-        found = None if vector.offset is None else frames.get(vector.offset)
-        if found is None:
+        size = None if vector.offset is None else frames.get(vector.offset)
+        if size is None:
             actual = "none begins there"
-            yield Check.failed("record", vector.where, vector.offset, "vector", f"{vector.size} bytes", actual)
-        else:
-            yield _compare("record", vector.where, vector.offset, "size of the vector", vector.size, found, vector.size)
-    yield from _overlaps(location, vectors)
+            yield Finding.of_vector("record", vector, "vector", f"{vector.size} bytes", actual)
+        elif size != vector.size:
+            yield Finding.of_vector("record", vector, "size of the vector", vector.size, size)
     for count in dict.fromkeys(vector.record.get("_ROW_COUNT") for vector in vectors):
-        yield _compare("count", location, None, "_ROW_COUNT", f"{count} vectors (metadata)", len(frames), count)
-
-
-def _compare(
-    name: str, subject: str, offset: int | None, what: str, expected: object, actual: object, wanted: object
-) -> Check:
-    if actual == wanted:
-        return Check.passed(name, subject, offset)
-    return Check.failed(name, subject, offset, what, expected, actual)
-
-
-def _overlaps(location: str, vectors: Sequence[DeletionVector]) -> Iterator[Check]:
-    """Check that no two records claim the same bytes."""
-    placed = sorted((vector.offset or 0, (vector.offset or 0) + (vector.size or 0), vector.where) for vector in vectors)
-    sound = True
-    for (_, end, _), (start, _, where) in itertools.pairwise(placed):
-        if start < end:
-            sound = False
-            yield Check.failed("overlap", where, start, "vector", f"from byte {end} on", f"from byte {start} on")
-    if sound:
-        yield Check.passed("overlap", location)
+        if count != len(frames):
+            expected = f"{count} vectors (metadata)"
+            yield Finding.failed("count", "_ROW_COUNT", expected, len(frames), path=location)

@@ -1,4 +1,4 @@
-"""Which records of a data file are rows of the table, where that can be told file by file.
+"""Which records of a data file are rows of the table, where a file alone decides it.
 
 Java classes ``AbstractBatchTableScan``, ``MergeTreeSplitGenerator`` and ``DataEvolutionSplitRead`` decide it for a
 batch read. Tables without a primary key have rows in their files, and nothing else. With one, files hold records
@@ -62,7 +62,7 @@ class Visible(Enum):
 
 
 def visible_records(schema: TableSchema, data_files: Sequence[DataFile]) -> dict[str, Visible | str]:
-    """Tell for each data file of a snapshot, by path, which records are rows; or why that cannot be told."""
+    """Return for each data file of a snapshot, by path, which records are rows, or why that is unknown."""
     found: dict[str, Visible | str] = {}
     for file in data_files:
         strange = [name for name, value in file.record.items() if name not in _KNOWN and value is not None]

@@ -1,6 +1,7 @@
-"""What would mend the findings of an audit: a plan, and the vector files that it needs. The table is never written.
+"""Repair the findings of an audit: a plan, and the vector files that it needs. The table is never written.
 
-`plan` says what to do and what cannot be done, `write` writes new files of vectors beside the table for a commit.
+`repair_plan` lists the actions and what none of them mends, `write` writes new vector files beside the table for a
+commit.
 """
 
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan

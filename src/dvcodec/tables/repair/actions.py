@@ -1,15 +1,15 @@
-"""What there is to do about a table that is not sound.
+"""The actions of a repair plan.
 
 Actions, each the `action` of its `RepairAction`:
 
 - ``merge-vectors``: commit one new vector, the union, for several that hold for one data file;
 - ``drop-vectors``: commit the removal of vectors: all but one of equal ones, or one whose data file is gone;
-- ``rewrite-paths``: commit vectors for their data files' paths as they are now;
-- ``take-from-snapshot``: commit the newest sound vector of an older snapshot for one that cannot be read. Rows that
-  were deleted since live again, and others that were restored since may be deleted again; the number of the former is
-  told as far as it is known, which they are is not;
-- ``write-again``: commit a sound vector, in a new file, for one that its Puffin file describes wrongly;
-- ``correct-cardinality``, ``correct-file-size``: commit the number that was counted;
+- ``rewrite-paths``: commit vectors for the current paths of their data files;
+- ``take-from-snapshot``: commit the newest valid vector of an older snapshot for one that cannot be read. Rows that
+  were deleted since become live again, and rows that were restored since may be deleted again; the message has a lower
+  bound of the former, if known;
+- ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly;
+- ``correct-cardinality``, ``correct-file-size``: commit the counted number;
 - ``remove-file``: remove a file that no state needs.
 """
 
@@ -27,16 +27,16 @@ __all__ = ["RepairAction", "RepairPlan"]
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
-    """One thing to do.
+    """An action of a repair plan.
 
     Attributes:
-        action: what; see the module.
+        action: its name; see the module.
         message: the same in words.
         mends: names of the checks whose findings it mends.
         data_file: path of the data file that it is about.
-        replaces: vectors that are to be taken out of the metadata.
+        replaces: vectors to be removed from the metadata.
         reads: vectors whose union is to be committed in their place.
-        snapshot: id of the snapshot for which `reads` hold.
+        snapshot: id of the snapshot that has `reads`.
         cardinality: rows of the new vector, or the number to be recorded.
         path: the file to be removed, or to be written with other paths.
         mapping: old path -> new path, of data files.
@@ -57,24 +57,14 @@ class RepairAction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "action": self.action,
-            "message": self.message,
-            "mends": list(self.mends),
-            "data_file": self.data_file,
-            "replaces": [place(vector) for vector in self.replaces],
-            "reads": [place(vector) for vector in self.reads],
-            "snapshot": self.snapshot,
-            "cardinality": self.cardinality,
-            "path": self.path,
-            "mapping": dict(self.mapping),
-            "details": dict(self.details),
-        }
+        vectors = {name: [place(vector) for vector in getattr(self, name)] for name in ("replaces", "reads")}
+        plain = {"mends": list(self.mends), "mapping": dict(self.mapping), "details": dict(self.details)}
+        return {name: getattr(self, name) for name in self.__slots__} | vectors | plain
 
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What would mend a table; nothing of it is done.
+    """The actions that would mend a table; none of them has been taken.
 
     Attributes:
         table: location of the table's folder.

@@ -1,4 +1,4 @@
-"""The plan: for each finding an action that mends it, or the finding as one that none mends."""
+"""The plan: an action for each finding that can be mended; the other findings are kept as unmended."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import replace
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.findings import Audit, Finding, place
-from dvcodec.tables.model import DeletionVector, Snapshot, SnapshotInfo, Table, vectors_of
-from dvcodec.tables.problems import POSITION_DELETES
+from dvcodec.tables import rules
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.findings import Finding, place
+from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["repair_plan"]
 
 _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
 _OF_FILE = _UNREADABLE | _DESCRIBED | {"container", "frame"}
-"""Checks of a vector's bytes or file: of no account once a new file holds a vector in its place."""
+"""Checks of a vector's bytes or file, which a new vector in a new file mends."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
 def repair_plan(audit: Audit, table: Table) -> RepairPlan:
     """Plan what would mend the findings of an audit.
 
-    Vectors that are to be united, or taken from older snapshots, are read. Nothing is written.
+    Vectors to be merged, or taken from older snapshots, are read. Nothing is written.
 
     Args:
         audit: of a snapshot.
@@ -32,7 +34,7 @@ def repair_plan(audit: Audit, table: Table) -> RepairPlan:
 
     Raises:
         UsageError: the audit is of another table, or the snapshot is gone.
-        DecodeError, OSError: the metadata of the audited snapshot is not sound any more.
+        DecodeError, OSError: the metadata of the audited snapshot is corrupt by now, or cannot be read.
     """
     if (audit.table, audit.kind) != (table.location, table.kind):
         raise UsageError(f"the audit is of {audit.table}, not of {table.location}")
@@ -47,7 +49,6 @@ class _Planner:
     def __init__(self, table: Table, audit: Audit) -> None:
         self.actions: list[RepairAction] = []
         self.unmended: list[Finding] = []
-        self._table = table
         self._snapshot = table.snapshot(audit.info.id)
         self._lost = {vector for vector, _ in audit.scan.lost}
         self._mended: set[str] = set()
@@ -56,20 +57,14 @@ class _Planner:
 
     def take(self, finding: Finding) -> None:
         """Plan an action for a finding, or keep it."""
-        check = finding.check
-        if check in _STALE and finding.vectors[0].format != POSITION_DELETES:
+        if finding.check in _STALE and finding.vectors[0].format != POSITION_DELETES:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
-        elif (plan := self._plans.get(check)) is not None:
-            self._add(finding, plan(self, finding))
-        elif check in _UNREADABLE and finding.data_file is not None:
-            self._add(finding, self._take_from_snapshot(finding))
-        elif check in _DESCRIBED and finding.data_file is not None:
-            self._add(finding, self._write_again(finding))
         else:
-            self.unmended.append(finding)
+            plan = self._plans.get(finding.check)
+            self._add(finding, None if plan is None else plan(self, finding))
 
     def finish(self) -> None:
-        """Plan what is done file by file: paths, of all vectors of a container at once."""
+        """Plan the new paths, for all vectors of a container at once."""
         for location, findings in self._stale.items():
             mapping = {}
             for finding in findings:
@@ -86,12 +81,17 @@ class _Planner:
                     mapping=mapping,
                 )
             )
-        self.unmended = [finding for finding in self.unmended if not self._replaced(finding)]
+        self.unmended = [finding for finding in self.unmended if not self._mended_too(finding)]
 
-    def _replaced(self, finding: Finding) -> bool:
-        """Whether the vectors that a finding is about are replaced by new ones; the actions then say so."""
+    def _mended_too(self, finding: Finding) -> bool:
+        """Whether actions for other findings mend this one, by replacing its vectors; they then name its check."""
         vectors = set(finding.vectors)
-        places = [i for i, action in enumerate(self.actions) if action.reads and vectors.intersection(action.replaces)]
+        places = [
+            i
+            for i, action in enumerate(self.actions)
+            if vectors.intersection(action.replaces)
+            and (action.reads or (finding.check == "blob-cardinality" and finding.actual == str(action.cardinality)))
+        ]
         new = {vector for i in places for vector in self.actions[i].replaces}
         if finding.check not in _OF_FILE or not vectors or not new >= vectors:
             return False
@@ -114,13 +114,13 @@ class _Planner:
         return self._unite(finding, "merge-vectors", lambda rows: f"commit one vector of {rows} rows for {several}")
 
     def _write_again(self, finding: Finding) -> RepairAction | None:
-        told = f"commit the vector of {finding.data_file} from a new file, which describes it as it is"
-        return self._unite(finding, "write-again", lambda _: told)
+        message = f"commit the vector of {finding.data_file} from a new file, which describes it correctly"
+        return self._unite(finding, "write-again", lambda _: message)
 
     def _unite(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
-        rows = _union(self._table, self._snapshot, finding.vectors)
-        if rows is None:
+        rows = _union(self._snapshot, finding.vectors)
+        if rows is None or finding.data_file is None:
             return None
         return RepairAction(
             action,
@@ -136,10 +136,10 @@ class _Planner:
     def _drop(self, finding: Finding) -> RepairAction:
         kept = finding.vectors[:1] if finding.check == "equal-vectors" else ()
         gone = finding.vectors[len(kept) :]
-        told = f"all but {kept[0].where}, which has the same rows" if kept else "its data file is gone"
+        why = f"all but {kept[0].where}, which has the same rows" if kept else "its data file is gone"
         return RepairAction(
             "drop-vectors",
-            f"commit the removal of {', '.join(vector.where for vector in gone)}: {told}",
+            f"commit the removal of {', '.join(vector.where for vector in gone)}: {why}",
             (finding.check,),
             finding.data_file,
             gone,
@@ -147,8 +147,8 @@ class _Planner:
         )
 
     def _take_from_snapshot(self, finding: Finding) -> RepairAction | None:
-        (vector,) = finding.vectors
-        found = self._older.find(vector)
+        vector = finding.vectors[0]
+        found = None if finding.data_file is None else self._older.find(vector)
         if found is None:
             return None
         snapshot, older, rows = found
@@ -159,8 +159,8 @@ class _Planner:
         return RepairAction(
             "take-from-snapshot",
             f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
-            f"{rows.cardinality} rows; {lost} rows that were deleted since live again, and rows that were restored "
-            "since are deleted again, unless that is made good",
+            f"{rows.cardinality} rows; {lost} rows that were deleted since become live again, and rows that were "
+            "restored since are deleted again, unless that is corrected",
             (finding.check,),
             finding.data_file,
             finding.vectors,
@@ -197,7 +197,7 @@ class _Planner:
     def _remove_file(self, finding: Finding) -> RepairAction:
         return RepairAction(
             "remove-file",
-            f"remove {finding.path}, once no commit that is under way can need it",
+            f"remove {finding.path}, once no commit in progress can need it",
             (finding.check,),
             path=finding.path,
             details=finding.details,
@@ -211,41 +211,42 @@ class _Planner:
         "file-size": _correct_file_size,
         "orphan-vector-file": _remove_file,
         "orphan-data-file": _remove_file,
+        **dict.fromkeys(_UNREADABLE, _take_from_snapshot),
+        **dict.fromkeys(_DESCRIBED, _write_again),
     }
 
 
 class _Older:
-    """Finds sound vectors in the snapshots from which one was made, the newest first."""
+    """Finds valid vectors in the ancestors of a snapshot, newest first."""
 
     def __init__(self, table: Table, snapshot: Snapshot) -> None:
         self._table = table
-        self._rows = {file.path: file.physical_rows for file in snapshot.data_files}
-        self._id = snapshot.info.id
+        self._snapshot = snapshot
         self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
         self._left: Iterator[SnapshotInfo] | None = None
 
     def find(self, vector: DeletionVector) -> tuple[Snapshot, DeletionVector, RowSet] | None:
-        """Return the newest other vector for the same data file that is sound; None if there is none."""
-        if vector.data_file not in self._rows or vector.format == POSITION_DELETES:
+        """Return the newest other valid vector for the same data file, with its snapshot and rows; None without one."""
+        file = None if vector.data_file is None else self._snapshot.files.get(vector.data_file)
+        if file is None or vector.format == POSITION_DELETES:
             return None
-        physical_rows = self._rows[vector.data_file]
         for snapshot, vectors in self._walk():
-            found = vectors.get(vector.data_file, [])
+            found = vectors.get(file.path, [])
             if not found:  # nothing was deleted of it then
                 return None
             for other in found:
                 if other.format == POSITION_DELETES or _place(other) == _place(vector):
                     continue
-                rows = _union(self._table, snapshot, [other])
-                if rows is not None and (physical_rows is None or (rows.max or 0) < physical_rows):
+                rows = _union(snapshot, [other])
+                if rows is not None and not any(rules.positions(file, other, rows.max)):
                     return snapshot, other, rows
         return None
 
     def _walk(self) -> Iterator[tuple[Snapshot, dict[str, list[DeletionVector]]]]:
-        """Yield the snapshots before, each read once; up to the first whose metadata is not sound."""
+        """Yield the ancestors, each read once, up to the first with corrupt metadata."""
         yield from self._snapshots
         if self._left is None:
-            self._left = iter(_before(self._table.snapshots(), self._id))
+            self._left = iter(_before(self._table.snapshots(), self._snapshot.info.id))
         for info in self._left:
             try:
                 snapshot = self._table.snapshot(info.id)
@@ -258,15 +259,15 @@ class _Older:
 
 
 def _before(infos: Sequence[SnapshotInfo], number: int) -> list[SnapshotInfo]:
-    """Return the snapshots from which one was made, the newest first; where no parents are recorded, those before."""
+    """Return the ancestors of a snapshot, newest first; without recorded parents, all earlier snapshots."""
     by_id = {info.id: info for info in infos}
     if all(info.parent is None for info in infos):
         return list(infos[: list(by_id).index(number)][::-1])
     found: list[SnapshotInfo] = []
-    at = by_id.pop(number).parent
-    while at is not None and at in by_id:  # each once: hostile metadata may go in circles
-        found.append(by_id.pop(at))
-        at = found[-1].parent
+    parent = by_id.pop(number).parent
+    while parent is not None and parent in by_id:  # each once: hostile metadata may have a cycle
+        found.append(by_id.pop(parent))
+        parent = found[-1].parent
     return found
 
 
@@ -274,10 +275,10 @@ def _place(vector: DeletionVector) -> tuple[str, int | None, int | None]:
     return vector.path, vector.offset, vector.size
 
 
-def _union(table: Table, snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
-    """Read vectors and unite them; None if one cannot be read."""
+def _union(snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | None:
+    """Return the union of vectors; None if one cannot be read."""
     try:
-        return RowSet.union(*(found.rows for vector in vectors for found in table.read(vector, snapshot)))
+        return RowSet().union(*(found.rows for vector in vectors for found in snapshot.read(vector)))
     except MissingExtra:
         raise
     except (DvcodecError, OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cache
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
@@ -14,12 +15,13 @@ from dvcodec.io import Storage, StorageOptions, remove, storage_of
 from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
-from dvcodec.ops.convert import Target
+from dvcodec.ops.convert import ConvertTarget
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
-from dvcodec.tables.model import DeletionVector, Snapshot, Table, TableKind
+from dvcodec.tables.model import DeletionVector, TableKind
 from dvcodec.tables.new_files import check_outside, new_files
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.table import Table
 
 __all__ = ["write"]
 
@@ -27,7 +29,7 @@ __all__ = ["write"]
 def write(
     plan: RepairPlan, table: Table, folder: str, *, storage_options: StorageOptions = None
 ) -> tuple[DvLocation, ...]:
-    """Write the vector files that a plan needs; the commit is the table library's.
+    """Write the vector files that a plan needs; committing them is left to a table library.
 
     Vectors are read and verified again. New vectors go into one Puffin file (Iceberg), one vector file (Delta), or one
     index file for each partition, bucket and width (Paimon); Puffin files with other paths are copied blob by blob.
@@ -39,13 +41,13 @@ def write(
         storage_options: how the store of `folder` is reached; None = as that of the table.
 
     Returns:
-        What a commit has to point at in place of `RepairAction.replaces`, in the order of the actions. `data_file` is
-        `DataFile.path`. Actions of other kinds need no file.
+        The locations that a commit has to reference instead of `RepairAction.replaces`, in the order of the actions.
+        `data_file` is `DataFile.path`. Actions of other kinds need no file.
 
     Raises:
         UsageError: the folder is in the table; the plan is of another one; vectors of a format that only its own
             library can write (Lance, scorch).
-        DecodeError: a vector is not as it was.
+        DecodeError: a vector has changed or is corrupt.
         OSError: a file cannot be read or written. No new file is left behind then.
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
@@ -62,11 +64,16 @@ def write(
     storage = table.folder.storage if storage_options is None else storage_of(storage_options)
     with new_files(storage) as written:
         found: dict[int, list[DvLocation]] = {}
-        rows = _Rows(table)
+        snapshot = cache(table.snapshot)
         for group in groups.values():
             path, to = _new_file(group[0][1].replaces[0], table.kind, folder)
             written.append(path)
-            vectors = {str(action.data_file): rows(action) for _, action in group}
+            vectors = {
+                str(action.data_file): RowSet().union(
+                    *(found.rows for vector in action.reads for found in snapshot(action.snapshot).read(vector))
+                )
+                for _, action in group
+            }
             locations = convert.write(to, path, vectors, storage_options=storage)
             by_file = {location.data_file: location for location in locations}
             found |= {index: [by_file[action.data_file]] for index, action in group}
@@ -77,7 +84,7 @@ def write(
 
 
 def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
-    """Group the actions that need a new vector by the file that it can stand in; with their places in the plan."""
+    """Group the actions that need a new vector, with their indices in the plan, by new file."""
     groups: dict[Hashable, list[tuple[int, RepairAction]]] = {}
     for index, action in enumerate(plan.actions):
         if action.reads:
@@ -87,23 +94,8 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
     return groups
 
 
-class _Rows:
-    """Reads what an action says; snapshots are read once."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._snapshots: dict[int | None, Snapshot] = {}
-
-    def __call__(self, action: RepairAction) -> RowSet:
-        """Return the union of the vectors of an action."""
-        if action.snapshot not in self._snapshots:
-            self._snapshots[action.snapshot] = self._table.snapshot(action.snapshot)
-        snapshot = self._snapshots[action.snapshot]
-        return RowSet.union(*(found.rows for vector in action.reads for found in self._table.read(vector, snapshot)))
-
-
-def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, Target]:
-    """Name a new file, as its format does, and what is to be written."""
+def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, ConvertTarget]:
+    """Return the name of a new file, as its format names them, and the layout to write."""
     if kind is TableKind.ICEBERG:
         return join(folder, f"{uuid.uuid4()}-deletes.puffin"), "puffin"
     if kind is TableKind.DELTA:
@@ -112,7 +104,7 @@ def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str
 
 
 def _rewrite(action: RepairAction, folder: str, written: list[str], old: Storage, new: Storage) -> list[DvLocation]:
-    """Write a Puffin file with the paths that its data files have now; other containers name none."""
+    """Write a Puffin file with the current paths of its data files; other containers have no paths."""
     container = str(action.path)
     moved = [
         replace(vector, data_file=action.mapping.get(str(vector.data_file), vector.data_file))

@@ -12,13 +12,13 @@ over the pages behind it::
     bucket   u64 root page | u64 sequence                                value of a leaf element with flag 1
              and where root page is 0 a leaf page, in the value itself   (inline bucket, without buckets in it)
 
-`pos` counts from the element itself. A transaction writes new pages only, and then the older meta page: so the sound
-meta page of the higher transaction leads to a whole tree. While a writer is at work, pages that this tree no longer
-has may change, and none that it has until the next transaction ends: who reads asks for `transaction` again afterwards.
+`pos` counts from the element itself. A transaction writes new pages only, and then the older meta page: so the valid
+meta page of the higher transaction leads to a whole tree. While a writer is at work, only pages that are no longer in
+this tree change, until the next transaction ends: readers compare `transaction` before and after.
 
 The whole tree is read at once. Checked: the checksum, every page's number and kind, that no page is in the tree twice,
-that keys ascend, in a page and from page to page, and that elements fill their page one behind the other. Nothing
-protects the bytes of keys and values: a changed one is a value too. The list of free pages is not looked at.
+that keys ascend, in a page and from page to page, and that elements fill their page one behind the other. Keys and
+values have no checksum, so a changed byte in one is not found. The list of free pages is not read.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def read_meta(source: Source) -> Meta:
         BadMagic: neither page is a meta page.
         ChecksumMismatch: neither is whole.
         Unsupported: another version, or written on a big-endian machine.
-        DecodeError: otherwise not sound.
+        DecodeError: otherwise corrupt.
     """
     found: list[Meta] = []
     errors: list[DecodeError] = []
@@ -142,13 +142,13 @@ def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta,
         limits: what the bytes may ask for; the whole file counts as a manifest.
 
     Raises:
-        DecodeError: it is not sound; see the module.
+        DecodeError: it is corrupt; see the module.
         OSError: it cannot be read.
     """
     cursor = read_window(source, 0, min(source.size, limits.max_manifest_bytes + 1))
     limits.check("max_manifest_bytes", cursor.remaining, cursor, 0)
-    with open_source(cursor.view, name=source.name) as held:
-        meta = read_meta(held)
+    with open_source(cursor.view, name=source.name) as copy:
+        meta = read_meta(copy)
     tree = _Tree(cursor, meta)
     return meta, Bucket(dict(tree.bucket(meta.root, 0)), meta.offset)
 

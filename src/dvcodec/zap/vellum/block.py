@@ -1,4 +1,4 @@
-"""Keys with their values, many at once."""
+"""Blocks of keys with their values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["KeyBlock"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyBlock:
-    """Neighbouring keys of a dictionary.
+    """Consecutive keys of a dictionary.
 
     Attributes:
         keys: strictly ascending.
-        values: uint64, one a key.
+        values: uint64, one per key.
     """
 
     keys: ByteStrings
@@ -27,7 +27,7 @@ class KeyBlock:
 
     @classmethod
     def concat(cls, blocks: Sequence[KeyBlock]) -> KeyBlock:
-        """Put blocks one behind the other."""
+        """Concatenate blocks."""
         values = [block.values for block in blocks]
         return cls(
             ByteStrings.concat([block.keys for block in blocks]),

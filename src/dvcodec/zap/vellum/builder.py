@@ -1,11 +1,11 @@
-"""Writing a dictionary, byte for byte as Go's vellum does.
+"""Write a dictionary, byte for byte as Go's vellum does.
 
-vellum keeps a stack of unfinished nodes, one a byte of the last key, and moves outputs down the stack as smaller values
-come. For ascending keys that has a closed form: the sum of the outputs to a node of the tree of keys is the smallest
-value below it, and so the output of a transition is what that sum grows by. Hence nothing moves here, outputs are made
-where a node is finished; and the nodes between two forks need no stack at all, for they have one transition each, with
-output 0. NumPy finds where neighbouring keys part. The rest is a loop over nodes: a state holds addresses of others,
-and where it is written, or whether an equal one has been, depends on all that was written before.
+vellum keeps a stack of unfinished nodes, one per byte of the last key, and moves outputs down the stack when smaller
+values follow. For ascending keys this has a closed form: the sum of outputs on the path to a node of the key tree is
+the smallest value below it, and the output of a transition is the growth of this sum. So outputs are computed when a
+node is finished, and nodes between two forks need no stack: each has one transition, with output 0. NumPy computes the
+common prefixes of adjacent keys. The rest is a loop over nodes: a state contains addresses of others, and its own
+address, or an equal state to share, depends on all states before it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SINGLE = tuple(((_START[0] * _PRIME & _MASK) ^ _byte) * _PRIME * _PRIME & _MASK
 _NEXT_SIZES = tuple(map(len, NEXT))
 
 _Fork: TypeAlias = tuple[int, "int | None", list[int], list[int], list[int]]
-"""An unfinished node: its depth, the value of the key that ends there (None: none does), and of its finished
-transitions the input bytes, the smallest values below, and the targets."""
+"""An unfinished node: its depth, the value of the key that ends there (or None), and for its finished transitions the
+input bytes, the smallest values below, and the targets."""
 
 
 def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> bytes:
     """Write a dictionary.
 
     Args:
-        keys: strictly ascending; any bytes, also none.
-        values: uint64, one a key.
+        keys: strictly ascending; any bytes, possibly empty.
+        values: uint64, one per key.
 
     Raises:
         UsageError: keys that do not ascend, or another number of values.
@@ -57,7 +57,7 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
 
 
 def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
-    """Return how many bytes each key has in common with the next one (the last one: 0), having checked the order."""
+    """Return the length of the common prefix of each key and the next one (last key: 0); check the order."""
     common = np.zeros(len(keys), np.int64)
     if len(keys) < 2:
         return common
@@ -66,7 +66,7 @@ def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
     data = np.concatenate([keys.data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
     left, size = np.arange(len(shorter)), 0
-    # Eight bytes of all pairs at once, while enough are equal so far; then pair by pair.
+    # Eight bytes of all pairs at once, while enough pairs are equal so far; then pair by pair.
     while len(left) > len(shorter) >> 6:
         at = keys.offsets[left] + size
         differ = words[at] ^ words[keys.offsets[left + 1] + size]
@@ -78,7 +78,7 @@ def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
     for i in left.tolist():
         common[i] = size + _common_prefix(keys[i][size:], keys[i + 1][size:])
     ends = common[:-1] == shorter
-    # A place behind the last byte of a key is never compared.
+    # A position after the last byte of a key is never compared.
     left, right = keys.offsets[:-2] + common[:-1], keys.offsets[1:-1] + common[:-1]
     wrong = np.where(ends, lengths[:-1] >= lengths[1:], data[left] >= data[right])
     if wrong.any():
@@ -88,7 +88,7 @@ def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
 
 
 def _common_prefix(left: bytes, right: bytes) -> int:
-    """Return how many bytes are equal, by halves."""
+    """Return the length of the common prefix, by bisection."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -102,8 +102,8 @@ def _common_prefix(left: bytes, right: bytes) -> int:
 class _Writer:
     """The blob so far, and the registry of nodes that may be shared.
 
-    The registry has `_BUCKETS` buckets of two entries. An entry is what makes a node that node: for one that is not
-    final and has a single transition with output 0, ``target << 8 | input byte``; else a tuple of all.
+    The registry has `_BUCKETS` buckets of two entries. An entry identifies a node: ``target << 8 | input byte`` for a
+    non-final one with a single transition of output 0, else a tuple of all attributes.
     """
 
     def __init__(self) -> None:
@@ -117,21 +117,21 @@ class _Writer:
 
         Args:
             keys: strictly ascending.
-            values: one a key.
-            common: how many bytes each key has in common with the next one.
+            values: one per key.
+            common: length of the common prefix of each key and the next one.
         """
         out, last, size = self.out, self.last, len(self.out)
         nodes0, nodes1 = self.nodes
         addrs0, addrs1 = self.addrs
         single, prime, mask, buckets, tails, tail_sizes = _SINGLE, _PRIME, _MASK, _BUCKETS, NEXT, _NEXT_SIZES
-        # Forks and ends of keys on the way to the current key; the last one in variables of its own.
+        # Forks and ends of keys on the path to the current key; the last one is in local variables.
         stack: list[_Fork] = []
         top: _Fork = (0, None, [], [], [])
         depth, own, inputs, lows, targets = top
         for key, value, shared in zip(keys, values, common, strict=True):
             end = len(key)
             if end == shared or not end:
-                # The next key goes on where this one ends.
+                # This key is a prefix of the next one.
                 if end:
                     stack.append((depth, own, inputs, lows, targets))
                     depth, inputs, lows, targets = end, [], [], []
@@ -173,7 +173,7 @@ class _Writer:
                 last, size = self.last, len(out)
                 end, (depth, own, inputs, lows, targets) = depth, stack.pop()
         self.last = last
-        # The sum of outputs to the root is 0. No other node spells as long a key, so none is equal.
+        # The sum of outputs to the root is 0. No other node has keys as long, so none is equal.
         return self._write(own is not None, own or 0, bytes(inputs), lows, targets)
 
     def _node(self, own: int | None, low: int, inputs: list[int], lows: list[int], targets: list[int]) -> int:
@@ -198,7 +198,7 @@ class _Writer:
         return addr
 
     def _write(self, final: bool, output: int, keys: bytes, outputs: list[int], targets: list[int]) -> int:
-        """Write a state, unless it is the one at address 0."""
+        """Write a state, unless it is the implicit one at address 0."""
         if final and not keys and not output:
             return 0
         start = len(self.out)

@@ -1,8 +1,8 @@
-"""Enumeration of whole dictionaries, level by level, with NumPy.
+"""Enumerate whole dictionaries, level by level, with NumPy.
 
-A slice of the dictionary is a row of items in key order: byte strings, each with the state that it leads to and the
-value so far. `_grow` takes all items a byte further at once, and again, until every item is a key or they take too
-much room; then they are cut into slices, and each goes on alone. A key that is complete is an item at address 0.
+A slice of the dictionary is a sequence of items in key order: byte strings, each with its state and its value so far.
+`_grow` extends all items by a byte, and repeats this until every item is a complete key (address 0) or they take too
+much memory; then they are split into slices, which are processed one after another.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from dvcodec.zap.vellum.walk import Walker
 __all__ = ["blocks", "miscounted"]
 
 _ROOM = 1 << 22
-"""Bytes of the keys of one slice, with `_ITEM` more for each. Only what a single item grows to may pass it."""
+"""Bytes of the keys of a slice, plus `_ITEM` for each. Only a slice grown from a single item may exceed it."""
 _ITEM = 16
 _PIECES = 16
 _FEW = 256
-"""So many keys are sooner walked one by one."""
+"""Up to this number, keys are walked one by one, which is faster."""
 _DEEP = 256
-"""Keys of more bytes than this are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a
-million states has a million levels."""
+"""Longer keys are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a million states
+has a million levels."""
 
 Longs = NDArray[np.int64]
 
 
 class _Items(NamedTuple):
-    """A slice. All items that are not complete are of one length."""
+    """A slice. All incomplete items have the same length."""
 
     keys: ByteStrings
     addrs: Longs
     values: NDArray[np.uint64]
 
     def cut(self, pieces: int) -> Iterator[_Items]:
-        """Yield parts of as many items, the last one first."""
+        """Yield parts of equal size, the last one first."""
         step = -(-len(self.addrs) // pieces)
         for start in reversed(range(0, len(self.addrs), step)):
             part = slice(start, start + step)
@@ -54,25 +54,25 @@ class _Level(NamedTuple):
 
     final: NDArray[np.bool_]
     values: NDArray[np.uint64]
-    """Value of the key that ends at each node, if one does."""
+    """Value of the key that ends at each node, if any."""
     counts: Longs
     """Number of nodes below each, in the next level."""
     inputs: NDArray[np.uint8]
-    """The byte that leads to each node of the next level."""
+    """The input byte of each node of the next level."""
 
 
 def miscounted(states: States, num_keys: int, actual: object) -> CardinalityMismatch:
-    """Build the error of a dictionary whose footer states another number of keys than there are."""
+    """Return the error for a footer that states a wrong number of keys."""
     at = len(states.view) - FOOTER
     return states.cursor.error(CardinalityMismatch, "number of keys", at=at, expected=num_keys, actual=actual)
 
 
 def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
-    """Yield all keys from the state `root` on, as `Fst.blocks` does. `num_keys` is above 0 unless there is no key.
+    """Yield all keys from the state `root` on; see `Fst.blocks`. `num_keys` is 0 only for an empty dictionary.
 
     Raises:
-        NotCanonical: a state is wrong.
-        CardinalityMismatch: there are more or fewer keys. Blocks may have been yielded before.
+        NotCanonical: a state is corrupt.
+        CardinalityMismatch: there are more or fewer keys; some blocks may have been yielded.
     """
     if not num_keys:
         return
@@ -82,7 +82,7 @@ def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
     while stack:
         items = stack.pop()
         waiting -= len(items.addrs)
-        # Every item leads to a key, also those that wait.
+        # Every item has at least one key, including those in the stack.
         allowed = num_keys - found - waiting
         live = np.flatnonzero(items.addrs)
         if len(live):
@@ -110,7 +110,7 @@ def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
 
 
 def _one_by_one(walker: Walker, items: _Items, allowed: int) -> Iterator[KeyBlock]:
-    """Enumerate the keys of a slice without NumPy. A block that brings more than `allowed` keys comes at once."""
+    """Enumerate the keys of a slice without NumPy. A block with more than `allowed` keys is yielded immediately."""
     keys: list[bytes] = []
     values: list[int] = []
     size = 0
@@ -128,9 +128,9 @@ def _one_by_one(walker: Walker, items: _Items, allowed: int) -> Iterator[KeyBloc
 
 
 def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | None:
-    """Take the items further, level by level; return what they lead to, or None if that is more than `allowed` keys.
+    """Extend the items level by level; return the result, or None if it has more than `allowed` keys.
 
-    One level is always done, unless there is more than one item and no room: then the items come back as they are.
+    At least one level is processed, unless there are several items and no room: then they are returned unchanged.
     """
     levels: list[_Level] = []
     addrs, values = items.addrs, items.values
@@ -162,10 +162,10 @@ def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | N
 
 
 def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, values: NDArray[np.uint64]) -> _Items:
-    """Put the keys that end within `levels`, and what the last level led to, in a row.
+    """Combine the keys that end within `levels` with the items after the last level, in key order.
 
-    Every node stands for a run of neighbouring items of the result: all that begin with its bytes. Their numbers follow
-    from the bottom upwards, where they begin from the top downwards, and then each level writes one byte of each item.
+    Every node covers a range of items of the result: those with its prefix. The sizes of the ranges are computed from
+    the last level up, their starts from the first level down; then each level writes one byte of each item.
     """
     sizes = [np.ones(len(addrs), np.int64)]
     before, edges = [], []

@@ -21,13 +21,13 @@ _TOP = 2**64 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fst:
-    """A dictionary; its states are read, and checked, as they are asked for.
+    """A dictionary; states are read and checked on demand.
 
     Attributes:
-        num_keys: as the footer has it. Enumeration compares.
-        root: address of the first state; 0 if the empty key, with the value 0, is the only one.
+        num_keys: number of keys according to the footer; enumeration checks it.
+        root: address of the first state; 0 if the only key is empty and has the value 0.
         states: the states of the blob.
-        limits: what may be asked for.
+        limits: bounds on decoding.
     """
 
     num_keys: int
@@ -37,15 +37,15 @@ class Fst:
 
     @classmethod
     def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS) -> Fst:
-        """Read header, footer and root state. The cursor stands on the blob, which is all that is left of its window.
+        """Read header, footer and root state. The blob is the rest of the cursor's window.
 
-        Where the footer states more keys than the blob has bytes, which takes much sharing, they are counted at once.
+        If the footer states more keys than the blob has bytes, they are counted immediately.
 
         Raises:
             Truncated: no room for header and footer.
             Unsupported: a version other than 1.
-            NotCanonical: the root is not an address of a state, or its state is wrong.
-            CardinalityMismatch: the number of keys cannot be right.
+            NotCanonical: the root is not an address of a state, or its state is corrupt.
+            CardinalityMismatch: the number of keys is wrong, as far as it is checked here.
             LimitExceeded: more keys than ``limits.max_keys``.
         """
         size = cursor.remaining
@@ -74,17 +74,17 @@ class Fst:
         return fst
 
     def _is_empty(self) -> bool:
-        """Tell whether the root is the one state from which no way leads to a key: there is none."""
+        """Return whether the root is a non-final state without transitions: the dictionary is empty."""
         if not self.root:
             return False
         final, inputs, *_ = self.states.frame(self.root)
         return not final and not inputs
 
     def get(self, key: bytes) -> int | None:
-        """Return the value of `key`, None if it is not there.
+        """Return the value of `key`, None if the dictionary does not have it.
 
         Raises:
-            NotCanonical: a state on the way is wrong.
+            NotCanonical: a visited state is corrupt.
         """
         addr, value = self.root, 0
         for byte in key:
@@ -96,11 +96,11 @@ class Fst:
         return None if last is None else value + last & _TOP
 
     def range(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, int]]:
-        """Yield keys and values one by one, ascending, from `start` on to before `stop` (None: to the end).
+        """Yield keys and values, ascending, from `start` to `stop`, exclusive (None: to the end).
 
         Raises:
-            NotCanonical: a state is wrong.
-            CardinalityMismatch: more keys than the footer states, or, having met them all, fewer.
+            NotCanonical: a state is corrupt.
+            CardinalityMismatch: more keys than the footer states, or fewer in a full enumeration.
         """
         if not self.num_keys:
             return
@@ -113,21 +113,21 @@ class Fst:
             raise bulk.miscounted(self.states, self.num_keys, found)
 
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys that begin with `prefix`, and their values, ascending.
+        """Yield the keys with a prefix, and their values, ascending.
 
         Raises:
             DecodeError: as `range`.
         """
-        # The first byte string behind them all: the prefix with its last byte raised, without those that cannot be.
+        # The end: the prefix with its last byte incremented, after dropping trailing 0xff.
         stem = prefix.rstrip(b"\xff")
         return self.range(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
 
     def blocks(self) -> Iterator[KeyBlock]:
-        """Yield all keys and values in blocks, ascending; the memory this takes does not grow with their number.
+        """Yield all keys and values in blocks, ascending, in bounded memory.
 
         Raises:
-            NotCanonical: a state is wrong.
-            CardinalityMismatch: more or fewer keys than the footer states. Blocks may have been yielded before.
+            NotCanonical: a state is corrupt.
+            CardinalityMismatch: more or fewer keys than the footer states; some blocks may have been yielded.
         """
         return bulk.blocks(self.states, self.root, self.num_keys)
 
@@ -136,7 +136,7 @@ class Fst:
 
         Raises:
             NotCanonical, CardinalityMismatch: as `blocks`.
-            LimitExceeded: the keys have more bytes than ``limits.max_blob_bytes``.
+            LimitExceeded: the keys together have more bytes than ``limits.max_blob_bytes``.
         """
         blocks, size = [], 0
         for block in self.blocks():

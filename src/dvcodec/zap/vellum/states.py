@@ -1,4 +1,4 @@
-"""One state of a transducer: read alone, read by the thousand, and written; the drawing is in the package's text."""
+"""States of a transducer, read singly or in bulk, and written; see the package docstring for the layout."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "ONE", "Heads", "State", "State
 
 HEADER = 16
 FOOTER = 16
-"""Bytes before and behind the states: none lies below address `HEADER`."""
+"""Bytes before and after the states; every state is at `HEADER` or above."""
 COMMON = b"\0te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
-"""The input bytes of the codes 1..63. Code 0 (here a filler) says that the input byte stands below the head."""
+"""The input bytes of the codes 1..63. Code 0 (a placeholder here): the input byte is stored below the head."""
 ONE = 0x80
 """The bit of a head that marks the two forms of one transition."""
 _NEXT, _FINAL, _LOW = 0x40, 0x40, 0x3F
 _WIDEST = 8
 _STRETCH = 1024
 _HERE = -1
-"""In place of the size of a delta: the target is the state just below."""
+"""Instead of the size of a delta: the target is the state just below."""
 
 _CODES = bytes(max(0, COMMON.find(_input, 1)) for _input in range(256))
 _BYTE = tuple(bytes((_input,)) for _input in range(256))
@@ -37,11 +37,11 @@ _MASKS = np.array([(1 << 8 * _size) - 1 for _size in range(_WIDEST + 1)], np.uin
 
 Longs: TypeAlias = NDArray[np.int64]
 _Frame: TypeAlias = tuple[bool, bytes, int, int, int, int]
-"""Final, input bytes, size of a delta (or `_HERE`), size of an output, address behind the deltas, lowest address."""
+"""Final, input bytes, size of a delta (or `_HERE`), size of an output, end of the deltas, lowest address."""
 
 
 class State(NamedTuple):
-    """One state: whether a key ends here, its final output (0 if none does); the rest by transition, ascending."""
+    """A state: whether a key ends there, its final output (0 if not final), and its transitions, ascending."""
 
     final: bool
     output: int
@@ -55,10 +55,10 @@ _LEAF = State(True, 0, b"", (), ())
 
 
 class Heads(NamedTuple):
-    """Many states without their transitions; one entry a state.
+    """Many states without their transitions; one entry per state.
 
-    The last six tell where the transitions are: address of the first input byte (or of the head, where that holds its
-    code), address behind the deltas, lowest address, sizes, and whether the target is the state just below.
+    The last six locate the transitions: address of the first input byte (or of the head, if it encodes the byte), end
+    of the deltas, lowest address, sizes, and whether the target is the state just below.
     """
 
     final: NDArray[np.bool_]
@@ -73,7 +73,7 @@ class Heads(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """The transitions of many states, one state's behind another's and ascending within each."""
+    """The transitions of many states, by state and ascending in each."""
 
     inputs: NDArray[np.uint8]
     targets: Longs
@@ -81,7 +81,7 @@ class Transitions(NamedTuple):
 
 
 class States:
-    """The states of one blob. Everything is checked when it is read; what is wrong is a `NotCanonical`.
+    """The states of one blob. Every state is checked when it is read; a corrupt one raises `NotCanonical`.
 
     Args:
         cursor: its window is the blob, from its header to its footer.
@@ -93,7 +93,7 @@ class States:
         self.cursor = cursor
         self.view = cursor.view
         self._bytes = np.frombuffer(cursor.view, np.uint8)
-        # Eight bytes from every address on; the footer is long enough to be read over.
+        # The eight bytes from every address on; reads may extend into the footer.
         self._words = np.ndarray((len(cursor.view) - 7,), "<u8", cursor.view, 0, (1,))
 
     def _fail(self, addr: int, what: str, expected: object, actual: object) -> NotCanonical:
@@ -102,10 +102,10 @@ class States:
     # ---------------------------------------------------------------------- one
 
     def frame(self, addr: int) -> _Frame:
-        """Read what surrounds the transitions of the state at `addr`, and check its extent and its input bytes.
+        """Read the layout of the state at `addr`, and check its extent and its input bytes.
 
         Raises:
-            NotCanonical: it leaves the room of the states, a size is above 8, or its input bytes do not ascend.
+            NotCanonical: it is outside the states, a size is above 8, or its input bytes do not ascend.
         """
         view = self.view
         head = view[addr]
@@ -135,7 +135,7 @@ class States:
         return final, inputs, size, output_size, top, bottom
 
     def _target(self, addr: int, bottom: int, delta: int) -> int:
-        """Return the address that a delta stands for."""
+        """Return the address that a delta encodes."""
         if not delta:
             return 0
         target = bottom - delta
@@ -173,11 +173,11 @@ class States:
         return int.from_bytes(self.view[bottom : bottom + output_size], "little") if final else None
 
     def parse(self, addr: int) -> State:
-        """Read the state at `addr`, which is 0 or at least `HEADER`, and not behind the states.
+        """Read the state at `addr`, which is 0 or the address of a byte of the states.
 
         Raises:
-            NotCanonical: it leaves the room of the states, a size is above 8, its input bytes do not ascend, a
-                target is outside, or neither a key ends here nor a way leads on.
+            NotCanonical: it is outside the states, a size is above 8, its input bytes do not ascend, a target is
+                outside, or it is a non-final state without transitions.
         """
         if not addr:
             return _LEAF
@@ -192,17 +192,17 @@ class States:
         return State(final, outputs.pop() if final else 0, inputs, targets, outputs)
 
     def _packed(self, top: int, count: int, size: int) -> list[int]:
-        """Read `count` numbers of `size` bytes, the first one below `top`, the next one below that."""
+        """Read `count` numbers of `size` bytes, downwards from `top`."""
         if not size:
             return [0] * count
         data = bytes(self.view[top - count * size : top])
         return [int.from_bytes(data[i : i + size], "little") for i in range((count - 1) * size, -1, -size)]
 
     def chain(self, addr: int) -> tuple[bytes, int, int]:
-        """Follow states of the one-transition forms from `addr` on, at most to the border of a stretch of 1024 bytes.
+        """Follow states of the one-transition forms from `addr` on, within a stretch of 1024 bytes.
 
         Returns:
-            Their input bytes, the state that they lead to, and the sum of their outputs.
+            Their input bytes, the next state, and the sum of their outputs.
 
         Raises:
             NotCanonical: as `parse`.
@@ -225,10 +225,10 @@ class States:
     # ---------------------------------------------------------------------- many
 
     def heads(self, addrs: Longs) -> Heads:
-        """Do what `parse` does for many states, none of them at address 0, but leave their transitions.
+        """Parse many states, none of them at address 0, without their transitions.
 
         Raises:
-            NotCanonical: as `parse`, but for what is wrong with transitions.
+            NotCanonical: as `parse`, except errors in the transitions.
         """
         data = self._bytes
         head = data[addrs]
@@ -247,7 +247,7 @@ class States:
         bottom = top - counts * size - (counts + final) * output_size
         bad = (size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final)
         if bad.any():
-            self.parse(int(addrs[np.argmax(bad)]))  # finds the words for it
+            self.parse(int(addrs[np.argmax(bad)]))  # re-parse to raise the precise error
         output = np.zeros(len(addrs), np.uint64)
         chosen = np.flatnonzero(final)
         output[chosen] = self._words[bottom[chosen]] & _MASKS[output_size[chosen]]
@@ -255,7 +255,7 @@ class States:
         return Heads(final, output, counts, first, top, bottom, size, output_size, here)
 
     def transitions(self, addrs: Longs, heads: Heads) -> Transitions:
-        """Read the transitions of the states whose `heads` these are.
+        """Read the transitions of the states with these heads.
 
         Raises:
             NotCanonical: as `parse`.
@@ -281,7 +281,7 @@ class States:
         bad = ((targets < HEADER) & (targets != 0)) | (deltas > bottom.astype(np.uint64))
         bad[1:] |= (inputs[1:] <= inputs[:-1]) & (owner[1:] == owner[:-1])
         if bad.any():
-            self.parse(int(addrs[owner[np.argmax(bad)]]))  # finds the words for it
+            self.parse(int(addrs[owner[np.argmax(bad)]]))  # re-parse to raise the precise error
         return Transitions(inputs, targets, outputs)
 
 
@@ -289,14 +289,14 @@ class States:
 
 
 def encode_single(key: int, delta: int, output: int) -> bytes:
-    """Encode a state that has one transition and is not final; one that leads to the state just below is in `NEXT`."""
+    """Encode a non-final state with one transition; for a target just below with output 0 see `NEXT`."""
     size, output_size = _width(delta) or 1, _width(output)
     packed = output.to_bytes(output_size, "little") + delta.to_bytes(size, "little")
     return packed + _BYTE[size << 4 | output_size] + _TAIL[key]
 
 
 def encode_many(final: bool, output: int, inputs: bytes, deltas: Sequence[int], outputs: Sequence[int]) -> bytes:
-    """Encode any other state. The three sequences are in the order of the input bytes, which ascend."""
+    """Encode any other state. The three sequences are ordered by input byte, ascending."""
     count = len(inputs)
     size = (_width(max(deltas)) or 1) if count else 0
     output_size = _width(max((output, *outputs)))
@@ -309,5 +309,5 @@ def encode_many(final: bool, output: int, inputs: bytes, deltas: Sequence[int], 
 
 
 def _width(value: int) -> int:
-    """Return how many bytes a number needs; 0 needs none."""
+    """Return the number of bytes of a number; 0 has none."""
     return (value.bit_length() + 7) // 8

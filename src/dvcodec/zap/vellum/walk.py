@@ -1,4 +1,4 @@
-"""Enumeration key by key: a depth-first walk without recursion, and the exact count of keys without any walk."""
+"""Enumerate keys one by one, depth first without recursion; count keys without enumerating them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ __all__ = ["Walker", "count_keys"]
 
 _TOP = 2**64 - 1
 _LONG, _MOST = 64, 1 << 14
-"""Bytes from which a piece of a chain is kept, and how many pieces are (of at most 1024 bytes)."""
+"""Minimum bytes of a cached piece of a chain, and maximum number of pieces (of at most 1024 bytes)."""
 
 _Turn: TypeAlias = tuple[int, State, int, int]
-"""A place to come back to: bytes of the path, the state there, its next transition, the value so far."""
+"""An untaken transition: length of the path, the state there, index of its next transition, the value so far."""
 
 
 class Walker:
     """Yields keys and values, ascending.
 
-    It remembers the long chains of states it has met: where keys share a long end, that is read once and copied from
-    then on. A chain is kept in pieces that end where a stretch of the blob does, so that the ways into it, wherever
-    they meet it, come to the same pieces.
+    Long chains of states are cached, because many keys may share a long suffix. They are cached in pieces that end at
+    fixed borders of the blob, so that paths into the middle of a chain share its further pieces.
     """
 
     __slots__ = ("_chains", "_states")
@@ -33,10 +32,10 @@ class Walker:
         self._chains: dict[int, tuple[bytes, int, int]] = {}
 
     def seek(self, root: int, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, int]]:
-        """Return the keys from `start` to before `stop` below `root`, without a visit to those before.
+        """Return the keys below `root` from `start` to `stop`, exclusive, without visiting earlier ones.
 
         Raises:
-            NotCanonical: a state is wrong; also while they are read.
+            NotCanonical: a state is corrupt; also during iteration.
         """
         turns: list[_Turn] = []
         path, addr, value = bytearray(), root, 0
@@ -58,16 +57,16 @@ class Walker:
     def walk(
         self, path: bytearray, addr: int, value: int, stop: bytes | None = None, turns: list[_Turn] | None = None
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys from the state `addr` on, which `path` leads to, then those of the `turns`, last one first.
+        """Yield the keys from the state `addr` on, whose prefix is `path`, then those of the `turns`, last one first.
 
-        Turns are kept only where a way is left, so a chain of states takes no more room than its key.
+        Only states with untaken transitions are in `turns`, so a chain of states takes no more memory than its key.
 
         Raises:
-            NotCanonical: a state is wrong.
+            NotCanonical: a state is corrupt.
         """
         turns = [] if turns is None else turns
         while True:
-            # All that is still to come begins with `path` or is above.
+            # All further keys begin with `path` or are greater.
             if stop is not None and path >= stop:
                 return
             addr, value = self._follow(path, addr, value)
@@ -83,7 +82,7 @@ class Walker:
             addr, value = _turn(turns, path)
 
     def _follow(self, path: bytearray, addr: int, value: int) -> tuple[int, int]:
-        """Put the input bytes of the chain that begins at `addr` on the path; return where it ends and the value."""
+        """Append the input bytes of the chain from `addr` on to the path; return its end and the value."""
         view, chains = self._states.view, self._chains
         while view[addr] >= ONE:
             piece = chains.get(addr)
@@ -99,7 +98,7 @@ class Walker:
 
 
 def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
-    """Take the next transition of the last of `turns`; return the state it leads to and the value there."""
+    """Take the next transition of the last turn; return its target and the value there."""
     size, state, i, value = turns.pop()
     if i + 1 < len(state.inputs):
         turns.append((size, state, i + 1, value))
@@ -109,18 +108,18 @@ def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
 
 
 def count_keys(states: States, root: int, enough: int) -> int:
-    """Count the keys from the state `root` on, in one pass over the states, however many keys they spell.
+    """Count the keys from the state `root` on, in one pass over the states.
 
-    Paths are counted from the root downwards: targets lie below their states, so when a state's turn comes all the
-    ways to it are known. No count grows far beyond `enough`: counting ends there, as every path ends in a key.
+    Paths are counted from the root downwards. Targets are below their states, so all paths to a state are counted
+    before it is visited. Every path ends in a key, so counting stops once a count is above `enough`.
 
     Args:
-        states: where they are.
+        states: of the blob.
         root: address of a state.
-        enough: a count above this one need not be exact.
+        enough: a count above this one may be inexact.
 
     Raises:
-        NotCanonical: a state is wrong.
+        NotCanonical: a state is corrupt.
     """
     total = 0
     waiting = bytearray(root + 1)

@@ -1,0 +1,259 @@
+"""A set of 64-bit integers with the interface of `frozenset`, stored as one roaring bitmap per high half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import index, itemgetter, xor
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import AbstractBitMap, FrozenBitMap
+
+from dvcodec.core import build
+from dvcodec.core.arguments import as_positions
+from dvcodec.core.build import Pieces
+from dvcodec.core.errors import UsageError
+from dvcodec.core.holders import Canonical, Holder, Loaded, canonical
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    Positions: TypeAlias = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
+
+__all__ = ["BitmapSet"]
+
+
+class BitmapSet:
+    """An immutable, hashable set of unsigned 64-bit integers; each high half maps to a 32-bit roaring bitmap."""
+
+    __slots__ = ("_hash", "_holder")
+    _holder: Holder
+    _hash: int | None
+
+    def __init__(self, positions: Positions | Holder = ()) -> None:
+        """Build from positions in any order; a `Holder`, as decoders pass, is used as it is."""
+        if isinstance(positions, Holder):
+            self._holder = positions
+        elif isinstance(positions, BitmapSet):
+            self._holder = positions.holder
+        elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
+            bounds = np.array([(positions.start, positions.stop)] if positions else [], np.int64)
+            self._holder = Loaded(build.from_ranges(bounds))
+        else:
+            self._holder = canonical(as_positions(positions))
+        self._hash = None
+
+    # ------------------------------------------------------------------ bitmaps
+
+    @classmethod
+    def from_bitmaps(cls, bitmaps: Mapping[int, AbstractBitMap]) -> Self:
+        """Build from pyroaring's 32-bit bitmaps.
+
+        Args:
+            bitmaps: high half of the positions -> bitmap of the low halves, in any order; empty bitmaps are fine.
+                A ``BitMap`` is copied, a ``FrozenBitMap`` is shared.
+
+        Raises:
+            UsageError: a key outside 0 to 2**32 - 1, or a value that is not a 32-bit bitmap.
+        """
+        frozen = Loaded()
+        for key in sorted(bitmaps):
+            bitmap = bitmaps[key]
+            if not isinstance(bitmap, AbstractBitMap) or not 0 <= index(key) < 1 << 32:  # type: ignore[redundant-expr]
+                raise UsageError(
+                    f"bitmaps must map 0 to 2**32 - 1 to pyroaring.BitMap, got {key!r}: {type(bitmap).__name__}"
+                )
+            if bitmap:
+                frozen[index(key)] = (
+                    bitmap if isinstance(bitmap, FrozenBitMap) else FrozenBitMap(bitmap, optimize=False)
+                )
+        return cls(frozen)
+
+    @property
+    def bitmaps(self) -> Mapping[int, FrozenBitMap]:
+        """High half of the positions -> bitmap of the low halves, keys ascending; read-only, nothing is copied."""
+        return MappingProxyType(self._load())
+
+    @property
+    def holder(self) -> Holder:
+        """The current representation of the bitmaps; see `core.holders`."""
+        return self._holder
+
+    def serialized(self, *, run_optimize: bool = True) -> dict[int, Pieces]:
+        """Return the serialized bitmaps by high half, each in pieces; see `roaring.serialize`."""
+        return self._measure().pieces() if run_optimize else self._load().pieces(run_optimize=False)
+
+    def _load(self) -> Loaded:
+        loaded = self._holder = self._holder.load()
+        return loaded
+
+    def _measure(self) -> Loaded | Canonical:
+        measured = self._holder = self._holder.measured()
+        return measured
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickle, (type(self), {key: bitmap.serialize() for key, bitmap in self._load().items()}))
+
+    # ------------------------------------------------------------------ as a collection
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows (``len`` is limited to 2**63 - 1)."""
+        return self._measure().cardinality
+
+    @property
+    def min(self) -> int | None:
+        """Lowest position, None if the set is empty."""
+        return self._measure().low
+
+    @property
+    def max(self) -> int | None:
+        """Highest position, None if the set is empty."""
+        return self._measure().high
+
+    def __len__(self) -> int:
+        return self.cardinality
+
+    def __bool__(self) -> bool:
+        return bool(self._holder)
+
+    def __contains__(self, position: object) -> bool:
+        if not isinstance(position, (int, np.integer)) or position < 0:
+            return False
+        bitmap = self._load().get(int(position) >> 32)
+        return bitmap is not None and (int(position) & 0xFFFFFFFF) in bitmap
+
+    def __iter__(self) -> Iterator[int]:
+        for key, bitmap in self._load().items():
+            base = key << 32
+            for low in bitmap:
+                yield base + low
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, BitmapSet):
+            return self.bitmaps == other.bitmaps
+        if isinstance(other, set):  # not frozenset: equal things must have equal hashes
+            return len(self) == len(other) and all(position in self for position in other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple((key, len(b), b.min(), b.max()) for key, b in self._load().items()))
+        return self._hash
+
+    # ------------------------------------------------------------------ as a set
+
+    def union(self, *others: Positions) -> Self:
+        """Return the positions that are in this set or in any of `others`.
+
+        Raises:
+            UsageError: a value in `others` is not a row position; see `from_positions`.
+        """
+        return self._of(
+            {key: FrozenBitMap.union(*maps) if len(maps) > 1 else maps[0] for key, maps in self._by_key(others)}
+        )
+
+    def intersection(self, *others: Positions) -> Self:
+        """Return the positions that are in this set and in all of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return self._of(
+            {
+                key: FrozenBitMap.intersection(*maps)
+                for key, maps in self._by_key(others)
+                if len(maps) == len(others) + 1
+            }
+        )
+
+    def difference(self, *others: Positions) -> Self:
+        """Return the positions of this set that are in none of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        mine = self._load()
+        return self._of({key: FrozenBitMap.difference(*maps) for key, maps in self._by_key(others) if key in mine})
+
+    def symmetric_difference(self, *others: Positions) -> Self:
+        """Return the positions that are in an odd number of the sets; with one other set, in exactly one of the two.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return self._of({key: reduce(xor, maps) for key, maps in self._by_key(others)})
+
+    def issubset(self, other: Positions) -> bool:
+        """Return whether every position is in `other`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        theirs = self._as_set(other).bitmaps
+        return all(key in theirs and bitmap.issubset(theirs[key]) for key, bitmap in self._load().items())
+
+    def issuperset(self, other: Positions) -> bool:
+        """Return whether every position of `other` is in this set.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return self._as_set(other).issubset(self)
+
+    def isdisjoint(self, other: Positions) -> bool:
+        """Return whether no position is in both.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        theirs = self._as_set(other).bitmaps
+        return not any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
+
+    def _of(self, bitmaps: dict[int, FrozenBitMap]) -> Self:
+        """Return the set of these bitmaps, with ascending keys; empty ones are dropped."""
+        return type(self)(Loaded({key: bitmap for key, bitmap in bitmaps.items() if bitmap}))
+
+    def _as_set(self, positions: Positions) -> BitmapSet:
+        return positions if isinstance(positions, BitmapSet) else type(self)(positions)
+
+    def _by_key(self, others: Iterable[Positions]) -> Iterable[tuple[int, list[FrozenBitMap]]]:
+        """Group the bitmaps of all sets by key, ascending; those of this set come first."""
+        by_key = {key: [bitmap] for key, bitmap in self._load().items()}
+        for other in others:
+            for key, bitmap in self._as_set(other).bitmaps.items():
+                by_key.setdefault(key, []).append(bitmap)
+        return sorted(by_key.items(), key=itemgetter(0)) if len(by_key) > 1 else by_key.items()
+
+    def __or__(self, other: Positions) -> Self:
+        return self.union(other)
+
+    def __and__(self, other: Positions) -> Self:
+        return self.intersection(other)
+
+    def __sub__(self, other: Positions) -> Self:
+        return self.difference(other)
+
+    def __xor__(self, other: Positions) -> Self:
+        return self.symmetric_difference(other)
+
+    def __le__(self, other: Positions) -> bool:
+        return self.issubset(other)
+
+    def __ge__(self, other: Positions) -> bool:
+        return self.issuperset(other)
+
+    def __lt__(self, other: Positions) -> bool:
+        rows = self._as_set(other)
+        return self.issubset(rows) and self != rows
+
+    def __gt__(self, other: Positions) -> bool:
+        return self._as_set(other) < self
+
+
+def _unpickle(kind: type[BitmapSet], bitmaps: dict[int, bytes]) -> BitmapSet:
+    return kind(Loaded({key: FrozenBitMap.deserialize(data) for key, data in bitmaps.items()}))

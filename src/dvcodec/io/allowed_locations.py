@@ -1,0 +1,99 @@
+"""Which locations metadata may reference.
+
+The writer of a table's metadata chooses what its readers open, with their network access and credentials. So an
+absolute path in metadata is opened only in the table's own storage or in an object store, whose host is configured by
+the reader and not part of the URL. Web addresses, other hosts, chains of file systems (``zip://a::http://b``) and local
+files of a remote table must be allowed by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.io.target import is_url, local_path
+
+__all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
+
+OBJECT_STORES = frozenset(
+    {"abfs", "abfss", "az", "cos", "cosn", "gcs", "gs", "obs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs"}
+)
+"""Protocols whose URLs name a bucket, not a host to connect to."""
+_CHAIN = "::"
+_PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*")
+_SHOWN = 200
+
+
+def protocols(names: Iterable[str]) -> frozenset[str]:
+    """Return a set of protocols for `check_reach`, in lower case.
+
+    >>> sorted(protocols(["HTTP", "file"]))
+    ['file', 'http']
+
+    Raises:
+        UsageError: a name that is not a protocol (``http://host``), or a single str.
+    """
+    found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
+    for name in found:
+        if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
+            raise UsageError(f"allow: expected protocols such as 'http' or 'file', found {name!r}")
+    return found
+
+
+def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()) -> None:
+    """Check that an absolute path in metadata may be opened.
+
+    Args:
+        path: as it will be opened.
+        home: path or URL of the metadata; None if unknown, which counts as local.
+        allow: further `protocols`: ``http``, ``sftp``; ``file`` for local files of a remote table; for a chain, every
+            protocol in it.
+
+    Raises:
+        Unsupported: metadata may not reference this location.
+        NotCanonical: not a location: a ``file:`` URL of another host.
+    """
+    try:
+        local = local_path(path) is not None
+        at_home = home is None or local_path(home) is not None
+    except UsageError as err:
+        raise NotCanonical("path", source=home, expected="a path", actual=f"{err!s:.{_SHOWN}}") from None
+    if local:
+        reached = at_home or "file" in allow
+    elif _CHAIN in path:
+        known = OBJECT_STORES | allow
+        reached = all(_scheme(part) in known for part in path.split(_CHAIN))
+    else:
+        reached = _scheme(path) in OBJECT_STORES | allow or (home is not None and _host(path) == _host(home))
+    if not reached:
+        raise Unsupported(
+            "path in metadata",
+            source=home,
+            expected="one in the table's own storage or in an object store (others must be allowed by protocol)",
+            actual=f"{path!r:.{_SHOWN}}",
+        )
+
+
+def check_step(name: str, home: str) -> None:
+    """Check that a relative name does not lead to another file system: ``a::http://host/x``.
+
+    Raises:
+        NotCanonical: it does.
+        UsageError: `home` is a ``file:`` URL with a host.
+    """
+    if _CHAIN in name and local_path(home) is None:
+        raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")
+
+
+def _scheme(url: str) -> str:
+    """Return the protocol of one part of a chain; a part may be a protocol alone (``simplecache``)."""
+    return url.partition("://")[0].lower()
+
+
+def _host(url: str) -> str | None:
+    """Return protocol and host, verbatim; None for a chain or a path."""
+    if not is_url(url) or _CHAIN in url:
+        return None
+    scheme, _, rest = url.partition("://")
+    return f"{scheme.lower()}://{rest.partition('/')[0]}"

@@ -1,0 +1,178 @@
+"""Windows: pieces of a container of some megabytes, each read at once, and the vectors in them.
+
+Vectors that are not plain frames (bare bitmaps, footer entries out of range) are read one by one by `ops.read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.iceberg.blobs import CARDINALITY
+from dvcodec.io import Source, Storage, open_source
+from dvcodec.io.blocks import BlockSource
+from dvcodec.io.coalesce import WINDOW_BYTES, coalesce
+from dvcodec.io.frames import VERSION
+from dvcodec.ops.convert import portable_frame
+from dvcodec.ops.read import ALLOWED, read_vector
+from dvcodec.ops.sniff import ContainerKind
+from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
+from dvcodec.spark.sources.listing import Unit
+from dvcodec.spark.sources.vector_index import Want, expected, index_vectors, wanted
+from dvcodec.spark.sources.vector_ranges import VectorRanges
+
+__all__ = ["Outcome", "Window", "windows"]
+
+Index = NDArray[np.int64]
+
+_SMALL = 1 << 20
+"""Bytes up to which a file is read whole before it is identified."""
+_HEAD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of reading one vector (or of a file that gives one row)."""
+
+    error: str | None
+    cardinality: int = 0
+    min: int = -1
+    max: int = -1
+    mix: tuple[int, int, int] = (0, 0, 0)
+    crc_ok: bool | None = None
+    """None if there is no CRC, or it was not compared."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Vectors of one container that were read together.
+
+    Attributes:
+        ranges: of the vectors.
+        data: bytes of the frames, and perhaps others.
+        starts: int64[n], first byte of each frame in `data`.
+        sizes: int64[n], bytes of each frame in `data`; 0 for none.
+        base: offset of `data` in the file.
+        name: of the source, for errors.
+        outcomes: results that are known already, by index.
+    """
+
+    ranges: VectorRanges
+    data: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    starts: Index = field(default_factory=lambda: np.zeros(0, np.int64))
+    sizes: Index = field(default_factory=lambda: np.zeros(0, np.int64))
+    base: int = 0
+    name: str = ""
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, ranges: VectorRanges, error: str) -> Window:
+        """Return a window without bytes, every vector of which has this error."""
+        none = np.zeros(len(ranges), np.int64)
+        return cls(ranges, starts=none, sizes=none, outcomes=dict.fromkeys(range(len(ranges)), Outcome(error)))
+
+
+def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
+    """Read the vectors of a unit. Corrupt bytes give a window of one row with the error; they never raise.
+
+    Args:
+        unit: a file, or a part of one.
+        want: what to read of it.
+        stores: opens it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if unit.size < 0:
+        why = f"{unit.manifest} names it" if unit.manifest else "a broken link"
+        yield _failure(unit, None, f"{unit.path}: no such file ({why})")
+        return
+    with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
+        kind = None
+        try:
+            found = index_vectors(source, unit)
+            kind = found.kind
+            found = expected(found, source, want)
+        except DecodeError as err:
+            ignored = want.ignore_others and unit.listed and isinstance(err, Unsupported)
+            if unit.start == 0 and not ignored:
+                yield _failure(unit, kind, str(err))
+            return
+        found = wanted(found, unit, source, want, stores)
+        if not want.content:
+            if len(found):
+                yield Window(found)
+        elif found.kind in ALLOWED:
+            yield from _framed(source, found, want)
+        else:
+            for i in range(len(found)):
+                yield _alone(source, found.take(np.array([i])), want)
+
+
+def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
+    unknown = np.full(1, -1, np.int64)
+    format_name = None if kind is None else kind.value
+    ranges = VectorRanges(unit.path, kind or ContainerKind.BLOB, format_name, unknown, unknown, unknown, [None])
+    return Window.failed(ranges, error)
+
+
+@contextmanager
+def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
+    """Read a container whole if all of it will be needed; read what may not be one in small blocks."""
+    if not unit.is_whole or not want.content:
+        yield opened if unit.kind else BlockSource(opened)
+        return
+    if opened.size > _SMALL:
+        head = bytes(opened.read(0, _HEAD))
+        known = head[:4] == PUFFIN_MAGIC or Magic.find(head[4:8]) or (head[0] == VERSION and Magic.find(head[5:9]))
+        if not known or opened.size > 2 * WINDOW_BYTES:
+            yield BlockSource(opened)
+            return
+    with open_source(opened.read(0, opened.size), name=opened.name) as held:
+        yield held
+
+
+def _framed(source: Source, found: VectorRanges, want: Want) -> Iterator[Window]:
+    plain = (found.offsets >= 0) & (found.lengths > 0) & (found.lengths <= source.size - found.offsets)
+    for i, ref in enumerate(found.refs or ()):  # `read_vector` refuses these before it reads
+        blob = ref.blob
+        if blob is not None and (
+            blob.compression_codec is not None or (CARDINALITY in blob.properties and ref.cardinality is None)
+        ):
+            plain[i] = False
+    for i in np.flatnonzero(~plain).tolist():
+        yield _alone(source, found.take(np.array([i])), want)
+    if not plain.all():
+        found = found.take(np.flatnonzero(plain))
+    order = np.argsort(found.offsets, kind="stable")
+    if (np.diff(order) < 0).any():
+        found = found.take(order)
+    for first, last, start, stop in coalesce(found.offsets, found.lengths):
+        part = found if last - first == len(order) else found.take(np.arange(first, last))
+        try:
+            data = np.frombuffer(source.read(start, stop - start), np.uint8)
+        except Truncated as err:  # the file has shrunk
+            yield Window.failed(part, str(err))
+            continue
+        yield Window(part, data, part.offsets - start, part.lengths, start, source.name)
+
+
+def _alone(source: Source, found: VectorRanges, want: Want) -> Window:
+    """Read one vector by itself, and frame it if it has no frame."""
+    try:
+        vector = read_vector(source, found.ref(0), verify_checksum=want.verify_checksum)
+        vector.check()
+        data = np.frombuffer(bytes(portable_frame(vector)), np.uint8)
+    except (DecodeError, UsageError) as err:
+        return Window.failed(found, str(err))
+    view = vector.view
+    low, high = (-1, -1) if view.min is None or view.max is None else (view.min, view.max)
+    outcome = Outcome(None, vector.cardinality, low, high, view.mix)
+    start, size = np.zeros(1, np.int64), np.full(1, len(data), np.int64)
+    return Window(found, data, start, size, outcomes={0: outcome})

@@ -1,0 +1,259 @@
+"""Union of the vectors of each data file.
+
+They are processed in chunks of bounded size: small vectors are expanded, sorted and encoded together, large ones are
+merged as bitmaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
+
+from dvcodec.core import batch, frame, vector
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.rowset import RowSet
+from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
+from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
+from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
+from dvcodec.spark.vectors import NamedVectors
+
+__all__ = ["VectorUnion", "input_bit"]
+
+Index = NDArray[np.int64]
+FOLD_BYTES = 192 << 20
+"""Bytes of collected vectors after which those of one data file are merged and the others compacted."""
+_DENSE = 256
+"""Average rows per partial vector from which merging bitmaps is faster than sorting positions."""
+_SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
+_ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
+"""Bytes between the length field and the bitmap of a frame with one bitmap of key 0."""
+
+
+@dataclass(slots=True)
+class VectorUnion:
+    """Collects vectors, and merges those of one data file, in whatever spelling.
+
+    Args:
+        trusted: the frames come straight from `RowAccumulator`: the only vector of a data file is not parsed, and CRCs
+            are not compared. Otherwise every vector is verified.
+    """
+
+    trusted: bool = False
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _bytes: int = 0
+    _folded: int = 0
+
+    def add(
+        self,
+        files: pa.Array,
+        frames: pa.Array,
+        cardinality: pa.Array | None = None,
+        *,
+        inputs: pa.Array | None = None,
+    ) -> None:
+        """Add vectors.
+
+        Args:
+            files: strings, the data file of each.
+            frames: binary, whole frames.
+            cardinality: int64, rows of each where known; needed if they are `trusted`.
+            inputs: int64, the input of each as a bit (see `input_bit`): spellings of earlier inputs take precedence,
+                and ``a b`` and ``a%20b`` are two files where one input has both. None: all are from one.
+
+        Raises:
+            UsageError: a null (if they are not `trusted`).
+            DecodeError: a vector is corrupt; the message names its data file.
+        """
+        if not len(files):
+            return
+        if not self.trusted:
+            cardinality = pa.array(NamedVectors.of(files, frames).found.cardinality)
+        if inputs is None:
+            inputs = pa.array(np.ones(len(files), np.int64))
+        columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary()), inputs]
+        self._batches.append(pa.record_batch(columns, schema=_SCHEMA))
+        self._bytes += frames.nbytes
+        if self._bytes - self._folded >= FOLD_BYTES:
+            self._batches = list(self._fold())
+            self._bytes = self._folded = sum(part.nbytes for part in self._batches)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield one vector per data file, as record batches of schema `VECTORS`.
+
+        Raises:
+            DecodeError: a `trusted` vector, one of several of a data file, is corrupt.
+            UsageError: a name may be the percent-encoded spelling of another input's.
+        """
+        for part in self._fold():
+            yield part.select(SCHEMA.names)
+
+    def _fold(self) -> Iterator[pa.RecordBatch]:
+        """Yield one vector per data file, and the inputs that have it."""
+        batches, self._batches = self._batches, []
+        if not batches:
+            return
+        table = pa.Table.from_batches(batches)
+        files = table["data_file"].dictionary_encode().unify_dictionaries()
+        codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
+        names = files.chunk(0).dictionary
+        inputs = table["inputs"].to_numpy()
+        codes, inputs_of = _merge_spellings(names, codes, inputs)
+        often = np.bincount(codes, minlength=len(names))
+        alone = often[codes] == 1
+        if alone.any():
+            for part in table.filter(pa.array(alone)).to_batches():
+                vectors = vector_batches(
+                    part["data_file"], part["cardinality"].to_numpy(), _strings(binary_column(part["dv"]))
+                )
+                yield from _from_inputs(vectors, part["inputs"].to_numpy())
+        if alone.all():
+            return
+        shared = np.flatnonzero(~alone)
+        shared = shared[np.argsort(codes[shared], kind="stable")]
+        codes = codes[shared]
+        # Slices of files whose vectors are merged together; their bytes are copied once.
+        heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        sizes = np.concatenate([np.diff(_lengths(chunk)) for chunk in table["dv"].chunks])[shared]
+        rows = table["cardinality"].to_numpy()[shared]
+        weights = np.add.reduceat(sizes + 2 * rows, heads)
+        bounds = np.append(heads, len(codes))
+        for part in pieces(weights, 2 * BATCH_BYTES):
+            lo, hi = int(bounds[part.start]), int(bounds[part.stop])
+            chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
+            counts = np.diff(bounds[part.start : part.stop + 1])
+            merged = _union(_whole(chosen), counts, rows[lo:hi])
+            owners = codes[heads[part]]
+            yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *merged), inputs_of[owners])
+
+
+def input_bit(number: int) -> int:
+    """Return the bit of an input, by its number; those from the 63rd on share one."""
+    return 1 << min(number, 62)
+
+
+def _from_inputs(vectors: Iterator[pa.RecordBatch], inputs: Index) -> Iterator[pa.RecordBatch]:
+    """Add the column of inputs to batches of vectors."""
+    done = 0
+    for part in vectors:
+        yield pa.record_batch([*part.columns, pa.array(inputs[done : done + len(part)])], schema=_SCHEMA)
+        done += len(part)
+
+
+def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Index, Index]:
+    """Give spellings of one data file one code: the codes, and of each code the inputs that have it.
+
+    Raises:
+        UsageError: a name may be the percent-encoded spelling of another input's.
+    """
+    texts = names.to_pylist()
+    keys = file_keys(texts)
+    inputs_of = np.zeros(len(texts), np.int64)
+    np.bitwise_or.at(inputs_of, codes, inputs)
+    kept: dict[str, int] = {}
+    if len(set(keys)) < len(keys):
+        first = (inputs_of & -inputs_of).tolist()
+        for i in sorted(range(len(texts)), key=lambda i: (first[i], texts[i])):
+            kept.setdefault(keys[i], i)
+        of_code = np.array([kept[key] for key in keys], np.int64)
+        codes = of_code[codes]
+        np.bitwise_or.at(inputs_of, of_code, inputs_of.copy())
+        log_united([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
+    every = int(np.bitwise_or.reduce(inputs_of))
+    if every & (every - 1):
+        _check_twins(texts, keys, kept or dict(zip(keys, range(len(keys)), strict=True)), inputs_of)
+    return codes, inputs_of
+
+
+def _check_twins(names: list[str], keys: list[str], kept: dict[str, int], inputs_of: Index) -> None:
+    """Refuse a name and its percent-encoded spelling, unless one input has both."""
+    encoded: dict[str, str] = {}
+    for key in dict.fromkeys(keys):
+        plain = decoded_key(key)
+        if plain is None or plain == key:
+            continue
+        for other in {plain, encoded.setdefault(plain, key)} - {key}:
+            if other in kept and not int(inputs_of[kept[key]]) & int(inputs_of[kept[other]]):
+                raise undecidable(names[kept[key]], names[kept[other]])
+
+
+def _whole(array: Any) -> BinaryColumn:
+    """Return the column of a `combine_chunks` result: an array, or a chunked one if too large for one."""
+    if isinstance(array, pa.ChunkedArray):
+        return binary_column(
+            array.chunk(0) if array.num_chunks == 1 else array.cast(pa.large_binary()).combine_chunks()
+        )
+    return binary_column(array)
+
+
+def _lengths(chunk: pa.Array) -> Index:
+    column = binary_column(chunk)
+    return offsets_of(column.sizes)
+
+
+def _strings(column: BinaryColumn) -> ByteStrings:
+    return ByteStrings.cut(column.data, column.starts, column.sizes)
+
+
+def _union(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, ByteStrings]:
+    """Merge runs of vectors, `counts[i]` each; return cardinalities and frames.
+
+    Small vectors are expanded, sorted and encoded together; large ones are merged one data file at a time.
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    dense = np.bincount(owner, weights=rows, minlength=len(counts)) >= _DENSE * counts
+    cards, lengths = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
+    sparse = np.flatnonzero(~dense[owner])
+    small = None
+    if len(sparse):
+        positions, each = batch.expand(column.data, column.starts[sparse], column.sizes[sparse], verify_checksum=False)
+        which, cards_small, positions = _group_keeping_empty(np.repeat(owner[sparse], each), positions, ~dense)
+        small = batch.encode(positions, cards_small)
+        cards[which], lengths[which] = cards_small, small.lengths
+    large = {}
+    bounds = offsets_of(counts)
+    for i in np.flatnonzero(dense).tolist():
+        cards[i], large[i] = _union_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
+        lengths[i] = len(large[i])
+    if not large and small is not None:
+        return cards, small
+    places = offsets_of(lengths)
+    out = np.empty(int(places[-1]), np.uint8)
+    if small is not None:
+        out[spread(places[:-1][~dense], lengths[~dense])] = small.data
+    for i, data in large.items():
+        out[places[i] : places[i + 1]] = np.frombuffer(data, np.uint8)
+    return cards, ByteStrings(places, out)
+
+
+def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool_]) -> tuple[Index, Index, Index]:
+    """Sort positions by owner and drop duplicates; a wanted owner without positions is kept."""
+    which = np.flatnonzero(wanted)
+    if not len(positions):
+        return which, np.zeros(len(which), np.int64), positions
+    owners, counts, positions = group(owner, positions)
+    all_counts = np.zeros(len(wanted), np.int64)
+    all_counts[owners] = counts
+    return which, all_counts[which], positions
+
+
+def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
+    """Merge verified vectors of one data file; return cardinality and frame."""
+    bitmaps, others = [], []
+    for data in frames:
+        # One bitmap of key 0, the usual case, is passed to pyroaring in place.
+        if bytes(data[4:20]) == _ONE_BITMAP:
+            bitmaps.append(FrozenBitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
+        else:
+            others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
+    merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
+    if others:
+        merged = merged.union(*others)
+    return merged.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(merged, Magic.PORTABLE64))

@@ -1,0 +1,214 @@
+"""Audit the deletion vectors of a table: read every one, and compare it with metadata, container and folder.
+
+Checks, each the `check` of its findings:
+
+- ``length``, ``crc``, ``magic``, ``structure``: the bytes of a vector, as in `verify`; ``unsupported``, ``limit``: a
+  vector that looks well-formed but is not read;
+- ``cardinality``: rows of a vector differ from the number in the metadata;
+- ``rows``: positions of a vector beyond the physical rows of its data file;
+- ``equal-vectors``, ``different-vectors``: two live vectors for one data file, with the same rows or with others;
+- ``stale-path``, ``gone-data-file``: a vector, or rows of position deletes, whose data file has another path in the
+  snapshot; a vector whose data file is not in the snapshot;
+- ``path-scheme``: position deletes that name a data file with another scheme than the metadata (``hdfs://host/t/a`` for
+  ``/t/a``) and are applied here: Iceberg Java and pyiceberg compare text and do not delete the rows;
+- ``stale-blob-path``: a Puffin blob with another path for its data file than the metadata;
+- ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
+  protocol or properties of a Delta table contradict its vectors or its columns;
+- ``delta-schema``, ``delta-action``, ``delta-path``, ``delta-checkpoint``: deltalake does not open the table, because
+  of its columns, of missing members of actions, or of a ``_last_checkpoint`` that names a missing checkpoint; a data
+  file with two spellings in the log, which deltalake takes for two files;
+- ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
+  of one data file with another partition or partition spec, or a lower sequence number, than the file;
+- ``metadata-name``: metadata files of an Iceberg table that were not read, as their names have no version;
+- ``paimon-vectors-disabled``: vectors in a Paimon table whose options disable them;
+- ``overlap``: two vectors share bytes of a file;
+- ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
+- ``one-vector-per-file``: a Puffin file with two blobs for one data file, however it is spelled;
+- ``container``, and names that depend on the format: the file's own metadata;
+- ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
+  ``physical-rows`` (its footer has another row count than the metadata);
+- ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
+- ``references``, ``listing``: why orphans could not be found;
+- ``moved``: the metadata records another location of the table.
+
+Two swapped vectors of the same cardinality are found by the data files that their Puffin blobs name. Files of Delta,
+Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` has what else no check can find
+in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dvcodec.core.errors import DvcodecError, MissingExtra
+from dvcodec.io.parallel import run_bounded
+from dvcodec.tables import rules
+from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.folder import StoredFile
+from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.reading import Progress, by_container
+from dvcodec.tables.scanning import Scan, scan_snapshot
+from dvcodec.tables.storage import check_data_files, find_orphans, list_files
+from dvcodec.tables.table import Table
+
+__all__ = ["Audit", "AuditCounts", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """How much was checked.
+
+    Attributes:
+        data_files: of the snapshot.
+        vectors: of the snapshot; each was read, or is unreadable.
+        containers: files that hold them.
+        stored_files: files below the table's folder; None if it was not listed.
+        unreadable: vectors that could not be read: their rows are unknown.
+        counted_files: data files whose footer was compared with the metadata; None without ``deep``.
+    """
+
+    data_files: int
+    vectors: int
+    containers: int
+    stored_files: int | None
+    unreadable: int = 0
+    counted_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result of an audit.
+
+    Attributes:
+        table: location of the table's folder.
+        kind: of the table.
+        info: which snapshot.
+        findings: those of the snapshot, then those of the whole table; none if the table is valid.
+        counts: how much was checked.
+        scan: what the vectors delete; rows are not kept.
+        notes: what no check can find here, and why; a table without findings may have notes.
+    """
+
+    table: str
+    kind: TableKind
+    info: SnapshotInfo
+    findings: tuple[Finding, ...]
+    counts: AuditCounts
+    scan: Scan
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no finding is an error: every engine can read the right rows. There may be warnings."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; the scan aside."""
+        severities = Counter(finding.severity for finding in self.findings)
+        return {
+            "table": self.table,
+            "kind": self.kind.value,
+            "snapshot": asdict(self.info),
+            "ok": self.ok,
+            "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
+            "findings": [finding.to_dict() for finding in self.findings],
+            "notes": [note.to_dict() for note in self.notes],
+        }
+
+
+def audit(
+    table: Table,
+    snapshot_id: int | None = None,
+    *,
+    orphans: bool = True,
+    deep: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Audit a snapshot of a table. Corrupt vectors and files are findings, not errors.
+
+    Args:
+        table: see `open_table`.
+        snapshot_id: which state; None = the current one.
+        orphans: True lists the table's folder, to find orphans and missing data files.
+        deep: True opens every data file, and compares the row count in its footer with the metadata.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
+        progress: called with how many vectors and files are done, and of how many.
+
+    Raises:
+        UsageError: the table has no such state.
+        DecodeError: the metadata of the state is corrupt, so that its vectors are unknown.
+        OSError: it cannot be read.
+    """
+    threads = table.folder.storage.threads(table.location, threads)
+    snapshot = table.snapshot(snapshot_id)
+    of_table = list(rules.moved(table))
+    stored: dict[str, StoredFile] | None = None
+    if orphans:  # before vectors are read: the listing has the sizes of their files
+        try:
+            stored = list_files(table)
+        except OSError as error:
+            of_table.append(Finding.failed("listing", "list of the table's files", None, error, path=table.location))
+    containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
+    before_files = len(snapshot.vectors) + len(containers)
+    total = before_files + (len(snapshot.data_files) if deep else 0)
+
+    def advance(done: int) -> None:
+        if progress is not None:
+            progress(done, total)
+
+    scan = scan_snapshot(snapshot, threads=threads, progress=lambda done, _: advance(done))
+    findings = [*scan.findings, *snapshot.check_metadata()]
+
+    def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
+        location, group = item
+        found = list(rules.overlaps(group))
+        # A file that could not be opened is a finding of each of its vectors already.
+        return found if location in scan.unopened else [*found, *rules.container(snapshot, location, group)]
+
+    for done, found in enumerate(run_bounded(check, containers.items(), threads), len(snapshot.vectors) + 1):
+        findings += found
+        advance(done)
+    notes = list(snapshot.blind_spots())
+    counted = None
+    if deep or stored is not None:
+        files = check_data_files(
+            snapshot, stored, threads, deep=deep, progress=lambda done: advance(before_files + done)
+        )
+        findings += files.findings
+        if deep:
+            counted = files.counted
+        if files.passed_over:
+            more = len(files.passed_over) - 1
+            which = f"{files.passed_over[0]}{f' and {more} more' if more else ''}"
+            message = f"the rows of {which} were not counted: the format of the footer is not supported"
+            notes.append(("rows-not-counted", message))
+    if stored is not None:
+        try:
+            of_table += find_orphans(table, stored)
+        except MissingExtra:
+            raise
+        except (DvcodecError, OSError) as error:
+            what = "files that the table's states need, to find orphans"
+            of_table.append(Finding.failed("references", what, None, error, path=table.location))
+    table.folder.storage.forget()  # another audit reads again
+    counts = AuditCounts(
+        len(snapshot.data_files),
+        len(snapshot.vectors),
+        len(containers),
+        None if stored is None else len(stored),
+        scan.unreadable,
+        counted,
+    )
+    number = snapshot.info.id
+    return Audit(
+        table.location,
+        table.kind,
+        snapshot.info,
+        (*(replace(finding, snapshot=number) for finding in findings), *of_table),
+        counts,
+        scan,
+        tuple(Finding(check, Severity.INFO, message, number) for check, message in notes),
+    )

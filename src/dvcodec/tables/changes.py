@@ -1,0 +1,280 @@
+"""History of a table: the rows that each snapshot deleted and restored, compared with the one before."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.io.target import local_path
+from dvcodec.ops.algebra import diff
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.reading import read_vectors
+from dvcodec.tables.table import Snapshot, Table
+
+__all__ = ["FileChange", "SnapshotChange", "history"]
+
+
+_WAITING, _WAITING_FILES = 64, 100_000
+"""Snapshots whose vectors are read ahead, and data files in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What a snapshot changed of a data file's deleted rows.
+
+    Attributes:
+        data_file: which, a data file of the snapshot.
+        deleted: rows deleted since the snapshot before; of an added file, those that it came with.
+        restored: rows that are live again.
+        deleted_rows: which were deleted; None without `keep_rows`.
+        restored_rows: which are live again; None without `keep_rows`.
+        exact: False if a vector could not be read: `deleted` and `restored` are then lower bounds by the cardinality
+            in the metadata, and the rows themselves are unknown.
+    """
+
+    data_file: DataFile
+    deleted: int
+    restored: int
+    deleted_rows: RowSet | None = None
+    restored_rows: RowSet | None = None
+    exact: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
+        values: dict[str, Any] = {
+            "data_file": self.data_file.path,
+            "deleted": self.deleted,
+            "restored": self.restored,
+            "exact": self.exact,
+        }
+        for name, rows in (("deleted_ranges", self.deleted_rows), ("restored_ranges", self.restored_rows)):
+            if rows is not None:
+                values[name] = rows.ranges().tolist()
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChange:
+    """The changes of a snapshot since the one before.
+
+    Attributes:
+        info: which snapshot.
+        previous: the one before; None for the first, or if its metadata is gone: then all counts as added.
+        added: new data files.
+        removed: data files that are not in this snapshot any more; their deleted rows are not counted.
+        files: data files whose deleted rows changed, or may have, in the snapshot's order.
+        unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
+    """
+
+    info: SnapshotInfo
+    previous: SnapshotInfo | None
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    files: tuple[FileChange, ...]
+    unreadable: tuple[tuple[DeletionVector, str], ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether all vectors that had to be read could be; if not, `deleted` and `restored` are lower bounds."""
+        return not self.unreadable
+
+    @property
+    def deleted(self) -> int:
+        """Rows deleted in all data files."""
+        return sum(file.deleted for file in self.files)
+
+    @property
+    def restored(self) -> int:
+        """Rows that are live again, in all data files."""
+        return sum(file.restored for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "snapshot": asdict(self.info),
+            "previous": None if self.previous is None else self.previous.id,
+            "added": [file.path for file in self.added],
+            "removed": [file.path for file in self.removed],
+            "deleted": self.deleted,
+            "restored": self.restored,
+            "exact": self.exact,
+            "unreadable": [{"vector": vector.where, "error": error} for vector, error in self.unreadable],
+            "files": [file.to_dict() for file in self.files],
+        }
+
+
+def history(
+    table: Table,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    keep_rows: bool = False,
+    threads: int | None = None,
+) -> Iterator[SnapshotChange]:
+    """Yield what each snapshot changed, oldest first.
+
+    A snapshot is compared with its parent, or, without a recorded parent, with the one before it in the list. Vectors
+    of both (same file, offset and size) are not read. An unreadable vector does not stop the others: see
+    `SnapshotChange.unreadable`.
+
+    Args:
+        table: see `open_table`.
+        since: id of the first snapshot to report; None = the oldest.
+        until: id of the last; None = the current one.
+        keep_rows: True keeps which rows were deleted and restored.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
+
+    Raises:
+        UsageError: the table has no such snapshot, or `until` comes before `since`.
+        DecodeError: the metadata is not valid.
+        OSError: it cannot be read.
+    """
+    infos = table.snapshots()
+    places = {info.id: place for place, info in enumerate(infos)}
+    for asked in (since, until):
+        if asked is not None and asked not in places:
+            raise UsageError(f"{table.location}: no snapshot {asked}")
+    first = 0 if since is None else places[since]
+    last = len(infos) - 1 if until is None else places[until]
+    if first > last and infos:
+        raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
+    pairs = _pairs(table, infos, places, range(first, last + 1))
+    for old, new in _prefetched(table, pairs):
+        yield _change(old, new, keep_rows=keep_rows, threads=threads)
+
+
+def _pairs(
+    table: Table, infos: Sequence[SnapshotInfo], places: Mapping[int, int], chosen: Iterable[int]
+) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+    """Yield snapshots, each with the one that it is compared with."""
+    seen: Snapshot | None = None
+    for place in chosen:
+        info = infos[place]
+        before = infos[place - 1] if place else None
+        if info.parent is not None:
+            before = infos[places[info.parent]] if info.parent in places else None
+        if before is None:
+            old = None
+        else:
+            old = seen if seen is not None and seen.info.id == before.id else table.snapshot(before.id)
+        seen = table.snapshot(info.id)
+        yield old, seen
+
+
+def _prefetched(
+    table: Table, pairs: Iterator[tuple[Snapshot | None, Snapshot]]
+) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+    """Yield pairs; for a remote table, prefetch the vector files of the next ones.
+
+    The data files of the waiting snapshots bound the prefetch.
+    """
+    storage = table.folder.storage
+    if local_path(table.location) is not None:
+        yield from pairs
+        return
+    waiting: deque[tuple[Snapshot | None, Snapshot]] = deque()
+    size = 0
+    known: set[str] = set()
+    with ThreadPoolExecutor(storage.options.max_concurrency) as pool:
+        for pair in pairs:
+            waiting.append(pair)
+            size += len(pair[1].data_files) + 1
+            for location in {vector.location for vector in pair[1].vectors if vector.location} - known:
+                known.add(location)
+                pool.submit(storage.remote(location).prefetch)
+            while len(waiting) > _WAITING or (size > _WAITING_FILES and len(waiting) > 1):
+                size -= len(waiting[0][1].data_files) + 1
+                yield waiting.popleft()
+        yield from waiting
+
+
+def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None) -> SnapshotChange:
+    before, after = {} if old is None else old.files, new.files
+    then = _identified(old) if old is not None else {}
+    now = _identified(new)
+    changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
+    # Position deletes of a partition name no data file: where they change, any data file may.
+    touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
+
+    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> _Rows:
+        wanted = [vector for vector in vectors.values() if vector.data_file is None or vector.data_file in touched]
+        return _rows(snapshot, wanted if touched else [], threads)
+
+    old_rows = rows_of(old, then) if old is not None else _Rows()
+    new_rows = rows_of(new, now)
+    files = []
+    for path, file in after.items():
+        if path in touched and (new_rows.in_doubt(path) or (path in before and old_rows.in_doubt(path))):
+            least, most = new_rows.bounds(path)
+            before_least, before_most = old_rows.bounds(path) if path in before else (0, 0)
+            deleted, restored = int(max(least - before_most, 0)), int(max(before_least - most, 0))
+            files.append(FileChange(file, deleted, restored, exact=False))
+        elif path in touched:
+            earlier = old_rows.rows.get(path, RowSet()) if path in before else RowSet()
+            found = diff(earlier, new_rows.rows.get(path, RowSet()))
+            if found.added or found.restored:
+                kept = found if keep_rows else (None, None)
+                files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
+    return SnapshotChange(
+        new.info,
+        None if old is None else old.info,
+        tuple(file for path, file in after.items() if path not in before),
+        tuple(file for path, file in before.items() if path not in after),
+        tuple(files),
+        (*old_rows.unreadable, *new_rows.unreadable),
+    )
+
+
+def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
+    """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
+    keys: dict[Hashable, DeletionVector] = {}
+    for index, vector in enumerate(snapshot.vectors):
+        key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
+        # Inline vectors have no place, and the pages of an index's root file are written again.
+        lasting = vector.path and snapshot.table.kind is not TableKind.SCORCH
+        keys[key if lasting else (*key, snapshot.info.id, index)] = vector
+    return keys
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Deleted rows of a snapshot by data file; for unreadable vectors, the cardinality in the metadata.
+
+    Attributes:
+        rows: as read.
+        recorded: cardinalities of the vectors that could not be read; under None of position deletes of partitions.
+        unreadable: these vectors, with the reason.
+    """
+
+    rows: dict[str, RowSet] = field(default_factory=dict)
+    recorded: dict[str | None, list[int | None]] = field(default_factory=dict)
+    unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
+
+    def in_doubt(self, path: str) -> bool:
+        return path in self.recorded or None in self.recorded
+
+    def bounds(self, path: str) -> tuple[int, float]:
+        """Return how many rows are deleted at least and at most, if the metadata is right."""
+        read = self.rows.get(path, RowSet()).cardinality
+        found = self.recorded.get(path, [])
+        if None in self.recorded or None in found:
+            return max([read, *(count or 0 for count in found)]), math.inf
+        counts = [count for count in found if count is not None]
+        return max([read, *counts]), read + sum(counts)
+
+
+def _rows(snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None) -> _Rows:
+    found = _Rows()
+    for read in read_vectors(snapshot, vectors, threads=threads):
+        if read.error is not None:
+            found.unreadable.append((read.vector, str(read.error)))
+            found.recorded.setdefault(read.vector.data_file, []).append(read.vector.cardinality)
+        for part in read.found:
+            found.rows[part.data_file] = found.rows.get(part.data_file, RowSet()) | part.rows
+    return found

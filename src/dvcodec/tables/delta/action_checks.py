@@ -1,0 +1,67 @@
+"""Checks of the actions in commits: what other readers refuse, or take for other files.
+
+Specification: Delta's PROTOCOL.md, "Add File and Remove File" and "Change Metadata", for the required fields.
+That two spellings of a path name one file is not specified: delta-kernel-rs compares them as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dvcodec.tables.delta.actions import AddFile, FileKey
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.json_fields import JsonFields
+
+__all__ = ["ActionChecks"]
+
+_REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
+"""Fields that nothing here reads, but without which delta-kernel-rs reads no commit."""
+
+
+@dataclass(slots=True)
+class ActionChecks:
+    """Findings about the replayed commits, from the last checkpoint on.
+
+    Attributes:
+        missing: kind of action and missing field -> the first action that lacks it.
+        respelled: path as text and id of the vector -> what another spelling did to that file. To readers that compare
+            text the file is live as it was.
+    """
+
+    missing: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    respelled: dict[FileKey, Finding] = field(default_factory=dict)
+
+    def copy(self) -> ActionChecks:
+        """Return a copy that later commits are added to."""
+        return ActionChecks(dict(self.missing), dict(self.respelled))
+
+    def check(self, action: JsonFields, key: FileKey | None = None, older: AddFile | None = None) -> None:
+        """Check an action of a commit.
+
+        Args:
+            action: of any kind.
+            key: identity of its logical file, if it has one.
+            older: the action of the same logical file that it replaces or removes.
+        """
+        for name in _REQUIRED[action.where]:
+            if action.values.get(name) is None and (action.where, name) not in self.missing:
+                what = f"{action.where}.{name}"
+                found = Finding.failed("delta-action", what, "a value", "none", path=action.source)
+                self.missing[action.where, name] = found
+        if key is None:
+            return
+        text = str(action.values["path"])
+        if self.respelled:
+            self.respelled.pop((text, key[1]), None)
+        if older is not None and older.record["path"] != text:
+            before = str(older.record["path"])
+            what = f"{action.where}.path of a data file that was added"
+            self.respelled[before, key[1]] = Finding.failed(
+                "delta-path", what, repr(before), repr(text), data_file=older.path, path=action.source
+            )
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield one finding for each missing field and each path that is still open."""
+        yield from self.missing.values()
+        yield from {path: finding for (path, _), finding in self.respelled.items()}.values()

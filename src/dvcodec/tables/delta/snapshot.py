@@ -1,0 +1,150 @@
+"""A version of a Delta table: reads its vectors and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dvcodec.core import vector as stored
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import Unsupported
+from dvcodec.core.rowset import RowSet
+from dvcodec.delta import EMPTY, Descriptor, read_frames
+from dvcodec.delta.inline import read_inline
+from dvcodec.delta.layout import MAGICS
+from dvcodec.delta.vectors import frame_at
+from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.tables.columns import chosen
+from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.contradictions import check_hint, contradictions
+from dvcodec.tables.delta.log import Log
+from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
+from dvcodec.tables.delta.rows import read_rows
+from dvcodec.tables.delta.schema import TableSchema, parse_schema
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DeltaSnapshot", "read_schema"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaSnapshot(Snapshot):
+    """A version of a Delta table; see `Snapshot`.
+
+    A data file's ``record`` is its ``add`` action, a vector's is the ``deletionVector`` in it, with ``numRecords`` of
+    the file's statistics.
+
+    Attributes:
+        protocol: that holds.
+        metadata: that holds.
+        action_findings: of the commits up to this version; see `ActionChecks`.
+        log: of the table.
+    """
+
+    protocol: Protocol = field(repr=False, compare=False)
+    metadata: Metadata = field(repr=False, compare=False)
+    action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
+    log: Log = field(repr=False, compare=False)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check the frames of a vector file; those of superseded vectors are not checked.
+
+        Check: ``frame`` for each vector, that a frame of its size begins at its offset.
+
+        Raises:
+            DecodeError: the file does not begin with its version, or is not frames back to back.
+            OSError: it cannot be read.
+        """
+        with self.table.folder.storage.open(location) as source:
+            frames = {cursor.base: len(cursor.view) for cursor in read_frames(source)}
+        for vector in vectors:
+            size = frames.get(1 if vector.offset is None else vector.offset)
+            if size != vector.size:
+                expected = f"one of {vector.size} bytes (log)"
+                actual = "none" if size is None else f"one of {size} bytes"
+                yield Finding.of_vector("frame", vector, "frame in the file", expected, actual)
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""
+        assert vector.data_file is not None  # noqa: S101
+        descriptor = Descriptor.from_json(vector.record, source=vector.where)
+        rows = vector.record.get("numRecords")
+        if descriptor == EMPTY:
+            return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
+        if descriptor.is_inline:
+            text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
+            found = read_inline(text, size, cardinality=descriptor.cardinality, source=vector.where)
+            stats = measure(found, row_count=rows, size=size)
+        else:
+            with self.table.folder.storage.open(vector.location) as source:
+                cursor = frame_at(source, descriptor)
+            found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
+            stats = measure(found, row_count=rows)
+        return (DeletedRows(vector.data_file, found.load(), stats),)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a version; see `Snapshot.schema`.
+
+        Raises:
+            UsageError: no such column.
+            Unsupported: a column is of a type that is not known here: variant, geometry, geography.
+            NotCanonical: the schema is corrupt.
+        """
+        return self._columns.select(chosen(self._columns.names, columns, self.table.location))
+
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        """Read a data file in the columns of a version; see `Snapshot.rows`.
+
+        Partition columns are read from the log, columns that the file lacks are null, and narrower types are widened.
+        Dates and times before 1582 are read as stored, in the writer's calendar.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the schema or a partition value is corrupt.
+            Unsupported: another format than Parquet, or a change of schema that is not known.
+            OSError: the file cannot be read.
+        """
+        schema, metadata = self._columns, self.metadata
+        names = chosen(schema.names, columns, self.table.location)
+        if metadata.provider != "parquet":
+            raise Unsupported(
+                "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
+            )
+        wanted = [schema.column(name) for name in names]
+        values = data_file.record["partitionValues"]
+        partition = frozenset(metadata.partition_columns)
+        return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        parquet = self.metadata.provider == "parquet"
+        return count_rows(data_file.location, self.table.folder.storage) if parquet else None
+
+    def check_metadata(self) -> Iterator[Finding]:
+        """Find where the log contradicts the vectors, the columns or itself; see `contradictions`."""
+        yield from contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
+        yield from self.action_findings
+        if self.info.id == self.log.latest:
+            yield from check_hint(self.table.folder, self.log)
+
+    @cached_property
+    def _columns(self) -> TableSchema:
+        return read_schema(self.protocol, self.metadata)
+
+
+def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
+    """Return the columns that a protocol and metadata declare; see `parse_schema`."""
+    return parse_schema(metadata, mapping_mode(protocol, metadata), declared=declares_mapping(protocol))
+
+
+_NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
+"""Of the descriptor for no rows, which has no bytes."""

@@ -1,0 +1,193 @@
+"""A snapshot of an Iceberg table: reads its vectors, position deletes and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.cache import Cache
+from dvcodec.tables.iceberg.container import check_vectors
+from dvcodec.tables.iceberg.contradictions import contradictions
+from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
+from dvcodec.tables.iceberg.manifests import Entry
+from dvcodec.tables.iceberg.metadata import TableMetadata
+from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.schema import read_fields, stored_ids
+from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
+from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["IcebergSnapshot"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IcebergSnapshot(Snapshot):
+    """A snapshot of an Iceberg table; see `Snapshot`.
+
+    Attributes:
+        metadata: of the table.
+        plan: which deletes hold for which data file.
+        deletes: position deletes that were read, shared by the snapshots of the table.
+        passed_over: see `IcebergTable`.
+    """
+
+    metadata: TableMetadata = field(repr=False, compare=False)
+    plan: Plan = field(repr=False, compare=False)
+    deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
+    passed_over: tuple[str, ...] = ()
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
+
+        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
+        file that they name with another scheme, if there is but one: see `spellings`.
+
+        Raises:
+            UsageError: position deletes of another snapshot.
+            DecodeError: they are corrupt, or do not say where they are, or for what.
+            OSError: the file cannot be read.
+        """
+        plan = self.plan
+        refuse_encrypted(vector.record, vector.where)
+        if vector.format == "iceberg":
+            return (read_vector(vector, plan, self.table.folder.storage),)
+        if vector.data_file is None and vector.path not in plan.by_partition:
+            raise UsageError(f"{vector.path}: no position deletes of snapshot {self.info.id}")
+        deletes = self._position_deletes(vector)
+        rows: dict[str, RowSet] = {}
+        for path, some in deletes.rows.items():
+            meant = plan.find(path) or path
+            if vector.data_file not in (None, meant):
+                raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=path)
+            rows[meant] = rows[meant] | some if meant in rows else some
+        found = []
+        for path, some in rows.items():
+            data = plan.data.get(path)
+            if data is not None and plan.holds(vector, data):
+                found.append(DeletedRows(path, some))
+        return tuple(found)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of the snapshot's schema; see `Snapshot.schema`.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the metadata does not have it, or it is corrupt.
+            Unsupported: a type that is not known.
+        """
+        found = read_fields(self._fields(), columns, self.table.location)
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        return pa.schema([column.field for column in found])
+
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        """Read a Parquet data file in the columns of the snapshot; see `rows.read_rows`.
+
+        Raises:
+            UsageError: no such column or data file.
+            Unsupported: equality deletes hold for the file, which are not applied; or another format than Parquet, or
+                an encrypted file.
+        """
+        entry = self.plan.data.get(data_file.path)
+        if entry is None:
+            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        schema = self._fields()
+        fields = read_fields(schema, columns, self.table.location)
+        refuse_encrypted(data_file.record, entry.path)
+        deletes = self.plan.equality_deletes(entry)
+        if deletes is not None:
+            raise Unsupported(
+                "equality deletes",
+                source=data_file.path,
+                expected="data files without",
+                actual=f"{deletes.path} holds for this one",
+            )
+        if entry.format != "parquet":
+            raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.format)
+        mapping = self.metadata.name_mapping
+        return read_rows(
+            data_file.location,
+            self.table.folder.storage,
+            fields,
+            partition=self._identity_values(entry),
+            names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
+            rows=data_file.physical_rows,
+            batch_rows=batch_rows,
+            stored=stored_ids(schema),
+            dropped=frozenset().union(*map(stored_ids, self.metadata.schemas.values())),
+        )
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
+        entry = self.plan.data.get(data_file.path)
+        if entry is None or entry.format != "parquet" or "key_metadata" in data_file.record:
+            return None
+        return count_rows(data_file.location, self.table.folder.storage)
+
+    def other_deletes(self, data_file: DataFile) -> str | None:
+        """Name the newest equality deletes that apply to a data file; None without any."""
+        data = self.plan.data.get(data_file.path)
+        deletes = None if data is None else self.plan.equality_deletes(data)
+        return None if deletes is None else f"equality deletes ({deletes.path})"
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: D102
+        if vector.data_file is not None or vector.format != POSITION_DELETES:
+            return ()
+        return tuple(path for path in self._position_deletes(vector).rows if self.plan.find(path) is None)
+
+    def respelled(self, vector: DeletionVector) -> tuple[tuple[str, str], ...]:  # noqa: D102
+        if vector.format != POSITION_DELETES:
+            return ()
+        plan = self.plan
+        recorded = plan.respelled.get(vector.path)
+        spelled = dict.fromkeys(([] if recorded is None else [recorded]) + list(self._position_deletes(vector).rows))
+        pairs = ((path, plan.find(path)) for path in spelled)
+        return tuple(
+            (path, meant) for path, meant in pairs if meant not in (None, path) and plan.holds(vector, plan.data[meant])
+        )
+
+    def check_metadata(self) -> Iterator[Finding]:
+        """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        if self.info.id == NO_SNAPSHOT:
+            return iter(())
+        return contradictions(self.metadata, self.plan, self.passed_over)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check a file of vectors; see `container.check_vectors`."""
+        return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
+
+    def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
+        file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
+        storage = self.table.folder.storage
+        return self.deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count, storage))
+
+    def _fields(self) -> JsonFields:
+        schema = None if self.schema_id is None else self.metadata.schemas.get(self.schema_id)
+        if schema is None:
+            raise NotCanonical(
+                f"schema-id of snapshot {self.info.id}",
+                source=self.metadata.source,
+                expected="one of schemas",
+                actual=self.schema_id,
+            )
+        return schema
+
+    def _identity_values(self, entry: Entry) -> Mapping[int, Any]:
+        spec = self.metadata.specs[entry.partition.spec_id]
+        return {
+            field.source_id: value
+            for field, value in zip(spec, entry.partition.values, strict=True)
+            if field.transform == "identity" and field.source_id is not None
+        }

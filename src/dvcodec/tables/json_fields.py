@@ -1,0 +1,219 @@
+"""Fields of JSON metadata, which is untrusted: types are checked, and errors name the file and the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dvcodec.core.errors import NotCanonical
+
+__all__ = ["JsonFields", "bare_name", "is_path", "parse_json"]
+
+_MISSING = object()
+
+
+def is_path(text: str) -> bool:
+    """Whether text can name a file at all: not empty, no NUL, and no lone surrogate."""
+    return bool(text) and "\0" not in text and (text.isascii() or text.encode("utf-8", "replace").decode() == text)
+
+
+def bare_name(name: str, what: str, source: str) -> str:
+    """Return a recorded file name, which must name a file of its own folder.
+
+    Raises:
+        NotCanonical: it is empty, has a slash, or leads to another folder.
+    """
+    if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+        raise NotCanonical(what, source=source, expected="a bare file name", actual=f"{name!r:.80}")
+    return name
+
+
+def parse_json(
+    data: bytes | str, source: str, what: str, parse_constant: Callable[[str], NoReturn] | None = None
+) -> Any:
+    """Parse JSON in UTF-8.
+
+    Args:
+        data: the text.
+        source: the file, for errors.
+        what: what the text is, for errors.
+        parse_constant: called for NaN and infinities; None accepts them.
+
+    Raises:
+        NotCanonical: it is not JSON.
+    """
+    try:
+        return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
+    except (ValueError, RecursionError) as err:
+        actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
+        raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """A JSON object of a metadata file. Its methods treat null as missing.
+
+    Attributes:
+        values: its fields.
+        source: the file, for errors.
+        where: path of the object in the file: ``snapshots[3]``; empty for the whole.
+    """
+
+    values: Mapping[str, Any]
+    source: str
+    where: str = ""
+
+    @classmethod
+    def of(cls, value: Any, source: str, where: str = "") -> JsonFields:
+        """Check that a value is an object.
+
+        Raises:
+            NotCanonical: it is not.
+        """
+        if not isinstance(value, dict):
+            raise NotCanonical(where or "table metadata", source=source, expected="an object", actual=_kind(value))
+        return cls(value, source, where)
+
+    def __contains__(self, name: str) -> bool:
+        return self.values.get(name) is not None
+
+    def path_to(self, name: str) -> str:
+        """Return the path of a field in the file."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def fail(self, name: str, expected: object, actual: object = _MISSING) -> NoReturn:
+        """Refuse a field.
+
+        Raises:
+            NotCanonical: always.
+        """
+        found = _kind(self.values.get(name)) if actual is _MISSING else actual
+        raise NotCanonical(self.path_to(name), source=self.source, expected=expected, actual=found)
+
+    def integer(self, name: str, *, least: int = -(2**63)) -> int:
+        """Return a required 64-bit integer.
+
+        Raises:
+            NotCanonical: it is missing, of another type, or out of range.
+        """
+        value = self.values.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.fail(name, "an integer")
+        if not least <= value < 2**63:
+            self.fail(name, f"{least} to {2**63 - 1}", str(value)[:40])
+        return value
+
+    def integer_or_none(self, name: str, *, least: int = -(2**63)) -> int | None:
+        """Return a 64-bit integer; None if it is missing.
+
+        Raises:
+            NotCanonical: it is of another type, or out of range.
+        """
+        return self.integer(name, least=least) if name in self else None
+
+    def flag(self, name: str) -> bool:
+        """Return a required boolean.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        value = self.values.get(name)
+        if not isinstance(value, bool):
+            self.fail(name, "true or false")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a required string.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        value = self.values.get(name)
+        if not isinstance(value, str):
+            self.fail(name, "a string")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        """Return a string; None if it is missing.
+
+        Raises:
+            NotCanonical: it is of another type.
+        """
+        return self.text(name) if name in self else None
+
+    def path(self, name: str) -> str:
+        """Return the required path of a file or folder.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        text = self.text(name)
+        if not is_path(text):
+            self.fail(name, "a path", repr(text)[:80])
+        return text
+
+    def object(self, name: str) -> JsonFields:
+        """Return a required object.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        return JsonFields.of(self.values.get(name), self.source, self.path_to(name))
+
+    def object_if_any(self, name: str) -> JsonFields:
+        """Return an object; one without fields if it is missing.
+
+        Raises:
+            NotCanonical: it is of another type.
+        """
+        return self.object(name) if name in self else JsonFields({}, self.source, self.path_to(name))
+
+    def array(self, name: str) -> list[Any]:
+        """Return a required array.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        value = self.values.get(name)
+        if not isinstance(value, list):
+            self.fail(name, "an array")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a required array of strings.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        values = self.array(name)
+        if not all(isinstance(value, str) for value in values):
+            self.fail(name, "an array of strings", repr(values)[:80])
+        return tuple(values)
+
+    def objects(self, name: str) -> list[JsonFields]:
+        """Return a required array of objects.
+
+        Raises:
+            NotCanonical: it is missing or of another type.
+        """
+        path = self.path_to(name)
+        return [JsonFields.of(item, self.source, f"{path}[{i}]") for i, item in enumerate(self.array(name))]
+
+    def objects_if_any(self, name: str) -> list[JsonFields]:
+        """Return an array of objects; empty if it is missing.
+
+        Raises:
+            NotCanonical: it is of another type.
+        """
+        return self.objects(name) if name in self else []
+
+
+def _kind(value: object) -> str:
+    """Say what a JSON value is, without repeating a large one."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "an array"
+    return repr(value)[:60]

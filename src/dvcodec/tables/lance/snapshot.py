@@ -1,0 +1,122 @@
+"""A version of a Lance dataset: reads its deletion files and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dvcodec.io.paths import split
+from dvcodec.lance import read_deletion_file
+from dvcodec.lance.data_file import read_row_count
+from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.stats import measure
+from dvcodec.tables.columns import select
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.lance.rows import open_version, physical_rows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LanceSnapshot"]
+
+
+@dataclass(frozen=True)
+class LanceSnapshot(Snapshot):
+    """A version of a Lance dataset; see `Snapshot`."""
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a deletion file and compare it with the manifest: deleted rows, and rows of the fragment.
+
+        Raises:
+            DecodeError: it is corrupt, or not as the manifest says.
+            MissingExtra: a file of the Arrow kind, without pyarrow.
+            OSError: it cannot be read.
+        """
+        physical_rows = vector.record["physical_rows"]
+        with self.table.folder.storage.open(vector.location) as source:
+            found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
+            kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
+            stats = measure(
+                read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
+            )
+        return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check the name and the first bytes of a deletion file.
+
+        Checks, for each record: ``name`` (it has the fragment, read version and id), ``read-version`` (the delete
+        started from a version before the snapshot) and ``kind`` (whether the first bytes are those of an Arrow file).
+        """
+        with self.table.folder.storage.open(location) as source:
+            head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
+        kind = "arrow" if head == ARROW_MAGIC else "bin"
+        for vector in vectors:
+            record = vector.record
+            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
+            started, version = record["read_version"], record["version"]
+            before = started if started < version else f"a version before {version}"
+            for check, what, expected, actual in (
+                ("name", "name of the deletion file", name, split(location)[1]),
+                ("read-version", "version that the delete started from", before, started),
+                ("kind", "kind of the deletion file", record["kind"], kind),
+            ):
+                if expected != actual:
+                    yield Finding.of_vector(check, vector, what, expected, actual)
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.
+
+        All of them have the rows of the fragment; of several counts, the first is returned that the manifest does not
+        say. Overlays hold values of some rows, and are not counted.
+        """
+        found = data_file.physical_rows
+        overlays = data_file.record["overlays"]
+        for path in data_file.record["files"]:
+            if path not in overlays:
+                with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
+                    rows = read_row_count(source)
+                if rows is None or rows != found:
+                    return rows
+        return found
+
+    def blind_spots(self) -> Iterator[tuple[str, str]]:
+        """Say that deletion files have no checksum."""
+        count = len(self.vectors)
+        if count:
+            files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
+            message = "a flipped bit that leaves a valid file with as many rows is not found"
+            yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a version, as Lance's library has them.
+
+        Raises:
+            MissingExtra: it is not installed.
+            UsageError: no such column.
+            NotCanonical: it cannot open the version.
+        """
+        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
+        return select(dataset.schema, columns, dataset.uri)
+
+    def rows(
+        self,
+        data_file: DataFile,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+    ) -> Iterator[PhysicalRows]:
+        """Read a fragment, deleted rows included; see `Snapshot.rows`. Of blob columns the bytes are read.
+
+        The physical order is checked by the row addresses that Lance returns with live rows.
+
+        Raises:
+            MissingExtra: Lance's library is not installed.
+            NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
+        """
+        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
+        yield from physical_rows(dataset, data_file, columns, batch_rows)

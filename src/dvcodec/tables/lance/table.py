@@ -1,0 +1,191 @@
+"""Lance datasets."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.io.parallel import run_bounded
+from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
+from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.table import Table
+
+__all__ = ["LanceTable", "open"]
+
+_KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
+"""Features that a reader has to know: deletion files, stable row ids, the v2 format, table config, base paths, no
+transaction files, overlays, covering indices, spilled row ids. Of these, the first and base paths matter for deleted
+rows."""
+
+
+def open(location: Folder | str | os.PathLike[str]) -> LanceTable:  # noqa: A001  (every kind of table has one)
+    """Open a dataset by its folder, or a branch by its own.
+
+    Args:
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+
+    Raises:
+        UsageError: there is no version.
+        OSError: the folder cannot be read.
+    """
+    folder = Folder.of(location)
+    table = LanceTable(folder)
+    table.manifests()
+    return table
+
+
+class LanceTable(Table):
+    """A Lance dataset; see `Table`."""
+
+    kind = TableKind.LANCE
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def manifests(self) -> Mapping[int, str]:
+        """Return the locations of the manifests by version, ascending; detached versions are left out.
+
+        Raises:
+            UsageError: there is none.
+        """
+        named = {manifest_version(name): name for name in self.folder.names(VERSIONS)}
+        found = {version: self.folder.join(f"{VERSIONS}/{name}") for version, name in named.items() if version}
+        if not found:
+            raise UsageError(f"{self.location}: no version of a Lance dataset in {VERSIONS}")
+        return dict(sorted(found.items()))
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the versions, oldest first. The parent is the version before, if it is still there.
+
+        Raises:
+            UsageError: there is none.
+            DecodeError: a manifest is corrupt.
+            OSError: it cannot be read.
+        """
+        manifests = self.manifests()
+
+        def info(item: tuple[int, str]) -> SnapshotInfo:
+            return self._info(_read(self.folder, item[1], item[0]), item[1], manifests)
+
+        return tuple(run_bounded(info, manifests.items(), self.folder.storage.readers(self.location)))
+
+    def snapshot(self, id: int | None = None) -> LanceSnapshot:  # noqa: A002
+        """Return a version; see `Table.snapshot`.
+
+        A data file's ``record`` holds the fragment's id, the paths of all its files, and which of these are overlays; a
+        vector's holds the fields of the deletion file, the version and the rows of the fragment.
+
+        Raises:
+            UsageError: there is no such version.
+            DecodeError: its manifest is corrupt.
+            Unsupported: it has something that is not known, or names a file that metadata may not name.
+            OSError: it cannot be read.
+        """
+        manifests = self.manifests()
+        version = max(manifests) if id is None else id
+        if version not in manifests:
+            raise UsageError(f"{self.location}: no version {version}")
+        location = manifests[version]
+        manifest = _read(self.folder, location, version)
+        data_files = [_data_file(self.folder, fragment, manifest, location) for fragment in manifest.fragments]
+        _refuse_twins((fragment.id for fragment in manifest.fragments), "fragments of one id", location)
+        _refuse_twins((file.path for file in data_files), "fragments of one data file", location)
+        vectors = (
+            _vector(self.folder, fragment, data_file, manifest, location)
+            for fragment, data_file in zip(manifest.fragments, data_files, strict=True)
+        )
+        info = self._info(manifest, location, manifests)
+        return LanceSnapshot(self, info, tuple(data_files), tuple(vector for vector in vectors if vector is not None))
+
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of all files that a version, a detached version or a branch needs.
+
+        Data files, deletion files and transactions are those that manifests name. Everything else below the folder
+        (manifests, tags and branches, indices, write-ahead logs) counts as referenced: what of it is still
+        needed is not looked into.
+        """
+        return needed(self.folder, self.stored_files())
+
+    def _info(self, manifest: Manifest, location: str, manifests: Mapping[int, str]) -> SnapshotInfo:
+        operation = None
+        if manifest.transaction_offset is not None:
+            operation = read_operation(location, manifest.transaction_offset, storage_options=self.folder.storage)
+        elif manifest.transaction_file:
+            try:
+                place = self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
+                operation = read_operation(place, storage_options=self.folder.storage)
+            except FileNotFoundError:
+                operation = None  # no version needs it once it is there
+        before = manifest.version - 1
+        return SnapshotInfo(manifest.version, manifest.timestamp_ms, operation, before if before in manifests else None)
+
+
+def _read(folder: Folder, location: str, version: int) -> Manifest:
+    """Read the manifest of a version.
+
+    Raises:
+        Unsupported: it uses what is not known here.
+        NotCanonical: it is of another version than its name says.
+    """
+    manifest = read_manifest(location, storage_options=folder.storage)
+    if manifest.version != version:
+        raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
+    if manifest.reader_flags & ~_KNOWN_FLAGS:
+        raise Unsupported(
+            "features that a reader has to know",
+            source=location,
+            expected=f"no others than those of {_KNOWN_FLAGS:#x}",
+            actual=f"{manifest.reader_flags:#x}",
+        )
+    return manifest
+
+
+def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: str) -> DataFile:
+    files = (*fragment.files, *fragment.overlays)
+    if not fragment.files:
+        raise NotCanonical(f"fragment {fragment.id}", source=source, expected="a data file", actual="none")
+    places = [data_file_place(folder, file, manifest, source) for file in files]
+    return DataFile(
+        *places[0],
+        physical_rows=fragment.physical_rows or None,
+        size=sum(file.size for file in files) if all(file.size for file in files) else None,
+        record={
+            "fragment": fragment.id,
+            "files": [place.path for place in places],
+            "overlays": [place.path for place in places[len(fragment.files) :]],
+        },
+    )
+
+
+def _vector(
+    folder: Folder, fragment: Fragment, data_file: DataFile, manifest: Manifest, source: str
+) -> DeletionVector | None:
+    file = fragment.deletion_file
+    if file is None:
+        return None
+    place: Place = deletion_file_place(folder, file, manifest, source)
+    return DeletionVector(
+        "lance",
+        data_file.path,
+        *place,
+        cardinality=file.num_deleted_rows or None,
+        record={
+            "fragment": file.fragment,
+            "read_version": file.read_version,
+            "id": file.id,
+            "kind": file.kind,
+            "version": manifest.version,
+            "physical_rows": data_file.physical_rows,
+        },
+    )
+
+
+def _refuse_twins(names: Iterable[object], what: str, source: str) -> None:
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")

@@ -1,0 +1,224 @@
+"""Paimon's data types, as schemas spell them, and the Arrow types that hold their values.
+
+Specification: Paimon's "Data Types"; Java classes ``DataTypeJsonParser`` and ``ArrowFieldTypeConversion``. An atomic
+type is text, ``DECIMAL(10, 2) NOT NULL``; one with others inside is an object, ``{"type": "ARRAY", "element": ..}``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import require_extra
+from dvcodec.tables.columns import Column, column_errors
+from dvcodec.tables.paimon.metadata import SchemaField
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
+
+_ATOMIC = re.compile(
+    r"(?P<root>[A-Z]+(?:_LTZ)?)(?: PRECISION)?"
+    r"(?:\( *(?P<first>\d{1,10}) *(?:, *(?P<second>\d{1,10}) *)?\))?"
+    r"(?P<zone> WITHOUT TIME ZONE| WITH LOCAL TIME ZONE)?"
+    r"(?P<null> NOT NULL| NULL)?"
+)
+_DEFAULTS = {"DECIMAL": (10, 0), "TIME": (0, 0), "TIMESTAMP": (6, 0), "TIMESTAMP_LTZ": (6, 0)}
+"""Precision and scale where the text has none."""
+_SYNONYMS = {"STRING": "VARCHAR", "BYTES": "VARBINARY", "INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_MAX_LENGTH = 2**31 - 1
+_LENGTHS = {"CHAR": 1, "BINARY": 1, "VARCHAR": 1, "VARBINARY": 1, "STRING": _MAX_LENGTH, "BYTES": _MAX_LENGTH}
+_PLAIN = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "DATE": "date32",
+    "TIME": "time32[ms]",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "BLOB": "large_binary",
+}
+"""Names of the Arrow types of those that are one to one."""
+_ROOTS = frozenset([*_PLAIN, *_DEFAULTS, "VARIANT"])
+_MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type.
+
+    Attributes:
+        root: its name without parameters; synonyms are resolved: ``STRING`` is a ``VARCHAR``.
+        nullable: whether null is a value.
+        precision: digits of a decimal; of times, digits of the fraction of a second.
+        scale: digits of a decimal behind its point.
+        length: most characters or bytes of a text; items of a vector.
+        children: fields of a row; ``element``, or ``key`` and ``value``, of what has them.
+    """
+
+    root: str
+    nullable: bool = True
+    precision: int | None = None
+    scale: int | None = None
+    length: int | None = None
+    children: tuple[Field, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The type in short, for errors."""
+        numbers = [str(number) for number in (self.precision, self.scale, self.length) if number is not None]
+        inner = [child.type.text for child in self.children]
+        return self.root + (f"({', '.join(numbers)})" if numbers else "") + (f"<{', '.join(inner)}>" if inner else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a row type, or what a type has inside (`id` is -1 then). Ids stay through renames."""
+
+    id: int
+    name: str
+    type: DataType
+
+
+def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
+    """Parse a type from a schema's JSON.
+
+    Args:
+        raw: text or object.
+        source: the schema's file, for errors.
+        what: the column, for errors.
+        depth: of nesting.
+
+    Raises:
+        NotCanonical: it is not a type.
+        Unsupported: one that is not known here.
+    """
+    if depth > _MAX_DEPTH:
+        raise Unsupported(f"type of {what}", source=source, expected=f"at most {_MAX_DEPTH} types in one another")
+    if isinstance(raw, str):
+        return _atomic(raw, source, what)
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    if not isinstance(kind, str):
+        raise NotCanonical(f"type of {what}", source=source, expected="text or an object", actual=f"{raw!r:.80}")
+    root = kind.split(" ")[0]
+    nullable = "NOT NULL" not in kind
+
+    def inner(name: str) -> Field:
+        child = parse_type(raw.get(name), source=source, what=f"{what}.{name}", depth=depth + 1)
+        return Field(-1, name, child)
+
+    if root in ("ARRAY", "MULTISET"):
+        return DataType(root, nullable, children=(inner("element"),))
+    if root == "VECTOR" and isinstance(raw.get("length"), int) and 0 < raw["length"] <= _MAX_LENGTH:
+        return DataType(root, nullable, length=raw["length"], children=(inner("element"),))
+    if root == "MAP":
+        return DataType(root, nullable, children=(inner("key"), inner("value")))
+    if root == "ROW" and isinstance(raw.get("fields"), list):
+        return DataType(root, nullable, children=tuple(_row_field(f, source, what, depth) for f in raw["fields"]))
+    raise Unsupported(f"type of {what}", source=source, expected="a type that is known here", actual=f"{raw!r:.80}")
+
+
+def _row_field(raw: Any, source: str, what: str, depth: int) -> Field:
+    if not isinstance(raw, dict) or not isinstance(raw.get("id"), int) or not isinstance(raw.get("name"), str):
+        raise NotCanonical(f"type of {what}", source=source, expected="fields with id and name", actual=f"{raw!r:.80}")
+    kind = parse_type(raw.get("type"), source=source, what=f"{what}.{raw['name']}", depth=depth + 1)
+    return Field(raw["id"], raw["name"], kind)
+
+
+def _atomic(text: str, source: str, what: str) -> DataType:
+    match = _ATOMIC.fullmatch(text.strip())
+    spelled = match["root"] if match else text
+    root = _SYNONYMS.get(spelled, spelled)
+    if match and match["zone"] and root == "TIMESTAMP":
+        root = "TIMESTAMP_LTZ" if "LOCAL" in match["zone"] else root
+    if match is None or root not in _ROOTS or (match["zone"] and root not in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ")):
+        raise Unsupported(
+            f"type of {what}", source=source, expected="a type that is known here", actual=f"{text!r:.80}"
+        )
+    numbers = [int(match[part]) for part in ("first", "second") if match[part] is not None]
+    nullable = match["null"] != " NOT NULL"
+    if len(numbers) > 1 and root != "DECIMAL":
+        raise NotCanonical(f"type of {what}", source=source, expected=f"{root} with one parameter", actual=text)
+    if root in _DEFAULTS:
+        precision, scale = [*numbers, *_DEFAULTS[root][len(numbers) :]]
+        if precision > (38 if root == "DECIMAL" else 9) or (root == "DECIMAL" and not 0 <= scale <= precision > 0):
+            raise NotCanonical(f"type of {what}", source=source, expected="a precision it can have", actual=text)
+        return DataType(root, nullable, precision, scale if root == "DECIMAL" else None)
+    if spelled in _LENGTHS:
+        return DataType(root, nullable, length=numbers[0] if numbers else _LENGTHS[spelled])
+    if numbers:
+        raise NotCanonical(f"type of {what}", source=source, expected=f"{root} without parameters", actual=text)
+    return DataType(root, nullable)
+
+
+def read_column(field: SchemaField, source: str) -> Column:
+    """Parse the type of a column of a schema.
+
+    Raises:
+        NotCanonical: it is not a type.
+        Unsupported: one that is not known here.
+    """
+    with column_errors(field.name):
+        kind = parse_type(field.type, source=source, what=f"column {field.name}")
+        return to_column(Field(field.id, field.name, kind))
+
+
+def to_column(field: Field) -> Column:
+    """Return a field as a column, for `dvcodec.tables.schema_evolution`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    kind, children = field.type, field.type.children
+    if kind.root == "MULTISET":
+        children = (*children, Field(-1, "value", DataType("INT", nullable=False)))
+    parts = () if kind.root == "VECTOR" else tuple(map(to_column, children))
+    return Column(field.name, field.id, type=arrow_type(kind), nullable=kind.nullable, children=parts, kind=kind)
+
+
+def _arrow_field(field: Field) -> pa.Field:
+    pa = require_extra("pyarrow", "tables")
+    return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Return the Arrow type that holds a type's values without loss.
+
+    Times of up to 3 digits of a second's fraction are in milliseconds, of up to 6 in microseconds, else in
+    nanoseconds; those with a local time zone are instants, in UTC. A multiset is a map to counts.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    pa = require_extra("pyarrow", "tables")
+    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        precision = kind.precision or 0
+        unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+        return pa.timestamp(unit, tz="UTC" if kind.root == "TIMESTAMP_LTZ" else None)
+    if kind.root == "DECIMAL":
+        return pa.decimal128(kind.precision, kind.scale)
+    if kind.root == "ROW":
+        return pa.struct([_arrow_field(child) for child in kind.children])
+    if kind.root == "MAP":
+        key, value = map(_arrow_field, kind.children)
+        return pa.map_(key.with_nullable(False), value)
+    if kind.root == "MULTISET":
+        return pa.map_(
+            _arrow_field(kind.children[0]).with_nullable(False), pa.field("value", pa.int32(), nullable=False)
+        )
+    if kind.root == "ARRAY":
+        return pa.list_(_arrow_field(kind.children[0]))
+    if kind.root == "VECTOR":
+        return pa.list_(_arrow_field(kind.children[0]), kind.length)
+    if kind.root == "VARIANT":
+        return pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
+    return pa.type_for_alias(_PLAIN[kind.root])

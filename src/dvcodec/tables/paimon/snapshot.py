@@ -1,0 +1,135 @@
+"""A snapshot of a Paimon table: reads its vectors and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.ops.stats import measure
+from dvcodec.paimon.index_file import load_vector
+from dvcodec.tables.columns import chosen
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.paimon.metadata import TableSchema
+from dvcodec.tables.paimon.partition import PartitionSpec
+from dvcodec.tables.paimon.rows import read_rows
+from dvcodec.tables.paimon.schema import read_column
+from dvcodec.tables.paimon.vectors import check_index_file, meta_of
+from dvcodec.tables.paimon.visible import Visible
+from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["PaimonSnapshot"]
+
+ENABLED = "deletion-vectors.enabled"
+"""Table option: whether readers look for vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaimonSnapshot(Snapshot):
+    """A snapshot of a Paimon table; see `Snapshot`.
+
+    Attributes:
+        partitions: how its data files are partitioned; None for the state of a table without snapshots.
+        visible: which records are rows, by data file.
+        schemas: returns a schema of the table by its id.
+    """
+
+    partitions: PartitionSpec | None = field(repr=False, compare=False)
+    visible: Mapping[str, Visible | str] = field(repr=False, compare=False)
+    schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
+        found = load_vector(meta_of(vector), vector.location, storage_options=self.table.folder.storage)
+        return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a state, in order; see `Snapshot.schema`.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the schema is corrupt.
+            Unsupported: a type that is not known here.
+            MissingExtra: pyarrow is not installed.
+        """
+        schema = self._shown
+        wanted = map(schema.field, chosen([one.name for one in schema.fields], columns, self.table.location))
+        fields = [read_column(one, self.table.folder.join(schema.name)).field for one in wanted]
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        return pa.schema(fields)
+
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        """Read a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
+
+        Raises:
+            UsageError: no such column, or a data file of another snapshot.
+            NotCanonical: the file is corrupt, or has other rows than the metadata says.
+            Unsupported: its format is not read here, a column's type was changed to one that does not hold it, or its
+                records are rows only after they are merged with those of other files; the message says why.
+            OSError: the file cannot be read.
+        """
+        visible = self.visible.get(data_file.path)
+        if visible is None or self.partitions is None:
+            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        if isinstance(visible, str):
+            raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
+        schema, folder = self._shown, self.table.folder
+        names = chosen([one.name for one in schema.fields], columns, self.table.location)
+        partition = self.partitions.decode(data_file.record["_PARTITION"], source=data_file.location)
+        written = self.schemas(data_file.record["_SCHEMA_ID"])
+        return read_rows(
+            data_file,
+            folder.storage,
+            [read_column(schema.field(name), folder.join(schema.name)) for name in names],
+            dict(zip(self.partitions.names, partition.values, strict=True)),
+            written,
+            folder.join(written.name),
+            visible,
+            batch_rows,
+            schema.fields,
+        )
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        parquet = data_file.location.lower().endswith(".parquet")
+        return count_rows(data_file.location, self.table.folder.storage) if parquet else None
+
+    def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: D102
+        visible = self.visible.get(data_file.path, Visible.ALL)
+        if visible is Visible.NONE:
+            return "its records are not seen before they are compacted"
+        if visible is Visible.KINDS and data_file.record.get("_DELETE_ROW_COUNT") != 0:
+            return "some of its records say that a key is gone (_VALUE_KIND)"
+        return visible if isinstance(visible, str) else None
+
+    def check_metadata(self) -> Iterator[Finding]:
+        """Find vectors that readers skip.
+
+        Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
+        Paimon's readers go by that option and return the deleted rows. Of the current state it is the newest schema
+        that counts, of a state opened by its id the one that it was committed with.
+        """
+        schema = self._shown
+        if self.vectors and not schema.is_true(ENABLED):
+            source = self.table.folder.join(schema.name)
+            what, actual = f"{ENABLED} of a table with vectors", schema.options.get(ENABLED, "not set")
+            yield Finding.failed("paimon-vectors-disabled", what, "true", actual, path=source)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Compare an index file with its record in the index manifest; see `vectors.check_index_file`."""
+        return check_index_file(location, vectors, self.table.folder.storage)
+
+    @property
+    def _shown(self) -> TableSchema:
+        """The schema that rows are read in."""
+        if self.schema_id is None:
+            raise NotCanonical("schemaId", source=self.table.location, expected="a schema", actual="none")
+        return self.schemas(self.schema_id)

@@ -1,0 +1,267 @@
+"""Count the deleted rows of each data file of a snapshot: every vector is read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import DecodeError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables import rules
+from dvcodec.tables.findings import Finding
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, vectors_of
+from dvcodec.tables.reading import Progress, VectorRead, read_vectors
+from dvcodec.tables.rules import Part
+from dvcodec.tables.table import Snapshot, Table
+
+__all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
+
+DENSITY_PARTS = 64
+"""Equal parts of a data file, each with its deleted share."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileDeletes:
+    """A data file of a snapshot and what is deleted of it.
+
+    Attributes:
+        data_file: which.
+        vectors: those that hold for it, read or not. More than one is a finding, unless they are position deletes.
+        rows: union of the vectors that could be read; None without `keep_rows`.
+        deleted: rows in that union.
+        stored_bytes: bytes of its vectors as stored. A file of position deletes counts for each of its data files
+            by their share of its rows.
+        containers: roaring containers of its vectors.
+        density: float32[`DENSITY_PARTS`], deleted share of each equal part of the file, 0 to 1 (see `density`);
+            float32[0] if the file's rows are unknown.
+        errors: why these numbers may be wrong: vectors that could not be read, positions beyond the file, vectors of
+            different rows.
+        unreadable: how many of its vectors could not be read.
+        recorded: deleted rows that the metadata records of one of those, the highest number; 0 where it does not say.
+    """
+
+    data_file: DataFile
+    vectors: tuple[DeletionVector, ...] = ()
+    rows: RowSet | None = None
+    deleted: int = 0
+    stored_bytes: int = 0
+    containers: ContainerMix = field(default_factory=ContainerMix)
+    density: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    errors: tuple[str, ...] = ()
+    unreadable: int = 0
+    recorded: int = 0
+
+    @property
+    def min_deleted(self) -> int:
+        """Rows that are deleted at least: `deleted`, or as recorded of a vector that could not be read."""
+        rows = self.data_file.physical_rows
+        recorded = self.recorded if rows is None else min(self.recorded, rows)
+        return max(self.deleted, recorded)
+
+    @property
+    def deleted_share(self) -> float | None:
+        """Deleted rows per physical row, above 1 only if a vector is corrupt; None if the rows are unknown or 0."""
+        return self.deleted / self.data_file.physical_rows if self.data_file.physical_rows else None
+
+    @property
+    def fully_deleted(self) -> bool:
+        """Whether the file has rows and all are deleted; False if a vector is in doubt."""
+        rows = self.data_file.physical_rows
+        return bool(rows) and self.deleted == rows and not self.errors
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A snapshot and what is deleted of it.
+
+    Attributes:
+        table: location of the table's folder.
+        kind: of the table.
+        info: which snapshot.
+        files: all data files, in the snapshot's order, also those without deletes.
+        lost: vectors that could not be read or whose data file is gone, with the reason.
+        unreadable: how many of these could not be read.
+        findings: what is wrong, in the order it was found; empty if all vectors are valid.
+        unopened: locations of vector files that could not be opened.
+    """
+
+    table: str
+    kind: TableKind
+    info: SnapshotInfo
+    files: tuple[FileDeletes, ...]
+    lost: tuple[tuple[DeletionVector, str], ...]
+    findings: tuple[Finding, ...]
+    unreadable: int = 0
+    unopened: frozenset[str] = frozenset()
+
+
+def scan(
+    table: Table,
+    snapshot_id: int | None = None,
+    *,
+    threads: int | None = None,
+    keep_rows: bool = False,
+    progress: Progress | None = None,
+) -> Scan:
+    """Read all vectors of a snapshot and count what they delete.
+
+    Args:
+        table: see `open_table`.
+        snapshot_id: which state; None = the current one.
+        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
+        keep_rows: True keeps each data file's rows; by default they are dropped once counted.
+        progress: called with how many vectors are read, and of how many.
+
+    Returns:
+        Corrupt vectors are in its `lost` and `findings`; they do not raise.
+
+    Raises:
+        UsageError: the table has no such state.
+        DecodeError: the table's metadata is corrupt.
+        OSError: the metadata cannot be read.
+    """
+    snapshot = table.snapshot(snapshot_id)
+    return scan_snapshot(snapshot, threads=threads, keep_rows=keep_rows, progress=progress)
+
+
+def scan_snapshot(
+    snapshot: Snapshot,
+    *,
+    threads: int | None = None,
+    keep_rows: bool = False,
+    progress: Progress | None = None,
+) -> Scan:
+    """Scan an open snapshot; see `scan`."""
+    collector = _Collector(snapshot, keep_rows)
+    for read in read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress):
+        collector.add(read)
+    files = tuple(map(collector.deletes_of, snapshot.data_files))
+    table, found, lost = snapshot.table, tuple(collector.findings), tuple(collector.lost)
+    unopened = frozenset(collector.unopened)
+    return Scan(table.location, table.kind, snapshot.info, files, lost, found, collector.unreadable, unopened)
+
+
+class _Collector:
+    """Groups vectors by data file; a file's rows are dropped once all its vectors are read."""
+
+    def __init__(self, snapshot: Snapshot, keep_rows: bool) -> None:
+        self.lost: list[tuple[DeletionVector, str]] = []
+        self.unreadable = 0
+        self.unopened: set[str] = set()
+        self.findings: list[Finding] = []
+        self._keep_rows = keep_rows
+        self._files: dict[str, FileDeletes] = {}
+        self._snapshot = snapshot
+        self._named = vectors_of(snapshot.vectors)
+        self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
+        self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
+        self._parts: dict[str, list[Part]] = {}
+        self._errors: dict[str, list[str]] = {}
+        self._unread: dict[str, list[DeletionVector]] = {}
+        self._wide_errors: list[tuple[_PartitionKey, str]] = []
+
+    def add(self, read: VectorRead) -> None:
+        """Take a vector that was read, or could not be."""
+        vector, path = read.vector, read.vector.data_file
+        if read.error is not None:
+            self.lost.append((vector, str(read.error)))
+            self.unreadable += 1
+            if not isinstance(read.error, DecodeError):
+                self.unopened.add(vector.location)
+            self.findings.append(rules.unreadable(vector, read.error))
+            if path is None:
+                self._wide_errors.append((_partition(vector), str(read.error)))
+            else:
+                self._errors.setdefault(path, []).append(str(read.error))
+                self._unread.setdefault(path, []).append(vector)
+        else:
+            self.findings += rules.schemes(self._snapshot, vector)
+        misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
+        self.findings += misplaced
+        if path is not None and misplaced:
+            if read.error is None:
+                self.lost += [(vector, f"{finding.what}: {path}") for finding in misplaced]
+            return
+        total = sum(found.rows.cardinality for found in read.found)
+        for found in read.found:
+            self._parts.setdefault(found.data_file, []).append(Part(vector, found, total))
+        if path is None:
+            self._wide -= 1
+        else:
+            self._waiting[path] -= 1
+        if self._wide == 0:  # those of partitions may hold for any file
+            for done in dict.fromkeys([*self._parts, *self._errors]) if path is None else [path]:
+                if not self._waiting.get(done):
+                    self._finish(done)
+
+    def deletes_of(self, file: DataFile) -> FileDeletes:
+        """Return what is deleted of a data file, once all vectors were taken."""
+        found = self._files.get(file.path)
+        if found is None:
+            rows = RowSet()
+            found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
+        here = _partition(file) if self._wide_errors else None
+        wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
+        return replace(found, errors=(*found.errors, *wide)) if wide else found
+
+    def _finish(self, path: str) -> None:
+        file = self._snapshot.files.get(path)
+        if file is None:
+            self._errors.pop(path, None)
+            return
+        parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
+        unread = self._unread.pop(path, [])
+        wide = tuple(part.vector for part in parts if part.vector.data_file is None)
+        vectors = (*self._named.get(path, ()), *wide)
+        doubts = tuple(rules.of_data_file(file, vectors, parts))
+        self.findings += doubts
+        errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
+        rows = RowSet().union(*(part.found.rows for part in parts))
+        mix = ContainerMix()
+        for part in parts:
+            if part.found.stats is not None:
+                mix = mix.plus(part.found.stats.containers)
+        self._files[path] = FileDeletes(
+            file,
+            vectors,
+            rows if self._keep_rows else None,
+            rows.cardinality,
+            sum(part.stored_bytes for part in parts),
+            mix,
+            density(rows, file.physical_rows),
+            tuple(errors),
+            len(unread),
+            max((vector.cardinality or 0 for vector in unread), default=0),
+        )
+
+
+_PartitionKey: TypeAlias = "tuple[Any, Any] | None"
+
+
+def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
+    """Return what is equal for files of one partition; None where the metadata does not say."""
+    found = one.record.get("partition")
+    return None if found is None else (one.record.get("spec_id"), found)
+
+
+def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:
+    """Return the deleted share of each of `DENSITY_PARTS` equal parts of a data file, 0 to 1.
+
+    Part i is the rows from ``physical_rows * i // DENSITY_PARTS`` up to where the next begins. A file of fewer rows has
+    each of them in several parts. Positions beyond the file are left out. Unknown rows: no parts.
+
+    >>> density(RowSet([0, 1, 2]), 128)[:3].tolist()
+    [1.0, 0.5, 0.0]
+    """
+    if physical_rows is None:
+        return np.zeros(0, np.float32)
+    if not rows or not physical_rows:
+        return np.zeros(DENSITY_PARTS, np.float32)
+    edges = [physical_rows * part // DENSITY_PARTS for part in range(DENSITY_PARTS + 1)]
+    if physical_rows < DENSITY_PARTS:
+        return rows.mask(0, physical_rows)[edges[:-1]].astype(np.float32)
+    return (rows.histogram(physical_rows, DENSITY_PARTS) / np.diff(edges)).astype(np.float32)

@@ -1,0 +1,263 @@
+"""Columns of a data file as columns of the table: matched by field id or name, promoted, filled where they are missing.
+
+A format passes the file's columns with their ids, and subclasses `Evolution` for the promotions that it allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.tables.columns import Column, ColumnKey, unrelated
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Evolution", "check_related", "file_columns", "find_column"]
+
+FIELD_ID = b"PARQUET:field_id"
+_DIGITS = re.compile(rb"[0-9]{1,18}")
+
+
+def file_columns(fields: Iterable[pa.Field], source: str) -> tuple[Column, ...]:
+    """Return the columns of a Parquet file, with their field ids.
+
+    Raises:
+        NotCanonical: a field id is not a number.
+    """
+    return tuple(
+        Column(field.name, _field_id(field, source), type=field.type, children=file_columns(_parts(field.type), source))
+        for field in fields
+    )
+
+
+def _field_id(field: pa.Field, source: str) -> int | None:
+    number = (field.metadata or {}).get(FIELD_ID)
+    if number is not None and not _DIGITS.fullmatch(number):
+        what, actual = f"field id of column {field.name}", f"{number!r:.60}"
+        raise NotCanonical(what, source=source, expected="decimal digits", actual=actual)
+    return None if number is None else int(number)
+
+
+def _parts(kind: Any) -> list[pa.Field]:
+    """Return the fields of a nested type; those of lists and maps by Iceberg's names, whatever the file calls them."""
+    from pyarrow import types  # noqa: PLC0415
+
+    kind = getattr(kind, "storage_type", kind)
+    if types.is_map(kind):
+        return [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+    if types.is_struct(kind):
+        return [kind.field(i) for i in range(kind.num_fields)]
+    return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
+
+
+def find_column(stored: Sequence[Column], key: ColumnKey, source: str) -> int | None:
+    """Find a column among those of a data file or of a struct in it; None if it is missing.
+
+    By field id where the column has one, else by its name as spelled, else by its name in any case.
+
+    Raises:
+        NotCanonical: several match.
+    """
+    if key.id is not None:
+        found = [i for i, other in enumerate(stored) if other.id == key.id]
+    else:
+        name = key.stored_name
+        found = [i for i, other in enumerate(stored) if other.name == name]
+        found = found or [i for i, other in enumerate(stored) if other.name.lower() == name.lower()]
+    if len(found) > 1:
+        expected = "one column of a name or id"
+        raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
+    return found[0] if found else None
+
+
+def check_related(
+    stored: Sequence[Column], wanted: Sequence[ColumnKey], source: str, was_dropped: Callable[[Column], bool]
+) -> None:
+    """Refuse a file without any of the wanted columns, unless all its columns were dropped from the table.
+
+    Raises:
+        NotCanonical: its rows would all be null because its names or ids are not those of the table.
+    """
+    if not wanted or any(find_column(stored, key, source) is not None for key in wanted):
+        return
+    if not (stored and all(map(was_dropped, stored))):
+        names = [key.stored_name if key.id is None else f"{key.name} (field id {key.id})" for key in wanted]
+        raise unrelated(source, names, [column.name for column in stored])
+
+
+class Evolution:
+    """Converts the columns of one data file to columns of the table.
+
+    Attributes:
+        misfit: error for a value that the promoted type does not hold.
+    """
+
+    misfit: ClassVar[type[DecodeError]] = NotCanonical
+
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[Column],
+        stored: Sequence[Column],
+        constants: Mapping[str, pa.Scalar[Any]] | None = None,
+    ) -> None:
+        """Match columns.
+
+        Args:
+            source: the data file, for errors.
+            columns: of the table, in the order of the result.
+            stored: of the file.
+            constants: values of columns that are not read from the file, by name.
+
+        Raises:
+            NotCanonical: a column matches several of the file.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        self.source = source
+        self._columns = columns
+        self._schema = pa.schema([column.field for column in columns])
+        self._constants = constants or {}
+        self._stored: dict[str, Column] = {}
+        names = [column.name for column in stored]
+        for column in columns:
+            place = None if column.name in self._constants else find_column(stored, column, source)
+            if place is None:
+                continue
+            if names.count(names[place]) > 1:
+                what, expected = f"column {column.name}", "one column of a name or id"
+                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {names[place]}")
+            self._stored[column.name] = stored[place]
+
+    @property
+    def names(self) -> list[str]:
+        """Columns to read from the file."""
+        return list(dict.fromkeys(stored.name for stored in self._stored.values()))
+
+    def promotes(self, found: pa.DataType, column: Column) -> bool:
+        """Whether values of another type are read as those of a column. Called for types without children."""
+        raise NotImplementedError
+
+    def missing(self, column: Column, rows: int) -> pa.Array:
+        """Return the values of a column that the file, or a struct in it, does not have."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.nulls(rows, column.type)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of the file in the columns of the table.
+
+        Raises:
+            Unsupported: a type is not promoted to that of its column.
+            NotCanonical: a value is not one of its column's type.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        if not self._columns:
+            return batch.select([])
+        arrays = [self._column(column, batch) for column in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, column: Column, batch: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if column.name in self._constants:
+            return pa.repeat(self._constants[column.name], batch.num_rows)
+        stored = self._stored.get(column.name)
+        if stored is None:
+            return self.missing(column, batch.num_rows)
+        return self.convert(batch.column(stored.name), stored, column, f"column {column.name}")
+
+    def convert(self, array: pa.Array, stored: Column, column: Column, what: str) -> pa.Array:
+        """Return an array of the file, or a part of one, in the type of a column; nulls stay where they are.
+
+        Args:
+            array: as read.
+            stored: its column in the file.
+            column: of the table.
+            what: the column's path, for errors.
+
+        Raises:
+            DecodeError: see `apply`.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        array = _unwrap(array)
+        types, found, wanted = pa.types, array.type, column.type
+        # Structs of equal types may still differ: a name can be that of another field in the file.
+        if found == wanted and not column.children:
+            return array
+        if types.is_null(found):
+            return pa.nulls(len(array), wanted)
+        if types.is_struct(wanted) and types.is_struct(found):
+            return self._struct(array, stored, column, what)
+        if types.is_list(wanted) and is_list(found):
+            if not types.is_list(found):
+                array = array.cast(pa.list_(found.value_field))
+            return _rebuild(array, wanted, self._parts((array.values,), stored, column, what)[0])
+        if types.is_map(wanted) and types.is_map(found):
+            parts = self._parts((array.keys, array.items), stored, column, what)
+            entries = pa.StructArray.from_arrays(parts, fields=[wanted.key_field, wanted.item_field])
+            return _rebuild(array, wanted, entries)
+        return self._cast(array, column, what)
+
+    def _parts(self, arrays: Sequence[pa.Array], stored: Column, column: Column, what: str) -> list[pa.Array]:
+        return [
+            self.convert(array, old, new, f"{what}.{new.name}")
+            for array, old, new in zip(arrays, stored.children, column.children, strict=True)
+        ]
+
+    def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
+        import pyarrow as pa  # noqa: PLC0415
+
+        parts = []
+        for child in column.children:
+            place = find_column(stored.children, child, self.source)
+            if place is None:
+                parts.append(self.missing(child, len(array)))
+            else:
+                path = f"{what}.{child.name}"
+                parts.append(self.convert(array.field(place), stored.children[place], child, path))
+        if not parts:
+            buffers = array.buffers()[:1]
+            return pa.Array.from_buffers(column.type, len(array), buffers, array.null_count, array.offset)
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=mask)
+
+    def _cast(self, array: pa.Array, column: Column, what: str) -> pa.Array:
+        import pyarrow as pa  # noqa: PLC0415
+
+        wanted = column.type
+        if not self.promotes(array.type, column):
+            raise Unsupported(what, source=self.source, expected=wanted, actual=array.type)
+        if pa.types.is_null(wanted):
+            return pa.nulls(len(array))
+        try:
+            return array.cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
+            actual = f"{array.type} ({str(err).partition(chr(10))[0]:.120})"
+            raise self.misfit(what, source=self.source, expected=f"values of {wanted}", actual=actual) from None
+
+
+def _unwrap(array: Any) -> pa.Array:
+    """Return an array without extension type or dictionary."""
+    if hasattr(array, "storage"):
+        array = array.storage
+    return array.dictionary_decode() if hasattr(array, "dictionary") else array
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list with offsets of any width, or of a fixed size."""
+    from pyarrow import types  # noqa: PLC0415
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _rebuild(array: pa.Array, wanted: pa.DataType, values: pa.Array) -> pa.Array:
+    """Replace the values of a list or map; its own buffers are validity and offsets."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], array.null_count, array.offset, [values])

@@ -1,0 +1,276 @@
+"""``root.bolt`` of a scorch index: snapshots, their segments, and where deleted documents are stored.
+
+Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnapshot``), ``util/keys.go``. Buckets::
+
+    s                snapshots, and t: training data of vector indexes, not read
+      <epoch>        one snapshot
+        m            type "zap" | version (u32 BE, and a zero byte) | timeStamp (RFC 3339) | fileWriterID
+        i            internal data of the index, not read
+        <segment>    p: name of the file | d: deleted documents, a 32-bit portable roaring bitmap
+                     stats: not read | fields: JSON, fields that were dropped since the segment was written
+
+Epochs and segment numbers are keys that sort as they count: 136 + v up to 109, otherwise 245 + n and n bytes, big
+endian, as few as possible.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TypeVar
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.io import Storage
+from dvcodec.tables.scorch.bolt import Bucket, Value, read_bolt, read_meta
+from dvcodec.zap.footer import VERSIONS
+
+__all__ = ["Epoch", "Root", "SegmentEntry", "encode_key", "read_root", "read_transaction"]
+
+SNAPSHOTS, TRAINER, META_DATA, INTERNAL = b"s", b"t", b"m", b"i"
+_SMALL, _ZERO, _LONG = 109, 136, 245
+_READINGS = 5
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+_FILE_NAME = re.compile(r"[^/\\\x00]+")
+Kind = TypeVar("Kind", Bucket, Value)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """A segment of a snapshot.
+
+    Attributes:
+        id: its number.
+        file_name: bare name of its file.
+        deleted: the bitmap of deleted documents as stored, or None.
+        dropped_fields: fields whose stored values are no longer valid.
+    """
+
+    id: int
+    file_name: str
+    deleted: Value | None
+    dropped_fields: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A snapshot.
+
+    Attributes:
+        id: its epoch.
+        timestamp_ms: when it was written, milliseconds since 1970 UTC; None in older indexes.
+        version: of its zap segments.
+        writer_id: names the program that transformed the contents; empty if none did.
+        segments: ascending by number; documents are counted in this order.
+    """
+
+    id: int
+    timestamp_ms: int | None
+    version: int
+    writer_id: bytes
+    segments: tuple[SegmentEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The snapshots in ``root.bolt``.
+
+    Attributes:
+        transaction: of bbolt; while it is the same, so are the bytes at any offset.
+        epochs: ascending.
+    """
+
+    transaction: int
+    epochs: tuple[Epoch, ...]
+
+
+def read_root(location: str, storage: Storage) -> Root:
+    """Read ``root.bolt``; again, if a writer ended a transaction meanwhile.
+
+    Raises:
+        DecodeError: it is corrupt.
+        OSError: it cannot be read.
+    """
+    for _ in range(_READINGS):
+        before = read_transaction(location, storage)
+        try:
+            with storage.open(location) as source:
+                meta, root = read_bolt(source)
+        except DecodeError:
+            if read_transaction(location, storage) == before:
+                raise
+            continue
+        if read_transaction(location, storage) == meta.transaction:
+            return Root(meta.transaction, _epochs(root, source.name))
+    raise NotCanonical(
+        "transactions",
+        source=location,
+        expected="none while the file is read",
+        actual=f"one in each of {_READINGS} readings",
+    )
+
+
+def read_transaction(location: str, storage: Storage) -> int:
+    """Return the number of the last transaction. A local file is opened anew: what an open one has buffered may be old.
+
+    An object is never written in part, and a `Storage` reads no two states of one.
+    """
+    with storage.open(location) as source:
+        return read_meta(source).transaction
+
+
+def encode_key(value: int) -> bytes:
+    """Encode an epoch or the number of a segment as a key.
+
+    >>> encode_key(0).hex(), encode_key(110).hex(), encode_key(256).hex()
+    ('88', 'f66e', 'f70100')
+    """
+    if value <= _SMALL:
+        return bytes([_ZERO + value])
+    data = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return bytes([_LONG + len(data)]) + data
+
+
+def _decode_key(key: bytes, bucket: Bucket, what: str, source: str) -> int:
+    value = key[0] - _ZERO if key[0] <= _LONG else int.from_bytes(key[1:], "big")
+    if value < 0 or len(key) > 9 or encode_key(value) != key:
+        raise NotCanonical(
+            what, source=source, offset=bucket.offset, expected="an ordered integer", actual=key[:16].hex(" ")
+        )
+    return value
+
+
+def _epochs(root: Bucket, source: str) -> tuple[Epoch, ...]:
+    if SNAPSHOTS not in root.entries:
+        return ()
+    snapshots = _get(root, SNAPSHOTS, Bucket, "snapshots", source)
+    found = []
+    for key in snapshots.entries:
+        if key != TRAINER:
+            bucket = _get(snapshots, key, Bucket, "snapshot", source)
+            found.append(_epoch(_decode_key(key, bucket, "epoch of a snapshot", source), bucket, source))
+    return tuple(found)
+
+
+def _epoch(number: int, bucket: Bucket, source: str) -> Epoch:
+    meta = _get(bucket, META_DATA, Bucket, f"meta data of snapshot {number}", source)
+    kind = _get(meta, b"type", Value, "type of the segments", source)
+    if bytes(kind.data) != b"zap":
+        raise Unsupported(
+            "type of the segments",
+            source=source,
+            offset=kind.offset,
+            expected="zap",
+            actual=repr(bytes(kind.data[:32])),
+        )
+    stored = _get(meta, b"version", Value, "version of the segments", source)
+    version = int.from_bytes(stored.data[:4], "big")
+    if len(stored.data) < 4 or version not in VERSIONS:
+        raise Unsupported(
+            "version of the segments",
+            source=source,
+            offset=stored.offset,
+            expected="11 to 17",
+            actual=stored.data[:8].hex(" "),
+        )
+    writer = _find(meta, b"fileWriterID", Value, "writer id", source)
+    segments = [_segment(key, bucket, number, source) for key in bucket.entries if key not in (META_DATA, INTERNAL)]
+    return Epoch(
+        number,
+        _milliseconds(_find(meta, b"timeStamp", Value, "time", source), source),
+        version,
+        b"" if writer is None else bytes(writer.data),
+        tuple(segments),
+    )
+
+
+def _segment(key: bytes, snapshot: Bucket, epoch: int, source: str) -> SegmentEntry:
+    bucket = _get(snapshot, key, Bucket, f"segment of snapshot {epoch}", source)
+    number = _decode_key(key, bucket, "number of a segment", source)
+    name = _get(bucket, b"p", Value, f"file name of segment {number}", source)
+    text = _text(name, "file name of a segment", source)
+    if _FILE_NAME.fullmatch(text) is None or text in (".", ".."):
+        raise NotCanonical(
+            "file name of a segment", source=source, offset=name.offset, expected="a bare name", actual=repr(text)
+        )
+    return SegmentEntry(
+        number,
+        text,
+        _find(bucket, b"d", Value, "deleted documents", source),
+        _dropped(_find(bucket, b"fields", Value, "dropped fields", source), source),
+    )
+
+
+def _dropped(value: Value | None, source: str) -> frozenset[str]:
+    """Read which fields a change of the mapping dropped: of ``{name: {"Deleted": .., "Store": ..}}`` either is true."""
+    if value is None:
+        return frozenset()
+    try:
+        found = json.loads(_text(value, "dropped fields", source))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DecodeError):
+            raise
+        raise NotCanonical(
+            "dropped fields", source=source, offset=value.offset, expected="JSON", actual=str(error)[:120]
+        ) from None
+    if found is None:
+        return frozenset()
+    if not isinstance(found, dict) or not all(isinstance(info, dict) for info in found.values()):
+        raise NotCanonical(
+            "dropped fields",
+            source=source,
+            offset=value.offset,
+            expected="an object of objects",
+            actual="JSON of another form",
+        )
+    return frozenset(name for name, info in found.items() if info.get("Deleted") is True or info.get("Store") is True)
+
+
+def _milliseconds(value: Value | None, source: str) -> int | None:
+    """Read an RFC 3339 time; its nanoseconds are cut off."""
+    if value is None:
+        return None
+    text = _text(value, "time of a snapshot", source)
+    match = _TIME.fullmatch(text)
+    try:
+        moment = datetime.fromisoformat(match[1]).replace(tzinfo=timezone.utc) if match else None
+    except ValueError:
+        moment = None
+    if match is None or moment is None:
+        raise NotCanonical(
+            "time of a snapshot",
+            source=source,
+            offset=value.offset,
+            expected="an RFC 3339 time",
+            actual=repr(text[:64]),
+        )
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(seconds=1)
+    if match[3]:
+        ahead = 3600 * int(match[4]) + 60 * int(match[5])
+        seconds -= ahead if match[3] == "+" else -ahead
+    return seconds * 1000 + int((match[2] or "").ljust(3, "0")[:3])
+
+
+def _text(value: Value, what: str, source: str) -> str:
+    try:
+        return bytes(value.data).decode()
+    except UnicodeDecodeError as error:
+        raise NotCanonical(what, source=source, offset=value.offset, expected="UTF-8", actual=str(error)) from None
+
+
+def _get(bucket: Bucket, key: bytes, kind: type[Kind], what: str, source: str) -> Kind:
+    found = _find(bucket, key, kind, what, source)
+    if found is None:
+        raise NotCanonical(what, source=source, offset=bucket.offset, expected=f"key {key!r}", actual="none")
+    return found
+
+
+def _find(bucket: Bucket, key: bytes, kind: type[Kind], what: str, source: str) -> Kind | None:
+    found = bucket.entries.get(key)
+    if found is not None and not isinstance(found, kind):
+        actual = type(found).__name__.lower()
+        raise NotCanonical(
+            what, source=source, offset=found.offset, expected=f"a {kind.__name__.lower()}", actual=f"a {actual}"
+        )
+    return found

@@ -1,0 +1,107 @@
+"""The stored documents of a segment, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.extras import require_extra
+from dvcodec.core.ragged import offsets_of
+from dvcodec.io import Storage
+from dvcodec.tables.columns import chosen
+from dvcodec.tables.model import PhysicalRows
+from dvcodec.zap import Edges, Segment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_rows", "schema"]
+
+ID, PARENT, STORED = "_id", "_parent", "_stored"
+_ALL_VALUES = 1 << 62
+"""Values in a batch of `Segment.to_arrow`: batches then end where documents do, and are bounded by bytes."""
+
+
+def schema() -> pa.Schema:
+    """Return the columns of stored documents, which are the same for every index.
+
+    ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
+    ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    pa = require_extra("pyarrow", "tables")
+    value = pa.struct(
+        [
+            pa.field("field", pa.string(), nullable=False),
+            pa.field("type", pa.string(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("array_positions", pa.list_(pa.uint64()), nullable=False),
+        ]
+    )
+    return pa.schema(
+        [
+            pa.field(ID, pa.binary(), nullable=False),
+            pa.field(PARENT, pa.int64()),
+            pa.field(STORED, pa.list_(pa.field("item", value, nullable=False)), nullable=False),
+        ]
+    )
+
+
+def read_rows(
+    location: str, storage: Storage, dropped: Collection[str], columns: Sequence[str] | None, batch_rows: int
+) -> Iterator[PhysicalRows]:
+    """Yield the documents of a segment in order, a bounded part of the file at a time.
+
+    Args:
+        location: of the segment.
+        storage: opens it.
+        dropped: fields whose values are left out.
+        columns: of `schema`, in this order; None = all.
+        batch_rows: most documents in a batch.
+
+    Raises:
+        UsageError: no such column.
+        DecodeError: the segment is corrupt.
+        OSError: it cannot be read.
+    """
+    whole = schema()
+    names = chosen(whole.names, columns, location)
+    start = 0
+    with Segment.open(location, storage_options=storage) as segment:
+        hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
+        for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
+            batch = _batch(values, start, hidden, segment.edges, whole).select(names)
+            for at in range(0, batch.num_rows, batch_rows):
+                yield PhysicalRows(start + at, batch.slice(at, batch_rows))
+            start += batch.num_rows
+
+
+def _batch(
+    values: pa.RecordBatch, first: int, hidden: NDArray[np.int64], edges: Edges, whole: pa.Schema
+) -> pa.RecordBatch:
+    """Bring the values of whole documents together, a row for each; the first value of a document is its id."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    owner = values["doc"].to_numpy() - first
+    heads = np.flatnonzero(np.diff(owner, prepend=-1))
+    kept = ~np.isin(values["field"].indices.to_numpy(), hidden)
+    kept[heads] = False
+    count = len(heads)
+    offsets = offsets_of(np.bincount(owner[kept], minlength=count)).astype(np.int32)
+    rest = values.filter(pa.array(kept))
+    item = whole.field(STORED).type.value_field
+    columns = [rest["field"].dictionary_decode(), rest["type"], rest["value"], rest["array_positions"]]
+    stored = pa.ListArray.from_arrays(
+        pa.array(offsets), pa.StructArray.from_arrays(columns, fields=list(item.type)), type=whole.field(STORED).type
+    )
+    parents = np.full(count, -1, np.int64)
+    inside = slice(*np.searchsorted(edges.children, (first, first + count)))
+    parents[edges.children[inside] - first] = edges.parents[inside]
+    return pa.RecordBatch.from_arrays(
+        [values["value"].take(pa.array(heads)), pa.array(parents, mask=parents < 0), stored], schema=whole
+    )

@@ -1,0 +1,146 @@
+"""Scorch indexes."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
+from dvcodec.io.parallel import run_bounded
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root
+from dvcodec.tables.scorch.snapshot import ScorchSnapshot
+from dvcodec.tables.table import Table
+from dvcodec.zap.footer import decode_footer
+
+__all__ = ["ScorchTable", "open"]
+
+ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
+
+
+def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A001  (every kind of table has one)
+    """Open an index by its folder, or by the folder ``store`` in it.
+
+    Args:
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+
+    Raises:
+        UsageError: there is no ``root.bolt``.
+        OSError: the folder cannot be read.
+    """
+    folder = Folder.of(location)
+    for store in ("", f"{STORE}/"):
+        if ROOT in folder.names(store.rstrip("/")):
+            return ScorchTable(folder, store)
+    raise UsageError(f"{folder.location}: not a scorch index (neither {ROOT} nor {STORE}/{ROOT} exists)")
+
+
+class ScorchTable(Table):
+    """A scorch index; see `Table`."""
+
+    kind = TableKind.SCORCH
+
+    def __init__(self, folder: Folder, store: str) -> None:
+        """`store` is the way from the folder to ``root.bolt``: nothing, or ``store/``."""
+        self.folder = folder
+        self._store = store
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time.
+
+        Raises:
+            DecodeError: the file of epochs is corrupt.
+            OSError: it cannot be read.
+        """
+        return tuple(map(_info, self._root().epochs))
+
+    def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
+        """Return an epoch; see `Table.snapshot`.
+
+        Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
+        file or its footer is corrupt, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
+
+        Raises:
+            Unsupported: also for contents that the application transformed (encrypted).
+        """
+        root = self._root()
+        found = {epoch.id: epoch for epoch in root.epochs}
+        if not found or (id is not None and id not in found):
+            raise UsageError(f"{self.location}: no snapshot {'yet' if id is None else id}")
+        epoch = found[max(found) if id is None else id]
+        if epoch.writer_id:
+            raise Unsupported(
+                "contents transformed by a writer of its own",
+                source=self._location(ROOT),
+                expected="an empty writer id",
+                actual=repr(epoch.writer_id[:40]),
+            )
+        for name, count in Counter(entry.file_name for entry in epoch.segments).most_common(1):
+            if count > 1:
+                actual = f"{count} of {name}"
+                raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
+        dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
+        threads = self.folder.storage.readers(self.location)
+        data_files = tuple(run_bounded(lambda one: self._data_file(one, epoch, dropped), epoch.segments, threads))
+        vectors = (
+            self._vector(entry, epoch, root, file) for entry, file in zip(epoch.segments, data_files, strict=True)
+        )
+        deleted = tuple(vector for vector in vectors if vector is not None)
+        return ScorchSnapshot(self, _info(epoch), data_files, deleted)
+
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of all files that an epoch needs.
+
+        Segments are those that ``root.bolt`` names; every other file of the index counts as referenced.
+        """
+        found = {self._location(entry.file_name) for epoch in self._root().epochs for entry in epoch.segments}
+        others = (file.location for file in self.stored_files() if not file.location.endswith(SEGMENT_SUFFIX))
+        return frozenset(found.union(others))
+
+    def _root(self) -> Root:
+        return read_root(self._location(ROOT), self.folder.storage)
+
+    def _location(self, name: str) -> str:
+        return self.folder.join(self._store + name)
+
+    def _data_file(self, entry: SegmentEntry, epoch: Epoch, dropped: Sequence[str]) -> DataFile:
+        location = self._location(entry.file_name)
+        rows, size, problem = None, None, None
+        try:
+            with self.folder.storage.open(location) as source:
+                size = source.size
+                footer = decode_footer(source)
+            if footer.version != epoch.version:
+                raise NotCanonical("zap version", source=location, expected=epoch.version, actual=footer.version)
+            rows = footer.num_docs
+        except FileNotFoundError:
+            problem = "no such file"
+        except DecodeError as error:
+            problem = str(error)
+        record = {"segment": entry.id, "dropped_fields": dropped, "problem": problem}
+        return DataFile(entry.file_name, location, rows, size, record=record)
+
+    def _vector(self, entry: SegmentEntry, epoch: Epoch, root: Root, data_file: DataFile) -> DeletionVector | None:
+        if entry.deleted is None:
+            return None
+        return DeletionVector(
+            "scorch",
+            data_file.path,
+            self._store + ROOT,
+            self._location(ROOT),
+            entry.deleted.offset,
+            len(entry.deleted.data),
+            record={
+                "epoch": epoch.id,
+                "segment": entry.id,
+                "transaction": root.transaction,
+                "physical_rows": data_file.physical_rows,
+                "problem": data_file.record["problem"],
+            },
+        )
+
+
+def _info(epoch: Epoch) -> SnapshotInfo:
+    return SnapshotInfo(epoch.id, epoch.timestamp_ms)

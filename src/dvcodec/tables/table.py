@@ -1,0 +1,262 @@
+"""Tables and their snapshots: one model for Iceberg, Delta, Paimon, Lance and scorch.
+
+A `Table` lists its states and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
+Everything else (audit, statistics, history, live rows, conversion, repair) is written once, over these two.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, SnapshotInfo, TableKind
+from dvcodec.tables.path_matching import PathMatcher
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dvcodec.tables.findings import Finding
+
+__all__ = ["Snapshot", "Table"]
+
+
+@dataclass(frozen=True)
+class Snapshot(ABC):
+    """A state of a table: its data files and the deletion vectors that hold for them.
+
+    Methods read, and may be called from several threads; a snapshot keeps no file open.
+
+    Attributes:
+        table: the table that it is a state of.
+        info: which state.
+        data_files: in the metadata's order; each path occurs once.
+        vectors: in the metadata's order, as recorded, valid or not: two may be for one data file, and their data files
+            may be gone.
+        schema_id: the schema that its rows are read in, where the metadata numbers schemas. A state opened by its id
+            has the one that it was committed with; the current state the newest, as engines show it.
+    """
+
+    table: Table = field(repr=False, compare=False)
+    info: SnapshotInfo
+    data_files: tuple[DataFile, ...]
+    vectors: tuple[DeletionVector, ...]
+    schema_id: int | None = None
+
+    @cached_property
+    def files(self) -> Mapping[str, DataFile]:
+        """The data files by path."""
+        return {file.path: file for file in self.data_files}
+
+    @cached_property
+    def path_matcher(self) -> PathMatcher:
+        """Finds the data file that a path of a moved table refers to."""
+        return PathMatcher(self.table.folder, self.files)
+
+    @abstractmethod
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a vector by its byte range and verify it: frame, CRC, structure, cardinality as recorded.
+
+        One entry for a vector; for position deletes one for each data file of the snapshot whose rows they delete.
+        Not checked: that positions are below the data file's rows.
+
+        Args:
+            vector: of this snapshot.
+
+        Raises:
+            DecodeError: it is corrupt.
+            OSError: its file cannot be read.
+        """
+
+    @abstractmethod
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns in order, partition columns included.
+
+        Args:
+            columns: names of those to return, in this order; None = all. Only their types are parsed.
+
+        Raises:
+            UsageError: no such column.
+            DecodeError: the schema is corrupt.
+            Unsupported: the type of a column is not known; the message names it.
+            MissingExtra: pyarrow is not installed.
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def rows(
+        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    ) -> Iterator[PhysicalRows]:
+        """Read a data file in the schema of the snapshot, deleted rows included, in physical order without gaps.
+
+        Columns that the file lacks are filled as the format says.
+
+        Args:
+            data_file: of this snapshot.
+            columns: names to read, in this order; None = all.
+            batch_rows: at most so many rows in a batch; batches end with row groups.
+
+        Raises:
+            UsageError: no such column or data file.
+            DecodeError: the file is corrupt, or differs from the metadata.
+            Unsupported: a file format or a change of schema that this library does not know.
+            OSError: the file cannot be read.
+        """
+
+    def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
+        """Return the row count in the footer of a data file; None for a format that is not known here.
+
+        The rows themselves are not checked.
+
+        Args:
+            data_file: of this snapshot.
+
+        Raises:
+            DecodeError: the file is corrupt.
+            MissingExtra: what reads the file is not installed.
+            OSError: it cannot be read.
+        """
+        return None
+
+    def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: ARG002  (of the formats that have it)
+        """Name what besides deletion vectors deletes rows of a data file; None if nothing does.
+
+        Equality deletes, or records that readers have to merge first: what no vector expresses.
+
+        Args:
+            data_file: of this snapshot.
+
+        Raises:
+            DecodeError: the metadata is corrupt.
+        """
+        return None
+
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: ARG002  (Iceberg's alone)
+        """Return the data files that position deletes of a whole partition name and that the snapshot does not have.
+
+        They are gone, or spelled differently in the metadata: readers that compare plain text do not delete their rows.
+
+        Args:
+            vector: of this snapshot; other vectors have no such files.
+
+        Raises:
+            DecodeError: the position deletes are corrupt.
+            OSError: their file cannot be read.
+        """
+        return ()
+
+    def respelled(self, vector: DeletionVector) -> tuple[tuple[str, str], ...]:  # noqa: ARG002  (Iceberg's alone)
+        """Return the data files that position deletes name with another scheme than the metadata does.
+
+        Their rows are deleted by `read`, while readers that compare text do not delete them.
+
+        Args:
+            vector: of this snapshot; other vectors have no such files.
+
+        Returns:
+            Pairs: the path in the deletes, `DataFile.path`.
+
+        Raises:
+            DecodeError: the position deletes are corrupt.
+            OSError: their file cannot be read.
+        """
+        return ()
+
+    def check_metadata(self) -> Iterator[Finding]:
+        """Find metadata that makes an engine refuse the table or skip its vectors.
+
+        The checks depend on the format; some have none. The bytes of vectors and data files are not read.
+
+        Raises:
+            DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+        return iter(())
+
+    def check_container(
+        self,
+        location: str,  # noqa: ARG002  (of the formats that have it)
+        vectors: Sequence[DeletionVector],  # noqa: ARG002
+    ) -> Iterator[Finding]:
+        """Compare what a file of vectors records about itself with the metadata of its vectors.
+
+        Puffin: the footer has a blob at the exact range of each vector, with its data file and cardinality. Other blobs
+        are ignored, except a second blob for the same data file. The checks depend on the format; some have none. The
+        size of the file and overlaps of vectors are not checked here, see `rules`.
+
+        Args:
+            location: where the file can be opened.
+            vectors: all that the snapshot records in it.
+
+        Raises:
+            DecodeError: the file is corrupt.
+            OSError: it cannot be read.
+        """
+        return iter(())
+
+    def blind_spots(self) -> Iterator[tuple[str, str]]:
+        """Return the damage to vectors that no check can find, because of what the format does not store.
+
+        Returns:
+            A name in kebab case, as findings have, and one line of text for each.
+        """
+        return iter(())
+
+
+class Table(ABC):
+    """A table found by its metadata. Methods read; a table keeps no file open.
+
+    Attributes:
+        kind: of the metadata.
+        folder: the table's folder.
+    """
+
+    kind: TableKind
+    folder: Folder
+
+    @property
+    def location(self) -> str:
+        """The table's folder as it was named."""
+        return self.folder.location
+
+    @abstractmethod
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the states that still have metadata, oldest first; the last is the current one.
+
+        Raises:
+            UsageError: the folder does not have a table (any more).
+            DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (what every format calls it)
+        """Return a state; None = the current one, in the newest schema.
+
+        Raises:
+            UsageError: the table has no such state.
+            DecodeError: the metadata is corrupt.
+            Unsupported: the metadata uses a feature that is not known here; nothing is left out silently.
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def referenced(self) -> frozenset[str]:
+        """Return the locations of all files that any state still needs, metadata included.
+
+        Raises:
+            UsageError: other metadata is newer: what it needs is not known here.
+            DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+
+    def stored_files(self) -> Iterator[StoredFile]:
+        """List all files below the table's folder.
+
+        Raises:
+            OSError: a folder cannot be listed.
+        """
+        return self.folder.walk()

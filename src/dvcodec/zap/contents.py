@@ -1,0 +1,137 @@
+"""Contents of a segment: its bytes, footer and fields, and bulk reads.
+
+All readers share them: `Segment`, lookups, Arrow tables, merging, verification, layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.zap.chunks import decode_mode
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.dictionary import decode_dictionary, term_blocks
+from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.fields import FieldInfo, decode_fields
+from dvcodec.zap.footer import Footer, refuse_writer_id
+from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings_records import Records, decode_records
+from dvcodec.zap.stored import iter_stored
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dvcodec.core.ragged import ByteStrings
+    from dvcodec.io.source import Source
+    from dvcodec.zap.doc_value_chunks import DocValues
+    from dvcodec.zap.postings_lists import Postings
+    from dvcodec.zap.stored_records import StoredColumns
+    from dvcodec.zap.vellum import Fst, KeyBlock
+
+__all__ = ["Contents"]
+
+_NAMES_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Bytes, footer, fields and limits of a segment.
+
+    Attributes:
+        data: the bytes before the footer.
+        footer: version, counts and addresses.
+        fields: every field, by id.
+        limits: bounds on decoding.
+    """
+
+    data: SegmentData
+    footer: Footer
+    fields: tuple[FieldInfo, ...]
+    limits: Limits = DEFAULT_LIMITS
+
+    @classmethod
+    def read(cls, source: Source, footer: Footer, limits: Limits = DEFAULT_LIMITS) -> Contents:
+        """Read the fields of a segment.
+
+        Raises:
+            Unsupported: contents transformed by a custom writer (encrypted), version 17.
+            DecodeError: an invalid chunk mode or list of fields; see `decode_fields`.
+        """
+        data = SegmentData(source, source.size - footer.size)
+        refuse_writer_id(source, footer)
+        decode_mode(data, footer)
+        return cls(data, footer, decode_fields(data, footer), limits)
+
+    @property
+    def name(self) -> str:
+        """Name of the file, as used in errors."""
+        return self.data.source.name
+
+    @cached_property
+    def _by_name(self) -> dict[str, FieldInfo]:
+        return {info.name: info for info in self.fields}
+
+    def field(self, name: str) -> FieldInfo:
+        """Return a field by name.
+
+        Raises:
+            UsageError: the segment has no such field.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            known = ", ".join(list(self._by_name)[:_NAMES_SHOWN])
+            more = f" and {len(self.fields) - _NAMES_SHOWN} more" if len(self.fields) > _NAMES_SHOWN else ""
+            raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
+
+    def check_document(self, doc: int) -> int:
+        """Return a document number.
+
+        Raises:
+            UsageError: the segment has no such document.
+        """
+        if not 0 <= doc < self.footer.num_docs:
+            raise self.outside(doc)
+        return doc
+
+    def outside(self, docs: int | range) -> UsageError:
+        """Return the error for documents that the segment does not have."""
+        return UsageError(f"document numbers of {self.name} are 0 to {self.footer.num_docs - 1}, not {docs}")
+
+    def dictionary(self, info: FieldInfo) -> Fst | None:
+        """Return the dictionary of a field; None if it has none. Raises `DecodeError` as `decode_dictionary`."""
+        return None if info.dictionary is None else decode_dictionary(self.data, info.dictionary, self.limits)
+
+    def term_blocks(self, address: int | None) -> Iterator[KeyBlock]:
+        """Read the terms of the dictionary at an address; see `dictionary.term_blocks`."""
+        return term_blocks(self.data, address, self.limits)
+
+    def records(self, values: NDArray[np.uint64]) -> Records:
+        """Read the postings records of dictionary values; see `decode_records`."""
+        return decode_records(self.data, self.footer, values)
+
+    def postings(self, records: Records, *, locations: bool = False) -> Postings:
+        """Read the lists of postings records; see `decode_postings`."""
+        return decode_postings(self.data, self.footer, len(self.fields), records, locations=locations)
+
+    def lists(self, info: FieldInfo, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
+        """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""
+        for block in self.term_blocks(info.dictionary):
+            records = self.records(block.values)
+            for start, stop in records.cuts():
+                yield block.keys[start:stop], self.postings(records[start:stop], locations=locations)
+
+    def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:
+        """Read the stored values of a range of documents; see `iter_stored`."""
+        return iter_stored(self.data, self.footer, len(self.fields), start=start, stop=stop, limits=self.limits)
+
+    def doc_values(self, info: FieldInfo) -> Iterator[DocValues]:
+        """Read the doc values of a field, chunk by chunk; none without a block. See `decode_doc_values`."""
+        if info.doc_values is None:
+            return iter(())
+        return decode_doc_values(self.data, self.footer, info.doc_values, info.options, limits=self.limits)

@@ -1,0 +1,314 @@
+"""Inversion: documents to columns; each attribute of terms or locations is extracted in one pass.
+
+Source: zapx ``new.go`` (``processDocument``, ``writeStoredFields``), ``section_synonym_index.go`` (``realloc``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
+from operator import attrgetter, or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.zap.assemble import FieldContent
+from dvcodec.zap.chunks import interleave
+from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location
+from dvcodec.zap.fields import ID
+from dvcodec.zap.footer import SECTIONS_FROM
+from dvcodec.zap.locations import Locations
+from dvcodec.zap.norms import norms_from_lengths
+from dvcodec.zap.postings_lists import Postings
+from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
+from dvcodec.zap.synonyms import Thesaurus
+
+__all__ = ["FieldColumns", "id_content", "invert_fields", "stored_columns", "with_synonyms"]
+
+ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
+"""Also without documents: merges of version 17 fail on a segment with other options."""
+_STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
+"""Plain integers: operators of `FieldOptions` cost a microsecond each, several times per value."""
+_SINGLE_SHAPE_BEFORE = 16
+"""Up to the version before, a document keeps the last extra doc value of a field only."""
+_DOCS_AT_ONCE = 1 << 14
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
+
+Index = NDArray[np.int64]
+Values = NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class FieldColumns:
+    """The instances of one field, in document order; those of composite fields come first in each document."""
+
+    name: str
+    docs: list[int] = field(default_factory=list)
+    """Document of each instance."""
+    instances: list[Field] = field(default_factory=list)
+    composite_docs: list[int] = field(default_factory=list)
+    composites: list[Field] = field(default_factory=list)
+
+    def content(self, version: int, ids: dict[str, int]) -> FieldContent:
+        """Turn the field into lists by term; `ids` are those of all fields by name.
+
+        Raises:
+            UsageError: a location is in a field that no document has.
+            OverflowError: a number is negative, or it or a sum above 2**64 - 1.
+        """
+        options, of_composites = _options(self.instances), _options(self.composites)
+        docs, instances = np.array(self.composite_docs + self.docs, np.int64), self.composites + self.instances
+        if self.composites:
+            order = np.argsort(docs, kind="stable")
+            docs, instances = docs[order], [instances[i] for i in order.tolist()]
+        terms = list(chain.from_iterable(map(attrgetter("terms"), instances)))
+        located = list(map(attrgetter("locations"), terms))
+        location_counts = np.fromiter(map(len, located), np.int64, len(located))
+        names, postings = _lists(
+            version,
+            docs,
+            _numbers(map(attrgetter("length"), instances)),
+            np.fromiter(map(len, map(attrgetter("terms"), instances)), np.int64, len(instances)),
+            list(map(attrgetter("term"), terms)),
+            _numbers(map(attrgetter("frequency"), terms)),
+            location_counts,
+            _columns_of(list(chain.from_iterable(located)), ids, ids[self.name]),
+        )
+        doc_values = None
+        if options & _DOC_VALUES or (version >= SECTIONS_FROM and of_composites & _DOC_VALUES):
+            extras = [
+                (doc, instance.doc_value_extra)
+                for doc, instance in zip(docs.tolist(), instances, strict=True)
+                if instance.doc_value_extra is not None
+            ]
+            doc_values = _doc_values(version, names, postings, extras)
+        kept_for = FieldOptions(options | of_composites)
+        return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
+
+
+def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
+    """Group the instances of all documents by field; `names` are all but ``_id``."""
+    columns = {name: FieldColumns(name) for name in names}
+    for number, document in enumerate(flat):
+        for instance in document.fields:
+            column = columns[instance.name]
+            column.docs.append(number)
+            column.instances.append(instance)
+        for instance in document.composites:
+            column = columns[instance.name]
+            column.composite_docs.append(number)
+            column.composites.append(instance)
+    return list(columns.values())
+
+
+def id_content(version: int, flat: list[Document]) -> FieldContent:
+    """Build the field ``_id``: the term of each document is its id."""
+    ones = np.ones(len(flat), np.int64)
+    names, postings = _lists(
+        version,
+        np.arange(len(flat)),
+        ones.astype(np.uint64),
+        ones,
+        [document.id for document in flat],
+        ones.astype(np.uint64),
+        np.zeros(len(flat), np.int64),
+        Locations.none(),
+    )
+    return FieldContent(ID, FieldOptions(ID_OPTIONS), names, postings, np.zeros(len(names), np.bool_))
+
+
+def _options(instances: list[Field]) -> int:
+    return reduce(or_, map(int, set(map(attrgetter("options"), instances))), 0)
+
+
+def _numbers(values: Iterable[int]) -> Values:
+    return np.asarray(array("Q", values))
+
+
+def _sums(values: Values, firsts: Index) -> Values:
+    """Sum runs of values that begin at `firsts`; `OverflowError` where a sum is above 2**64 - 1."""
+    if len(firsts) == len(values):
+        return values
+    low = np.add.reduceat(values & _LOW, firsts)
+    high = np.add.reduceat(values >> _HALF, firsts) + (low >> _HALF)
+    if (high >> _HALF).any():
+        raise OverflowError
+    sums: Values = high << _HALF | (low & _LOW)
+    return sums
+
+
+def _lists(
+    version: int,
+    docs: Index,
+    lengths: Values,
+    sizes: Index,
+    keys: list[bytes],
+    freqs: Values,
+    location_counts: Index,
+    locations: Locations,
+) -> tuple[ByteStrings, Postings]:
+    """Build the lists of a field.
+
+    Frequencies and lengths of several instances in a document, or of a repeated term, add up; their locations are
+    concatenated.
+
+    Args:
+        version: of the segment.
+        docs: int64, document of each instance, ascending.
+        lengths: uint64, tokens of each instance.
+        sizes: int64, terms of each instance.
+        keys: the terms of all.
+        freqs: uint64, frequency of each of these.
+        location_counts: int64, locations of each.
+        locations: those of all.
+
+    Returns:
+        the distinct terms, in byte order, and their lists.
+    """
+    names = sorted(set(keys))
+    ranks = dict(zip(names, range(len(names)), strict=True))
+    term = np.fromiter(map(ranks.__getitem__, keys), np.int64, len(keys))
+    first = np.flatnonzero(np.diff(docs, prepend=-1))
+    norms = norms_from_lengths(version, _sums(lengths, first))
+    norms = np.repeat(norms, np.diff(first, append=len(docs)))
+    # By term; of one term by document, as they came. Two bytes are sorted by counting.
+    order = np.argsort(term.astype(np.min_scalar_type(len(names))), kind="stable")
+    instance = np.repeat(np.arange(len(docs)), sizes)[order]
+    term, doc, counts = term[order], docs[instance], location_counts[order]
+    heads = np.flatnonzero((np.diff(term, prepend=-1) != 0) | (np.diff(doc, prepend=-1) != 0))
+    located = locations.take(spread(offsets_of(location_counts)[:-1][order], counts)) if len(locations) else locations
+    postings = Postings(
+        np.bincount(term[heads], minlength=len(names)),
+        doc[heads],
+        _sums(freqs[order], heads),
+        norms[instance[heads]],
+        np.diff(offsets_of(counts)[np.append(heads, len(counts))]),
+        located,
+    )
+    return ByteStrings.from_list(names), postings
+
+
+def _doc_values(version: int, terms: ByteStrings, postings: Postings, extras: list[tuple[int, bytes]]) -> DocValues:
+    """Collect each document's terms, in byte order, each followed by a separator; then its extra value."""
+    by_doc = np.argsort(postings.docs, kind="stable")
+    docs = postings.docs[by_doc]
+    values = _separated(terms).take(postings.owner[by_doc])
+    if extras:
+        last = list(dict(extras).items()) if version < _SINGLE_SHAPE_BEFORE else extras
+        docs = np.append(docs, [doc for doc, _ in last])
+        values = ByteStrings.concat([values, _separated(ByteStrings.from_list([extra for _, extra in last]))])
+        by_doc = np.argsort(docs, kind="stable")
+        docs, values = docs[by_doc], values.take(by_doc)
+    found, first = np.unique(docs, return_index=True)
+    return DocValues(found, ByteStrings(values.offsets[np.append(first, len(docs))], values.data))
+
+
+def _separated(values: ByteStrings) -> ByteStrings:
+    marks = np.full(len(values), TERM_END, np.uint8)
+    return interleave([values, ByteStrings(np.arange(len(values) + 1), marks)])
+
+
+def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:
+    ids = {**ids, "": own}
+    try:
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("field"), locations)), np.int64, len(locations))
+    except KeyError as err:
+        raise UsageError(f"a location is in field {err.args[0]!r}, which no document has") from None
+    arrays = list(map(attrgetter("array_positions"), locations))
+    return Locations(
+        fields,
+        _numbers(map(attrgetter("position"), locations)),
+        _numbers(map(attrgetter("start"), locations)),
+        _numbers(map(attrgetter("end"), locations)),
+        np.fromiter(map(len, arrays), np.int64, len(arrays)),
+        _numbers(chain.from_iterable(arrays)),
+    )
+
+
+def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns]:
+    """Collect the stored values, some documents at a time.
+
+    Raises:
+        UsageError: with each part: a field whose type is not one ASCII letter.
+        OverflowError: with each part: an array position is negative or above 2**64 - 1.
+    """
+    for start in range(0, len(flat), _DOCS_AT_ONCE):
+        part = flat[start : start + _DOCS_AT_ONCE]
+        numbers = np.arange(start, start + len(part))
+        sizes = np.fromiter(map(len, map(attrgetter("fields"), part)), np.int64, len(part))
+        instances = list(chain.from_iterable(map(attrgetter("fields"), part)))
+        options = np.fromiter(map(attrgetter("options"), instances), np.int64, len(instances))
+        kept = np.flatnonzero(options & _STORED)
+        instances = [instances[i] for i in kept.tolist()]
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("name"), instances)), np.int64, len(instances))
+        # All ids, then all other values: by document, by field, in input order.
+        docs = np.concatenate([numbers, np.repeat(numbers, sizes)[kept]])
+        fields = np.concatenate([np.zeros(len(part), np.int64), fields])
+        order = np.lexsort((fields, docs))
+        types = np.concatenate([np.full(len(part), ID_TYPE, np.uint8), _types(instances)])
+        arrays = list(map(attrgetter("array_positions"), instances))
+        counts = np.zeros(len(docs), np.int64)
+        counts[len(part) :] = np.fromiter(map(len, arrays), np.int64, len(arrays))
+        yield StoredColumns(
+            docs[order],
+            fields[order],
+            types[order],
+            ByteStrings.from_list([one.id for one in part] + [one.value for one in instances]).take(order),
+            counts[order],
+            gather(_numbers(chain.from_iterable(arrays)), offsets_of(counts)[:-1][order], counts[order]),
+        )
+
+
+def _types(instances: list[Field]) -> NDArray[np.uint8]:
+    letters = "".join(map(attrgetter("type"), instances))
+    if not letters.isascii() or any(len(instance.type) != 1 for instance in instances):
+        wrong = next(one for one in instances if len(one.type) != 1 or not one.type.isascii())
+        raise UsageError(f"field {wrong.name!r}: its type is one ASCII letter, not {wrong.type!r}")
+    return np.frombuffer(letters.encode(), np.uint8)
+
+
+def with_synonyms(contents: Iterable[FieldContent], flat: list[Document]) -> Iterator[FieldContent]:
+    """Add the thesauri that documents define; synonym ids run through all of them."""
+    lists: dict[str, dict[bytes, list[tuple[int, int]]]] = {}
+    known: dict[str, dict[bytes, int]] = {}
+    count = 0
+    for number, document in enumerate(flat):
+        for defined in document.synonyms:
+            of_terms = lists.setdefault(defined.thesaurus, {})
+            ids = known.setdefault(defined.thesaurus, {})
+            for term, synonyms in defined.terms:
+                members = of_terms.setdefault(term, [])
+                for synonym in synonyms:
+                    if synonym not in ids:
+                        ids[synonym] = count
+                        count += 1
+                    members.append((ids[synonym], number))
+    for content in contents:
+        if content.name in lists:
+            yield replace(content, thesaurus=_thesaurus(lists[content.name], known[content.name]))
+        else:
+            yield content
+
+
+def _thesaurus(lists: dict[bytes, list[tuple[int, int]]], ids: dict[bytes, int]) -> Thesaurus | None:
+    """Sort the members of each term; an empty thesaurus is not written, as no reader opens it."""
+    terms = sorted(term for term, members in lists.items() if members)
+    members = [sorted(set(lists[term])) for term in terms]
+    pairs = np.array(list(chain.from_iterable(members)), np.int64).reshape(-1, 2)
+    if not len(pairs):
+        return None
+    names = sorted(ids, key=ids.__getitem__)
+    return Thesaurus(
+        ByteStrings.from_list(terms),
+        np.fromiter(map(len, members), np.int64, len(members)),
+        pairs[:, 0],
+        pairs[:, 1],
+        np.array([ids[name] for name in names], np.int64),
+        ByteStrings.from_list(names),
+    )

@@ -1,0 +1,103 @@
+"""Postings lists as columns, shared by all readers and writers of postings.
+
+A posting is a document of a term, with the frequency of the term and the norm of the field in this document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.ragged import offsets_of, spread
+from dvcodec.zap.locations import Locations
+
+__all__ = ["Postings", "cut_by_weight"]
+
+Values = NDArray[np.uint64]
+Index = NDArray[np.int64]
+
+
+def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
+    """Split weighted items into ranges ``[start, stop)`` of at most `most` weight, but at least one item."""
+    bounds = offsets_of(weights)
+    start = 0
+    while start < len(weights):
+        stop = int(np.searchsorted(bounds, bounds[start] + most, side="right")) - 1
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """Postings lists of many terms, concatenated; documents ascend in each list.
+
+    Attributes:
+        counts: int64[terms], postings of each term.
+        docs: int64[n], document numbers.
+        freqs: uint64[n], frequency of the term in the document; 0 if the field does not store frequencies.
+        norms: uint64[n], as stored: see `norm_values`; 0 for none.
+        location_counts: int64[n], locations of each posting; all 0 if locations were not requested.
+        locations: locations of all postings.
+    """
+
+    counts: Index
+    docs: Index
+    freqs: Values
+    norms: Values
+    location_counts: Index
+    locations: Locations
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    @property
+    def owner(self) -> Index:
+        """int64[n], index of each posting's term."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @classmethod
+    def none(cls) -> Postings:
+        """Return no lists."""
+        index, values = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        return cls(index, index, values, values, index, Locations.none())
+
+    @classmethod
+    def concat(cls, parts: list[Postings]) -> Postings:
+        """Concatenate lists."""
+        parts = [cls.none(), *parts]
+        return cls(
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.docs for part in parts]),
+            np.concatenate([part.freqs for part in parts]),
+            np.concatenate([part.norms for part in parts]),
+            np.concatenate([part.location_counts for part in parts]),
+            Locations.concat([part.locations for part in parts]),
+        )
+
+    def take(self, order: Index, counts: Index) -> Postings:
+        """Return some postings as new lists.
+
+        Args:
+            order: int64[m], indices of the postings.
+            counts: int64, number of postings in each new list.
+        """
+        located = self.location_counts[order]
+        places = spread(offsets_of(self.location_counts)[:-1][order], located)
+        return Postings(
+            counts,
+            self.docs[order],
+            self.freqs[order],
+            self.norms[order],
+            located,
+            self.locations.take(places) if len(self.locations) else self.locations,
+        )
+
+    def lists(self, part: slice | NDArray[np.bool_]) -> Postings:
+        """Return the lists of some terms, by slice or mask."""
+        terms = np.arange(len(self.counts))[part]
+        counts = self.counts[terms]
+        return self.take(spread(offsets_of(self.counts)[:-1][terms], counts), counts)

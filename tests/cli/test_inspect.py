@@ -1,0 +1,305 @@
+"""inspect, stats, positions, ranges."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
+from dvcodec import RowSet, iceberg, paimon
+from dvcodec.puffin import PuffinWriter
+
+LONG = RowSet.from_ranges([(5, 6), (100, 70_000), (2**33, 2**33 + 2)])
+
+
+@pytest.fixture
+def puffin(tmp_path: Path) -> Path:
+    return puffin_file(tmp_path / "deletes.puffin")
+
+
+# ---------------------------------------------------------------------------------------------------- inspect
+
+
+def test_inspect_text(puffin: Path) -> None:
+    result = run("inspect", puffin)
+    assert (result.code, result.err) == (0, "")
+    lines = [line.rstrip() for line in result.out.splitlines()]
+    assert lines == [
+        f"{puffin}  Puffin file, {puffin.stat().st_size} B, 2 vectors",
+        "  created-by: tests",
+        "vector                 offset  size  rows  first  last  containers  B/row  where",
+        "s3://lake/t/a.parquet       4    48     4      0     7  1 array        12  ███····█",
+        "s3://lake/t/b.parquet      52    42     1     42    42  1 array        42  ·······························▅",
+        "",
+    ]
+
+
+def test_inspect_json(puffin: Path) -> None:
+    (found,) = run("inspect", "--rows", "100", "--json", puffin).json
+    assert {name: found[name] for name in ("source", "kind", "size", "properties")} == {
+        "source": str(puffin),
+        "kind": "puffin",
+        "size": puffin.stat().st_size,
+        "properties": {"created-by": "tests"},
+    }
+    assert found["blobs"][1] == {
+        "type": "deletion-vector-v1",
+        "fields": [2147483645],
+        "snapshot_id": -1,
+        "sequence_number": -1,
+        "offset": 52,
+        "length": 42,
+        "compression_codec": None,
+        "properties": {"referenced-data-file": B, "cardinality": "1"},
+    }
+    assert found["vectors"][0] == {
+        "data_file": A,
+        "offset": 4,
+        "stored_cardinality": 4,
+        "cardinality": 4,
+        "min": 0,
+        "max": 7,
+        "size": 48,
+        "containers": {"arrays": 1, "bitsets": 0, "runs": 0},
+        "bitmaps": 1,
+        "gaps": 0,
+        "row_count": 100,
+        "deleted_share": 0.04,
+        "density": 0.5,
+        "bytes_per_row": 12.0,
+    }
+
+
+def test_inspect_scales_the_strip_by_the_rows_of_the_data_file(puffin: Path) -> None:
+    assert run("inspect", "--rows", "64", f"{puffin}@4").out.splitlines()[-2].split()[-1] == (
+        "█▅·▅····························"
+    )
+
+
+def test_inspect_of_other_blobs(tmp_path: Path) -> None:
+    file = tmp_path / "stats.puffin"
+    with PuffinWriter(file) as writer:
+        writer.add("theta-[sketch]", b"12345", fields=[1], snapshot_id=1, sequence_number=1)
+    result = run("inspect", file)
+    assert result.code == 0
+    assert "  theta-[sketch] at 4, 5 B, not a deletion vector\n" in result.out
+    assert f"{file.stat().st_size} B, no vectors" in result.out
+    assert run("inspect", "--json", file).json[0]["vectors"] == []
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "kind"),
+    [
+        (iceberg.encode(LONG), "bare deletion vector", "blob"),
+        (b"\x01" + paimon.encode(RowSet([1])), "Paimon vector file", "paimon"),
+        (b"\x01" + paimon.encode(RowSet([1]), layout="bitmap64"), "Delta or Paimon 64-bit vector file", "delta"),
+        (bytes(8), "bare 64-bit roaring bitmap", "roaring64"),
+        (iceberg.encode(RowSet([1]))[20:-4], "bare 32-bit roaring bitmap, as of a Lance deletion file", "roaring32"),
+    ],
+    ids=["blob", "paimon", "delta", "roaring64", "roaring32"],
+)
+def test_inspect_knows_the_container_by_its_bytes(data: bytes, what: str, kind: str) -> None:
+    result = run("inspect", "-", stdin=data)
+    assert result.out.startswith(f"<stdin>  {what}, {len(data)} B, 1 vector\n")
+    assert run("inspect", "--json", "-", stdin=data).json[0]["kind"] == kind
+
+
+def test_inspect_shows_the_valid_vectors_of_a_damaged_file(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 30, to=tmp_path / "bad")
+    result = run("inspect", bad)
+    assert result.code == 2
+    assert result.complaint.startswith(f"{bad} at byte 48: CRC-32")
+    assert result.out.splitlines()[3].split() == [A, "4", "48", *"–––––", "damaged"]  # noqa: RUF001
+    assert result.out.splitlines()[4].split()[:6] == [B, "52", "42", "1", "42", "42"]
+    vectors = run("inspect", "--json", bad).json[0]["vectors"]
+    assert vectors[0]["error"] == result.complaint
+    assert vectors[1]["cardinality"] == 1
+    assert "error" not in vectors[1]
+
+
+def test_inspect_names_every_damaged_vector(puffin: Path, tmp_path: Path) -> None:
+    worse = flipped(flipped(puffin, 30, to=tmp_path / "bad"), 60, to=tmp_path / "worse")
+    result = run("inspect", worse)
+    assert result.code == 2
+    assert [line.split(": ")[1] for line in result.err.splitlines()] == [
+        f"{worse} at byte 48",
+        f"{worse} at byte 90",
+    ]
+    assert result.out.count("damaged") == 2
+
+
+def test_inspect_of_several_files(puffin: Path, tmp_path: Path) -> None:
+    other = delta_file(tmp_path / "b.bin")
+    text = run("inspect", puffin, other).out
+    assert text.index(str(puffin)) < text.index(str(other))
+    assert [found["source"] for found in run("inspect", "--json", other, puffin).json] == [str(other), str(puffin)]
+
+
+def test_inspect_real_files(vectors: Path) -> None:
+    truth = json.loads((vectors / "iceberg/java-main/three-files.json").read_text())
+    (found,) = run("inspect", "--json", vectors / "iceberg/java-main/three-files.puffin").json
+    assert [
+        (vector["data_file"], vector["offset"], vector["size"], vector["cardinality"]) for vector in found["vectors"]
+    ] == [(entry["referenced"], entry["offset"], entry["size"], entry["record_count"]) for entry in truth]
+
+
+# ---------------------------------------------------------------------------------------------------- stats
+
+
+def test_stats_text(puffin: Path) -> None:
+    lines = run("stats", "--rows", "50", puffin).out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["vector", "deleted", "share", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps"],
+        [A, "4", "8", "%", "50", "%", "48", "B", "12", "1", "0", "0", "0"],
+        [B, "1", "2", "%", "100", "%", "42", "B", "42", "1", "0", "0", "0"],
+        ["2", "vectors,", "5", "rows,", "90", "B"],
+    ]
+
+
+def test_stats_json(puffin: Path, tmp_path: Path) -> None:
+    other = delta_file(tmp_path / "bin", {"x": LONG})
+    found = run("stats", "--json", puffin, other).json
+    assert found["total"] == {"vectors": 3, "cardinality": 5 + LONG.cardinality, "size": 90 + other.stat().st_size - 1}
+    assert [(item["source"], item["data_file"], item["offset"]) for item in found["vectors"]] == [
+        (str(puffin), A, 4),
+        (str(puffin), B, 52),
+        (str(other), None, 1),
+    ]
+    assert found["vectors"][2]["cardinality"] == LONG.cardinality
+    assert found["vectors"][2]["gaps"] == 1
+
+
+def test_stats_count_what_can_be_read(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 30, to=tmp_path / "bad")
+    result = run("stats", bad)
+    assert result.code == 2
+    assert result.complaint.startswith(f"{bad} at byte 48: CRC-32")
+    assert result.out.splitlines()[-1] == "1 vector, 1 row, 42 B"
+
+
+def test_stats_of_no_vectors(tmp_path: Path) -> None:
+    file = tmp_path / "empty.bin"
+    file.write_bytes(b"\x01")
+    assert run("stats", file).out == "no vectors, no rows, 0 B\n"
+    assert run("stats", "--json", file).json == {
+        "vectors": [],
+        "total": {"vectors": 0, "cardinality": 0, "size": 0},
+    }
+
+
+def test_stats_expand_nothing(tmp_path: Path) -> None:
+    rows = RowSet.from_ranges([(0, 2**34)])
+    file = puffin_file(tmp_path / "huge", {"x": rows})
+    assert run("stats", "--json", file).json["total"]["cardinality"] == 2**34
+
+
+# ---------------------------------------------------------------------------------------------------- positions
+
+
+def test_positions_of_one_vector(tmp_path: Path) -> None:
+    file = tmp_path / "dv"
+    file.write_bytes(iceberg.encode(LONG))
+    assert run("positions", file).out == "".join(f"{row}\n" for row in LONG)
+
+
+def test_positions_of_several_vectors_name_them(puffin: Path, tmp_path: Path) -> None:
+    assert run("positions", puffin).out == f"{A}\t0\n{A}\t1\n{A}\t2\n{A}\t7\n{B}\t42\n"
+    bin_ = delta_file(tmp_path / "x.bin")
+    rows = list(csv.reader(run("positions", bin_).out.splitlines(), delimiter="\t"))
+    assert rows == [[f"{bin_}@1", row] for row in ("0", "1", "2", "7")] + [[f"{bin_}@49", "42"]]
+
+
+def test_positions_of_several_files_name_them(tmp_path: Path) -> None:
+    one, two = (puffin_file(tmp_path / name, {f"s3://{name}": RowSet([1])}) for name in ("one", "two"))
+    assert run("positions", one, two).out == f"{one}: s3://one\t1\n{two}: s3://two\t1\n"
+
+
+def test_vectors_of_one_data_file_in_several_files(puffin: Path, tmp_path: Path) -> None:
+    other = puffin_file(tmp_path / "other", {A: RowSet([1])})
+    lines = run("stats", puffin, other).out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [[f"{puffin}:", A], [f"{puffin}:", B], [f"{other}:", A]]
+    assert run("ranges", "--data-file", A, other, puffin).out.startswith(f"{other}: {A}\t1\t2\n{puffin}: {A}\t0\t")
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 69_902, 69_903, 69_904, 10**9])
+def test_positions_limit(limit: int, tmp_path: Path) -> None:
+    file = tmp_path / "dv"
+    file.write_bytes(iceberg.encode(LONG))
+    expected = LONG.to_numpy().tolist()[:limit]
+    assert [int(line) for line in run("positions", "--limit", str(limit), file).out.splitlines()] == expected
+    assert run("positions", "--limit", str(limit), "--json", file).json[0]["positions"] == expected
+
+
+def test_json_holds_no_more_than_memory_does(tmp_path: Path) -> None:
+    file = puffin_file(tmp_path / "huge", {"x": RowSet.from_ranges([(7, 2**34)])})
+    result = run("positions", "--json", file)
+    assert result.code == 2
+    assert result.complaint == f"{2**34 - 7:,} rows are too many for JSON: use --limit, or the command ranges"
+    assert run("positions", "--json", "--limit", "2", file).json[0]["positions"] == [7, 8]
+    assert run("positions", "--json", "--limit", "0", file).json[0]["positions"] == []
+    assert run("positions", "--limit", "2", file).out == "7\n8\n"
+
+
+def test_limit_is_for_each_vector(puffin: Path) -> None:
+    assert run("positions", "--limit", "1", puffin).out == f"{A}\t0\n{B}\t42\n"
+
+
+def test_positions_json(puffin: Path) -> None:
+    assert run("positions", "--json", puffin).json == [
+        {"source": str(puffin), "data_file": A, "offset": 4, "positions": [0, 1, 2, 7]},
+        {"source": str(puffin), "data_file": B, "offset": 52, "positions": [42]},
+    ]
+
+
+def test_data_file_chooses_a_vector(puffin: Path, tmp_path: Path) -> None:
+    assert run("positions", "--data-file", B, puffin).out == "42\n"
+    assert run("ranges", "--data-file", A, puffin).out == "0\t3\n7\t8\n"
+    other = puffin_file(tmp_path / "other", {"s3://other": RowSet([1])})
+    several = run("positions", "--data-file", B, other, puffin)
+    assert (several.code, several.out) == (0, f"{puffin}: {B}\t42\n"), "one of the files has it"
+
+
+def test_damaged_vector_leaves_the_next_its_turn(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 30, to=tmp_path / "bad")
+    result = run("positions", bad)
+    assert (result.code, result.out) == (2, f"{B}\t42\n")
+    assert result.complaint.startswith(f"{bad} at byte 48: CRC-32")
+    chosen = run("positions", "--data-file", B, bad)
+    assert (chosen.code, chosen.out, chosen.err) == (0, "42\n", "")
+    assert [item["positions"] for item in run("positions", "--json", bad).json] == [[42]]
+
+
+@pytest.mark.parametrize("command", ["positions", "ranges"])
+def test_empty_vector_lists_nothing(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "dv"
+    file.write_bytes(iceberg.encode(RowSet()))
+    assert run(command, file).out == ""
+    assert run(command, "--json", file).json == [{"source": str(file), "data_file": None, "offset": 0, command: []}]
+
+
+# ---------------------------------------------------------------------------------------------------- ranges
+
+
+def test_ranges(tmp_path: Path) -> None:
+    file = tmp_path / "dv"
+    file.write_bytes(iceberg.encode(LONG))
+    assert run("ranges", file).out == f"5\t6\n100\t70000\n{2**33}\t{2**33 + 2}\n"
+    assert run("ranges", "--json", file).json[0]["ranges"] == LONG.ranges().tolist()
+
+
+def test_ranges_of_several_vectors_name_them(puffin: Path) -> None:
+    assert run("ranges", puffin).out == f"{A}\t0\t3\n{A}\t7\t8\n{B}\t42\t43\n"
+
+
+def test_ranges_expand_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "dv"
+    file.write_bytes(iceberg.encode(RowSet.from_ranges([(1, 2**36)])))
+    assert run("ranges", file).out == f"1\t{2**36}\n"
+
+
+def test_vectors_agree_with_the_library(puffin: Path) -> None:
+    for entry in run("ranges", "--json", puffin).json:
+        assert RowSet.from_ranges(entry["ranges"]) == VECTORS[entry["data_file"]]

@@ -1,0 +1,383 @@
+"""diff, merge, convert, rewrite-paths."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
+from dvcodec import RowSet, delta, iceberg, read_rows
+from dvcodec.puffin import open_puffin
+
+
+@pytest.fixture
+def puffin(tmp_path: Path) -> Path:
+    return puffin_file(tmp_path / "deletes.puffin")
+
+
+# ---------------------------------------------------------------------------------------------------- diff
+
+
+def test_no_difference(puffin: Path) -> None:
+    result = run("diff", puffin, puffin)
+    assert (result.code, result.out, result.err) == (0, "no difference\n", "")
+    as_json = run("diff", "--json", puffin, puffin)
+    assert (as_json.code, as_json.json) == (0, [])
+
+
+def test_difference(puffin: Path, tmp_path: Path) -> None:
+    newer = {A: RowSet([0, 1, 7, 100, 101, 102]), "c": RowSet([5])}
+    other = puffin_file(tmp_path / "newer.puffin", newer)
+    result = run("diff", puffin, other)
+    assert (result.code, result.err) == (1, "")
+    assert result.out.splitlines() == [
+        f"{A}  3 deleted, 1 restored",
+        "  + 100..102",
+        "  - 2",
+        f"{B}  0 deleted, 1 restored",
+        "  - 42",
+        "c  1 deleted, 0 restored",
+        "  + 5",
+    ]
+    as_json = run("diff", "--json", puffin, other)
+    assert as_json.code == 1
+    assert as_json.json == [
+        {"data_file": A, "added": [[100, 103]], "restored": [[2, 3]]},
+        {"data_file": B, "added": [], "restored": [[42, 43]]},
+        {"data_file": "c", "added": [[5, 6]], "restored": []},
+    ]
+
+
+def test_difference_shows_so_many_ranges(tmp_path: Path) -> None:
+    none, many = (
+        puffin_file(tmp_path / name, {A: RowSet(range(0, stop, 2))}) for name, stop in (("none", 0), ("many", 26))
+    )
+    assert run("diff", none, many).out.splitlines()[-2:] == ["  + 18", "  + ... 3 more ranges"]
+    assert run("diff", "--limit", "12", none, many).out.splitlines()[-1] == "  + ... 1 more range"
+    assert run("diff", "--limit", "13", none, many).out.splitlines()[-1] == "  + 24"
+    assert len(run("diff", "--json", none, many).json[0]["added"]) == 13, "JSON holds all"
+
+
+def test_difference_of_bare_vectors(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(iceberg.encode(RowSet([1, 2])))
+    two.write_bytes(iceberg.encode(RowSet([2, 3])))
+    assert run("diff", one, two).out.splitlines() == [f"{two}  1 deleted, 1 restored", "  + 3", "  - 1"]
+
+
+def test_bare_vector_against_a_named_one(puffin: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.write_bytes(iceberg.encode(RowSet([42, 43])))
+    named = puffin_file(tmp_path / "named", {B: VECTORS[B]})
+    assert run("diff", named, bare).out.splitlines()[0] == f"{B}  1 deleted, 0 restored"
+    assert run("diff", f"{puffin}@52", bare).code == 1
+    assert run("diff", f"{puffin}@52", named).code == 0
+
+
+def test_difference_across_formats(puffin: Path, tmp_path: Path) -> None:
+    bin_ = delta_file(tmp_path / "x.bin")
+    assert run("diff", f"{puffin}@4", f"{bin_}@1").code == 0
+    assert run("diff", f"{puffin}@4", f"{bin_}@49").code == 1
+
+
+def test_difference_from_nothing(puffin: Path, tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    nothing.write_bytes(b"\x01")
+    assert run("diff", nothing, puffin).out.count(" 0 restored") == 2
+    assert run("diff", puffin, nothing).out.count(" 0 deleted") == 2
+    assert run("diff", nothing, nothing).code == 0
+
+
+def test_difference_of_folders(puffin: Path, tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    puffin_file(tmp_path / "old" / "all", VECTORS)
+    for name, rows in VECTORS.items():
+        puffin_file(tmp_path / "new" / name[-9:], {name: rows})
+    assert run("diff", tmp_path / "old", tmp_path / "new").code == 0
+
+
+def test_difference_with_a_damaged_file(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 30, to=tmp_path / "bad")
+    result = run("diff", "--json", puffin, bad)
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint.startswith(f"{bad} at byte 48: CRC-32")
+
+
+# ---------------------------------------------------------------------------------------------------- merge
+
+
+def test_merge_by_data_file(puffin: Path, tmp_path: Path) -> None:
+    other = puffin_file(tmp_path / "other", {B: RowSet([43]), "c": RowSet([5])})
+    out = tmp_path / "out.puffin"
+    result = run("merge", puffin, other, "-o", out)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[-1] == f"wrote {out}, {out.stat().st_size} B"
+    assert iceberg.read_deletion_vectors(out) == {A: VECTORS[A], B: RowSet([42, 43]), "c": RowSet([5])}
+
+
+def test_spellings_of_one_data_file(tmp_path: Path) -> None:
+    old = puffin_file(tmp_path / "old.puffin", {"/t/a": RowSet([1]), "s3://b/x": RowSet([2])})
+    new = puffin_file(tmp_path / "new.puffin", {"file:/t/a": RowSet([1]), "s3a://b//x": RowSet([2, 3])})
+    changes = run("diff", "--json", old, new)
+    assert (changes.code, changes.json) == (1, [{"data_file": "s3://b/x", "added": [[3, 4]], "restored": []}])
+    out = tmp_path / "all.puffin"
+    assert run("merge", old, new, "-o", out).code == 0
+    assert iceberg.read_deletion_vectors(out) == {"/t/a": RowSet([1]), "s3://b/x": RowSet([2, 3])}
+    assert run("ranges", "--data-file", "s3n://b/x", new).code == 0
+    for name in ("/t/a b", "/t/a%20b"):
+        puffin_file(tmp_path / f"{len(name)}.puffin", {name: RowSet([1])})
+    for command in (["diff"], ["merge", "-o", tmp_path / "none.puffin"]):
+        result = run(*command, tmp_path / "6.puffin", tmp_path / "8.puffin")
+        assert result.code == 2
+        assert "'/t/a%20b' and '/t/a b' may be one data file" in result.err
+
+
+def test_rewrite_paths_in_another_spelling(tmp_path: Path) -> None:
+    old = puffin_file(tmp_path / "old.puffin", {"s3://b/t/p=1/x": RowSet([1]), "s3://b/t2/y": RowSet([2])})
+    out = tmp_path / "new.puffin"
+    assert run("rewrite-paths", old, "-o", out, "--from", "s3a://b//t/", "--to", "/copy/t/").code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {"/copy/t/p=1/x", "s3://b/t2/y"}
+    assert run("rewrite-paths", old, "-o", out, "--map", "s3a://b/t/p=1/x=/copy/p=1/x").code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {"/copy/p=1/x", "s3://b/t2/y"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("s3://lake", "gs://z", "gs://z/t/b"),
+        ("s3://lake/t/", "gs://z", "gs://z/b"),
+        ("s3://lake/t", "gs://z/", "gs://z/b"),
+        ("s3://lake/t/b", "gs://z/c", "gs://z/c"),
+        ("s3://", "s3a://", "s3a://lake/t/b"),
+        ("s3://lake/t/", "", "b"),
+        ("", "x", "x/s3://lake/t/b"),
+        ("s3a://lake", "/z", "/z/t/b"),
+    ],
+)
+def test_rewrite_paths_by_whole_steps(old: str, new: str, expected: str, tmp_path: Path) -> None:
+    file, out = puffin_file(tmp_path / "old.puffin", {"s3://lake/t/b": RowSet([1])}), tmp_path / "new.puffin"
+    assert run("rewrite-paths", file, "-o", out, "--from", old, "--to", new).code == 0
+    assert set(iceberg.read_deletion_vectors(out)) == {expected}
+
+
+def test_rewrite_paths_leaves_half_steps(tmp_path: Path) -> None:
+    file = puffin_file(tmp_path / "old.puffin", {"s3://lake/t/b": RowSet([1])})
+    result = run("rewrite-paths", file, "-o", tmp_path / "new.puffin", "--from", "s3://la", "--to", "gs://z")
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint == f"{file}: no data file is in the folder s3://la"
+
+
+def test_parts_of_puffin_files_need_a_name(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.puffin"
+    for command in (["convert", "--to", "puffin"], ["merge"]):
+        result = run(*command, f"{puffin}@4", "-o", out)
+        assert result.code == 2
+        assert "name the whole file, if it is a Puffin file, or give --data-file" in result.complaint
+        assert run(*command, f"{puffin}@4", "-o", out, "--data-file", A).code == 0
+
+
+def test_merge_onto_its_own_source(puffin: Path) -> None:
+    assert run("merge", puffin, puffin, "-o", puffin).code == 0
+    assert iceberg.read_deletion_vectors(puffin) == VECTORS
+
+
+def test_merge_of_bare_vectors(tmp_path: Path) -> None:
+    for name, rows in (("one", [1]), ("two", [2])):
+        (tmp_path / name).write_bytes(iceberg.encode(RowSet(rows)))
+    out = tmp_path / "out"
+    assert run("merge", tmp_path / "one", tmp_path / "two", "-o", out, "--to", "blob").code == 0
+    assert iceberg.decode(out.read_bytes()) == RowSet([1, 2])
+    assert run("merge", tmp_path / "one", tmp_path / "two", "-o", out, "--data-file", A).code == 0
+    assert iceberg.read_deletion_vectors(out) == {A: RowSet([1, 2])}
+
+
+@pytest.mark.parametrize("to", ["delta", "paimon64"])
+def test_merge_into_a_vector_file(to: str, puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.bin"
+    (first, second) = run("merge", puffin, "-o", out, "--to", to, "--json").json
+    assert (first["format"], first["offset"], second["data_file"]) == (to, 1, B)
+    assert list(delta.load_frames(out).values()) == list(VECTORS.values())
+
+
+def test_merge_refuses_a_name_for_named_vectors(puffin: Path, tmp_path: Path) -> None:
+    result = run("merge", puffin, "-o", tmp_path / "out", "--data-file", "x")
+    assert result.code == 2
+    assert result.complaint == "--data-file is for vectors without data files, all of one data file"
+
+
+def test_merge_of_a_damaged_file_writes_nothing(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 30, to=tmp_path / "bad")
+    old = tmp_path / "out"
+    old.write_bytes(b"old")
+    assert run("merge", puffin, bad, "-o", old).complaint.startswith(f"{bad} at byte 48")
+    assert old.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_merge_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "nothing").write_bytes(b"\x01")
+    result = run("merge", tmp_path / "nothing", "-o", tmp_path / "out")
+    assert (result.code, result.out) == (0, "no vectors, nothing written\n")
+    assert not (tmp_path / "out").exists()
+
+
+# ---------------------------------------------------------------------------------------------------- convert
+
+
+def test_convert_copies_the_frames(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.bin"
+    result = run("convert", puffin, "--to", "delta", "-o", out)
+    assert (result.code, result.err) == (0, "")
+    assert [line.split() for line in result.out.splitlines()] == [
+        ["data", "file", "offset", "size", "rows"],
+        [A, "1", "48", "4"],
+        [B, "49", "42", "1"],
+        ["wrote", f"{out},", "91", "B"],
+    ]
+    assert out.read_bytes() == b"\x01" + puffin.read_bytes()[4:94]
+
+
+def test_convert_there_and_back(tmp_path: Path) -> None:
+    puffin = tmp_path / "a.puffin"
+    iceberg.write_deletion_vectors(puffin, VECTORS, order="given")
+    assert run("convert", puffin, "--to", "paimon64", "-o", tmp_path / "index").code == 0
+    names = ["--data-file", A, "--data-file", B]
+    assert run("convert", tmp_path / "index", "--to", "puffin", "-o", tmp_path / "back", *names).code == 0
+    assert (tmp_path / "back").read_bytes() == puffin.read_bytes()
+
+
+def test_convert_one_vector(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.dv"
+    assert run("convert", f"{puffin}@52:42", "--to", "blob", "-o", out).code == 0
+    assert out.read_bytes() == puffin.read_bytes()[52:94]
+    assert run("convert", out, "--to", "puffin", "-o", out, "--data-file", B).code == 0, "onto itself"
+    assert iceberg.read_deletion_vectors(out) == {B: VECTORS[B]}
+
+
+def test_convert_names_the_values_to_commit(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    (first, second) = run("convert", puffin, "--to", "delta", "-o", out, "--json").json
+    assert first["descriptor"] == {
+        "storageType": "u",
+        "pathOrInlineDv": "^-aqEH.-t@S}K{vb[*k^",
+        "offset": 1,
+        "sizeInBytes": 40,
+        "cardinality": 4,
+    }
+    descriptor = delta.Descriptor.from_json(json.dumps(second["descriptor"]))
+    assert delta.load(descriptor, str(tmp_path)) == VECTORS[B]
+    back = tmp_path / "back.puffin"
+    named = run("convert", out, "--to", "puffin", "-o", back, "--json", "--data-file", A, "--data-file", B).json
+    assert named[1]["manifest_entry"] == {
+        "content": 1,
+        "file_path": str(back),
+        "file_format": "PUFFIN",
+        "record_count": 1,
+        "file_size_in_bytes": back.stat().st_size,
+        "referenced_data_file": B,
+        "content_offset": 52,
+        "content_size_in_bytes": 42,
+    }
+
+
+def test_convert_to_a_file_of_another_name_gives_an_absolute_descriptor(
+    puffin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "with space").mkdir()
+    (first, _) = run("convert", puffin, "--to", "delta", "-o", "with space/x.bin", "--json").json
+    assert first["descriptor"]["storageType"] == "p"
+    assert first["descriptor"]["pathOrInlineDv"] == (tmp_path / "with space" / "x.bin").as_uri()
+    descriptor = delta.Descriptor.from_json(json.dumps(first["descriptor"]))
+    assert delta.load(descriptor) == VECTORS[A]
+
+
+def test_convert_to_standard_output(puffin: Path) -> None:
+    result = run("convert", puffin, "--to", "delta", "-o", "-")
+    assert result.code == 0
+    assert result.raw == b"\x01" + puffin.read_bytes()[4:94], "nothing but the file"
+    assert result.err.endswith("\nwrote -, 91 B\n")
+    as_json = run("convert", puffin, "--to", "delta", "-o", "-", "--json")
+    assert as_json.raw == result.raw
+    first, second = json.loads(as_json.err)
+    assert (first["path"], first["offset"], second["offset"]) == ("-", 1, 49)
+    assert "descriptor" not in first, "nobody knows where it will be"
+
+
+def test_convert_of_a_damaged_file_leaves_the_old_one(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 60, to=tmp_path / "bad")  # the second vector: the first has been written by then
+    old = tmp_path / "out"
+    old.write_bytes(b"old")
+    result = run("convert", bad, "--to", "delta", "-o", old)
+    assert (result.code, result.out) == (2, "")
+    assert result.complaint.startswith(f"{bad} at byte 90")
+    assert old.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "deletes.puffin", "out"]
+
+
+def test_convert_too_many_names(puffin: Path, tmp_path: Path) -> None:
+    names = ["--data-file", "a", "--data-file", "b", "--data-file", "c"]
+    result = run("convert", puffin, "--to", "puffin", "-o", tmp_path / "out", *names)
+    assert result.complaint.startswith(f"{puffin}: 2 vectors, but 3 data files")
+
+
+def test_convert_real_tables(vectors: Path, tmp_path: Path) -> None:
+    for file in sorted((vectors / "delta").rglob("deletion_vector_*.bin")):
+        before = delta.load_frames(file)
+        names = [word for offset in before for word in ("--data-file", f"file-{offset}")]
+        assert run("convert", file, "--to", "puffin", "-o", tmp_path / "x.puffin", *names).code == 0
+        assert read_rows(tmp_path / "x.puffin") == {f"file-{offset}": rows for offset, rows in before.items()}
+
+
+# ---------------------------------------------------------------------------------------------------- rewrite-paths
+
+
+def paths(file: Path) -> list[str]:
+    with open_puffin(file) as reader:
+        return [blob.properties["referenced-data-file"] for blob in reader.blobs]
+
+
+def test_rewrite_a_prefix(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.puffin"
+    result = run("rewrite-paths", puffin, "-o", out, "--from", "s3://lake/", "--to", "gs://pond/")
+    assert (result.code, result.out) == (0, f"wrote {out}, 2 paths changed\n")
+    assert paths(out) == ["gs://pond/t/a.parquet", "gs://pond/t/b.parquet"]
+    assert out.read_bytes()[:94] == puffin.read_bytes()[:94], "the vectors stay as they are"
+    assert run("verify", out).code == 0
+
+
+def test_rewrite_a_prefix_that_some_have(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.puffin"
+    assert run("rewrite-paths", puffin, "-o", out, "--from", A, "--to", "x").out.endswith(", 1 path changed\n")
+    assert paths(out) == ["x", B]
+
+
+def test_rewrite_single_paths(puffin: Path) -> None:
+    result = run("rewrite-paths", puffin, "-o", puffin, "--map", f"{A}=x", "--map", f"{B}=y")
+    assert (result.code, result.out) == (0, f"wrote {puffin}, 2 paths changed\n")
+    assert paths(puffin) == ["x", "y"]
+
+
+def test_rewrite_paths_with_equals_signs(tmp_path: Path) -> None:
+    old = "s3://lake/t/day=3/hour=4/a.parquet"
+    file = puffin_file(tmp_path / "f", {old: RowSet([1]), "s3://lake/t/day": RowSet([2])})
+    new = "s3://pond/t/day=3/hour=4/a.parquet"
+    assert run("rewrite-paths", file, "-o", file, "--map", f"{old}={new}").code == 0
+    assert paths(file) == [new, "s3://lake/t/day"]
+
+
+def test_rewrite_to_standard_output(puffin: Path) -> None:
+    result = run("rewrite-paths", puffin, "-o", "-", "--from", "s3://lake/t/", "--to", "s3://tarn/t/")
+    assert result.raw == puffin.read_bytes().replace(b"s3://lake", b"s3://tarn")
+    assert result.err == "wrote -, 2 paths changed\n"
+
+
+def test_rewrite_to_itself_changes_nothing(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("rewrite-paths", puffin, "-o", out, "--from", "s3://", "--to", "s3://").out.endswith(
+        "no paths changed\n"
+    )
+    assert out.read_bytes() == puffin.read_bytes()

@@ -1,0 +1,68 @@
+"""Numbers at many places: the same as one by one."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dvcodec.core.gather_scatter import put, put_words, u16, u32, words_at
+
+SIZE = 200
+places = st.lists(st.integers(0, SIZE - 4), max_size=20).map(lambda at: np.array(at, np.int64))
+buffers = st.binary(min_size=SIZE, max_size=SIZE)
+
+
+@given(buffers, places)
+def test_values_are_read_at_any_byte(data: bytes, at: NDArray[np.int64]) -> None:
+    raw = np.frombuffer(data, np.uint8)
+    assert u16(raw, at).tolist() == [struct.unpack_from("<H", data, i)[0] for i in at.tolist()]
+    assert u32(raw, at).tolist() == [struct.unpack_from("<I", data, i)[0] for i in at.tolist()]
+    assert u16(raw, at).dtype == u32(raw, at).dtype == np.int64
+
+
+def test_nothing_is_read_of_nothing() -> None:
+    none = np.zeros(0, np.int64)
+    for read in (u16, u32):
+        assert read(np.zeros(0, np.uint8), none).tolist() == []
+    assert words_at(np.zeros(0, np.uint8), none, none).tolist() == []
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_values_are_written_with_their_width(width: int) -> None:
+    at, values = np.array([17, 3, 40]), [0x01020304, 5, 0xFFFFFFFF]
+    expected = bytearray(SIZE)
+    for place, value in zip(at.tolist(), values, strict=True):
+        expected[place : place + width] = value.to_bytes(4, "little")[:width]
+    out = np.zeros(SIZE, np.uint8)
+    put(out, at, np.array(values), width)
+    assert out.tobytes() == expected
+    put(out, at, 7, width)
+    assert u16(out, at).tolist() == [7] * 3
+
+
+@given(
+    buffers, st.integers(0, 3), st.lists(st.tuples(st.integers(0, 3), st.integers(1, 12)), max_size=8), st.booleans()
+)
+def test_runs_of_words_are_copied_and_written_back(
+    data: bytes, start: int, runs: list[tuple[int, int]], even: bool
+) -> None:
+    starts, counts, at = [], [], start * (2 if even else 1)
+    for gap, count in runs:
+        at += gap * (2 if even else 1)
+        starts.append(at)
+        counts.append(count)
+        at += 2 * count
+    data += bytes(at)
+    raw, first, many = np.frombuffer(data, np.uint8), np.array(starts, np.int64), np.array(counts, np.int64)
+    words = words_at(raw, first, many)
+    pieces = [data[i : i + 2 * n] for i, n in zip(starts, counts, strict=True)]
+    assert words.astype("<u2").tobytes() == b"".join(pieces)
+    out = np.zeros(len(data), np.uint8)
+    put_words(out, first, many, words)
+    assert [out[i : i + 2 * n].tobytes() for i, n in zip(starts, counts, strict=True)] == pieces
+    assert int(out.sum()) == sum(map(sum, pieces))

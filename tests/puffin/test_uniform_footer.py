@@ -1,0 +1,164 @@
+"""Footers of blobs that are all described alike: read as columns, and never otherwise than by the JSON parser."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dvcodec import DecodeError, LimitExceeded, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import open_source
+from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
+from dvcodec.puffin import payload as payloads
+from dvcodec.puffin.uniform_footer import UniformBlobs
+from puffin.craft import puffin
+
+
+def decode(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> Footer:
+    with open_source(puffin(payload)) as source:
+        return decode_footer(source, limits=limits)
+
+
+def blob(i: int, **changes: Any) -> BlobMetadata:
+    path = f"s3://b/t/data/{i:05d}.parquet"
+    properties = {"referenced-data-file": path, "cardinality": str(i * i)}
+    return replace(
+        BlobMetadata("deletion-vector-v1", (2147483645,), -1, -1, 4 + 17 * i, 9 + i, None, properties), **changes
+    )
+
+
+def payload_of(blobs: list[BlobMetadata], **more: Any) -> bytes:
+    encoded = encode_footer(Footer(tuple(blobs), {"created-by": "x"}, **more))
+    return encoded[4:-12]
+
+
+@pytest.fixture(autouse=True)
+def _short_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads, "_LONG", 1)
+
+
+@pytest.fixture
+def by_json(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], Footer | str]:
+    """What the JSON parser makes of a payload."""
+
+    def told(payload: bytes) -> Footer | str:
+        with monkeypatch.context() as patch:
+            patch.setattr(payloads, "_LONG", 1 << 40)
+            return outcome(payload)
+
+    return told
+
+
+def outcome(payload: bytes) -> Footer | str:
+    try:
+        return decode(payload)
+    except DecodeError as err:
+        return f"{type(err).__name__}: {err}"
+
+
+def test_columns_equal_a_tuple() -> None:
+    blobs = [blob(i) for i in range(40)]
+    footer = decode(payload_of(blobs))
+    found = footer.blobs
+    assert isinstance(found, UniformBlobs)
+    assert found == tuple(blobs)
+    assert tuple(blobs) == tuple(found)
+    assert (len(found), found[3], found[-1], found[5:7]) == (40, blobs[3], blobs[-1], tuple(blobs[5:7]))
+    assert found[3] is found[3]
+    assert (hash(found), repr(found)) == (hash(tuple(blobs)), repr(tuple(blobs)))
+    assert found != tuple(blobs[:-1])
+    assert found != blobs
+    assert found.offsets.tolist() == [one.offset for one in blobs]
+    assert found.lengths.tolist() == [one.length for one in blobs]
+    assert found.texts("referenced-data-file") == [one.properties["referenced-data-file"] for one in blobs]
+    assert (found.texts("other"), found.numbers("other"), found.numbers("referenced-data-file")) == (None, None, None)
+    numbers = found.numbers("cardinality")
+    assert numbers is not None
+    assert numbers.tolist() == [i * i for i in range(40)]
+    assert (footer.properties, footer.unknown) == ({"created-by": "x"}, {})
+
+
+@pytest.mark.parametrize(
+    ("blobs", "more"),
+    [
+        ([blob(0)], {}),
+        ([blob(i, type="u", fields=(), snapshot_id=7) for i in range(5)], {"unknown": {"more": [{"a": 1}]}}),
+        ([blob(i, properties={"a": "b"}) for i in range(5)], {}),
+        ([blob(i, properties={"é": "ü" * i, "": "", "x": "]},{"}) for i in range(5)], {}),
+    ],
+    ids=["one", "other members", "one property", "three properties"],
+)
+def test_other_blobs_alike(
+    blobs: list[BlobMetadata], more: dict[str, Any], by_json: Callable[[bytes], Footer | str]
+) -> None:
+    payload = payload_of(blobs, **more)
+    assert isinstance(decode(payload).blobs, UniformBlobs)
+    assert decode(payload) == by_json(payload)
+
+
+@pytest.mark.parametrize(
+    "blobs",
+    [
+        [],
+        [blob(0), blob(1, type="x")],
+        [blob(0), blob(1, fields=())],
+        [blob(0), blob(1), blob(2, compression_codec="zstd")],
+        [blob(0), blob(1, unknown={"odd": 1})],
+        [blob(i, unknown={"odd": 1}) for i in range(3)],
+        [blob(i, properties={}) for i in range(3)],
+        [blob(0), blob(1, properties={"cardinality": "1", "referenced-data-file": "x"})],
+        [blob(0), blob(1, properties={"a": 'say "hello"'})],
+        [blob(0), blob(1, offset=-4)],
+        [blob(0), blob(1, length=2**63 - 1)],
+        [blob(0, properties={"a": "}}"}), blob(1, properties={"a": "}}"})],
+    ],
+)
+def test_blobs_that_differ_are_left_to_the_parser(
+    blobs: list[BlobMetadata], by_json: Callable[[bytes], Footer | str]
+) -> None:
+    payload = payload_of(blobs)
+    assert isinstance(decode(payload).blobs, tuple)
+    assert decode(payload) == by_json(payload)
+
+
+def test_spaces_are_left_to_the_parser(by_json: Callable[[bytes], Footer | str]) -> None:
+    payload = json.dumps(json.loads(payload_of([blob(i) for i in range(5)]))).encode()
+    assert isinstance(decode(payload).blobs, tuple)
+    assert decode(payload) == by_json(payload)
+
+
+def test_no_damage_is_told_otherwise(by_json: Callable[[bytes], Footer | str]) -> None:
+    valid = payload_of([blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)])
+    chance = random.Random(3)
+    refused = 0
+    for _ in range(4000):
+        damaged = bytearray(valid)
+        for _ in range(chance.choice([1, 1, 1, 2])):
+            at = chance.randrange(len(damaged))
+            what = chance.choice(
+                [b'"', b"\\", b",", b"}", b"]", b"{", b"0", b" ", b"", b"}]", b'"}},{', b"\xff", b"\n"]
+            )
+            damaged[at : at + chance.choice([0, 1, 1, 5])] = what
+        want = by_json(bytes(damaged))
+        assert outcome(bytes(damaged)) == want
+        refused += isinstance(want, str)
+    assert 1000 < refused < 4000
+
+
+@pytest.mark.parametrize("twice", [b'"blobs":[]', b'"properties":{}'])
+def test_members_twice(twice: bytes, by_json: Callable[[bytes], Footer | str]) -> None:
+    payload = payload_of([blob(i) for i in range(5)])[:-1] + b"," + twice + b"}"
+    assert "twice" in str(outcome(payload))
+    assert outcome(payload) == by_json(payload)
+
+
+def test_limits_hold() -> None:
+    payload = payload_of([blob(i) for i in range(5)])
+    assert len(decode(payload, Limits(max_blobs=5)).blobs) == 5
+    with pytest.raises(LimitExceeded, match="max_blobs"):
+        decode(payload, Limits(max_blobs=4))

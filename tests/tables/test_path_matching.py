@@ -1,0 +1,63 @@
+"""PathMatcher: which data file a stale path refers to."""
+
+from __future__ import annotations
+
+import pytest
+
+from dvcodec.tables import Folder
+from dvcodec.tables.path_matching import PathMatcher
+
+PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/b.parquet", "s3://other/c.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("s3://old/t/data/p=1/a.parquet", PATHS[0]),
+        ("s3://old/x/data/p=2/a.parquet", PATHS[1]),
+        ("s3://old/x/p=2/a.parquet", None),
+        ("data/p=2/a.parquet", PATHS[1]),
+        ("s3://old/x/p=3/a.parquet", None),
+        ("a.parquet", None),
+        ("b.parquet", None),
+        ("/elsewhere/b.parquet", None),
+        ("/elsewhere/data/b.parquet", PATHS[2]),
+        ("/elsewhere/metadata/b.parquet", None),
+        ("/elsewhere/otherdata/b.parquet", None),
+        ("/new/t/b.parquet", None),
+        ("/new/t/data/x/../b.parquet", None),
+        ("../data/b.parquet", None),
+        ("file:/new/t/data/p=1/a.parquet", PATHS[0]),
+        ("s3a://other/c.parquet", PATHS[3]),
+        ("s3://third/c.parquet", None),
+        ("/new/t/data/z.parquet", None),
+        ("", None),
+        ("/", None),
+    ],
+)
+def test_find(path: str, meant: str | None) -> None:
+    assert PathMatcher(Folder("/new/t"), PATHS).find(path) == meant
+
+
+def test_without_data_files() -> None:
+    assert PathMatcher(Folder("/t"), []).find("a.parquet") is None
+
+
+def test_the_same_bare_name_in_another_partition_means_nothing() -> None:
+    files = PathMatcher(Folder("/t", recorded="s3://lake/t"), ["s3://lake/t/data/p=2/000000_0.parquet"])
+    for root in ("s3://lake/t", "/t", "hdfs://old/t"):
+        assert files.find(f"{root}/data/p=1/000000_0.parquet") is None
+        assert files.find(f"{root}/data/p=2/000000_0.parquet") == "s3://lake/t/data/p=2/000000_0.parquet"
+
+
+def test_data_files_elsewhere() -> None:
+    known = ["s3://lake/shared/data/p=1/a.parquet"]
+    assert PathMatcher(Folder("/t"), known).find("/t/data/p=1/a.parquet") == known[0]
+    assert PathMatcher(Folder("/t"), known).find("/t/a.parquet") is None
+    assert PathMatcher(Folder("/t"), known).find("s3://old/shared/data/p=1/a.parquet") is None
+
+
+def test_a_path_that_could_mean_two_files_means_none() -> None:
+    files = PathMatcher(Folder("/t"), ["/t/data/a.parquet", "file:/t/data/a.parquet", "/t/x/data/b", "/t/data/b"])
+    assert files.find("s3://old/data/a.parquet") is None
+    assert files.find("s3://old/x/data/b") is None

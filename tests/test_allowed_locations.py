@@ -1,0 +1,99 @@
+"""How far metadata reaches: pairs of a table's home and a path that its metadata spells whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from dvcodec import NotCanonical, Unsupported, UsageError
+from dvcodec.io.allowed_locations import OBJECT_STORES, check_reach, check_step, protocols
+
+LOCAL = [None, "/wh/t", "t", "file:///wh/t", "file:/wh/t"]
+REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s3://lake/x.zip"]
+
+
+@pytest.mark.parametrize("home", LOCAL)
+@pytest.mark.parametrize("path", ["/x", "x", "file:///x", "file:/x", "FILE:/x", "file://localhost/x"])
+def test_local_tables_name_local_files_and_others_do_not(home: str | None, path: str) -> None:
+    check_reach(path, home)
+    for remote in REMOTE:
+        with pytest.raises(Unsupported, match="path in metadata: expected one in the table's own storage"):
+            check_reach(path, remote)
+        check_reach(path, remote, frozenset({"file"}))
+
+
+@pytest.mark.parametrize("home", [*LOCAL, *REMOTE])
+@pytest.mark.parametrize("store", sorted(OBJECT_STORES))
+def test_buckets_of_any_store_are_within_reach(home: str | None, store: str) -> None:
+    check_reach(f"{store}://other/x", home)
+    check_reach(f"{store.upper()}://other/x", home)
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "reached"),
+    [
+        ("http://lake.example/t", "http://lake.example/u/x", True),
+        ("http://lake.example/t", "HTTP://lake.example/u/x", True),
+        ("http://lake.example/t", "http://lake.example", True),
+        ("http://lake.example/t", "https://lake.example/u", False),
+        ("http://lake.example/t", "http://lake.example:81/u", False),
+        ("http://lake.example/t", "http://lake.example.evil/u", False),
+        ("http://lake.example/t", "http://lake.example@evil/u", False),
+        ("http://lake.example/t", "http://lake.example\\@evil/u", False),
+        ("http://lake.example/t", "http://lake.example?@evil/u", False),
+        ("http://lake.example/t", "http://lake.example#@evil/u", False),
+        ("http://lake.example/t", "http://169.254.169.254/u", False),
+        ("hdfs://one/t", "hdfs://one/u", True),
+        ("hdfs://one/t", "hdfs://two/u", False),
+        ("zip://t::s3://lake/x.zip", "zip://u::s3://lake/x.zip", False),
+        ("/t", "local:///etc/passwd", False),
+        ("/t", "s3://b/x::http://evil/y", False),
+        ("/t", "s3://b/x::y", False),
+        ("/t", "::http://evil", True),  # a local name: no scheme stands before it
+    ],
+)
+def test_hosts_and_chains(home: str, path: str, reached: bool) -> None:
+    if reached:
+        check_reach(path, home)
+    else:
+        with pytest.raises(Unsupported) as caught:
+            check_reach(path, home)
+        assert caught.value.source == home
+        assert repr(path) in str(caught.value)
+
+
+def test_of_a_chain_every_protocol_has_to_be_allowed() -> None:
+    path = "zip://a::simplecache::http://evil/x.zip"
+    for allow in ({"http"}, {"zip", "http"}, {"zip", "simplecache"}, {"*"}):
+        with pytest.raises(Unsupported):
+            check_reach(path, "/t", frozenset(allow))
+    check_reach(path, "/t", frozenset({"zip", "simplecache", "http"}))
+    check_reach("zip://a::s3://lake/x.zip", "/t", frozenset({"zip"}))
+    with pytest.raises(Unsupported):
+        check_reach("zip://a::file:///x.zip", "s3://lake/t", frozenset({"zip"}))
+
+
+def test_a_file_of_another_host_is_no_location() -> None:
+    with pytest.raises(NotCanonical, match="path: expected a path, found file://host/x"):
+        check_reach("file://host/x", "/t")
+
+
+def test_long_paths_are_told_in_part() -> None:
+    with pytest.raises(Unsupported) as caught:
+        check_reach("http://evil/" + "x" * 100_000, "/t")
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("home", ["s3://lake/t", "memory://t", "zip://t::s3://lake/x.zip"])
+def test_no_name_below_a_url_starts_a_chain(home: str) -> None:
+    check_step("part=1/a:b.parquet", home)
+    with pytest.raises(NotCanonical, match="no '::' below a URL"):
+        check_step("a::http://evil", home)
+    check_step("a::http://evil", "/t")
+
+
+def test_protocols_are_names() -> None:
+    assert protocols(()) == frozenset()
+    assert protocols(["HTTP", "s3a", "x-y+z.1"]) == {"http", "s3a", "x-y+z.1"}
+    for wrong in ("http", "", [""], ["http://"], ["a::b"], ["*"], ["1"]):
+        with pytest.raises(UsageError, match="expected protocols such as"):
+            protocols(wrong)

@@ -1,0 +1,40 @@
+"""Ranges of a file that are read together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec.io import coalesce as module
+from dvcodec.io.coalesce import coalesce
+
+
+def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    table = np.array(ranges, np.int64).reshape(-1, 2)
+    return list(coalesce(table[:, 0], table[:, 1]))
+
+
+def test_what_lies_close_is_read_at_once() -> None:
+    gap = 1 << 17
+    assert cut([]) == []
+    assert cut([(4, 10), (14, 5), (gap + 19, 7)]) == [(0, 3, 4, gap + 26)]
+    assert cut([(4, 10), (14, 5), (gap + 20, 7)]) == [(0, 2, 4, 19), (2, 3, gap + 20, gap + 27)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 90)), max_size=30))
+def test_every_range_is_in_one_stretch(ranges: list[tuple[int, int]]) -> None:
+    ranges = sorted(ranges)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "WINDOW_BYTES", 100)
+        patch.setattr(module, "WINDOW_VECTORS", 4)
+        patch.setattr(module, "_GAP", 20)
+        found = cut(ranges)
+    at = 0
+    for first, last, start, stop in found:
+        assert first == at < last <= first + 4
+        assert (start, stop) == (ranges[first][0], max(offset + size for offset, size in ranges[first:last]))
+        assert stop - start <= 100 or last == first + 1
+        at = last
+    assert at == len(ranges)

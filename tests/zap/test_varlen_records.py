@@ -1,0 +1,244 @@
+"""Chains against the loops that they stand for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dvcodec import NotCanonical, Truncated
+from dvcodec.core import varints
+from dvcodec.core.cursor import Cursor
+from dvcodec.zap import varlen_records
+from zap.pieces import take, uv
+
+TOP = 2**64 - 1
+HUGE = (TOP, TOP - 4, 2**63, 2**63 - 1, 2**32)
+
+
+class Row(NamedTuple):
+    """Values, and spans of them."""
+
+    values: list[int]
+    starts: list[int]
+    stops: list[int]
+
+
+@pytest.fixture(params=[1000, 1, 10**9], autouse=True)
+def hop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few strides, none at all, and as many as there can be."""
+    monkeypatch.setattr(varlen_records, "_HOP", request.param)
+
+
+def follow_counted(row: Row, head: int) -> tuple[list[int], list[int], int]:
+    begins, owner, bad = [], [], -1
+    for span, (start, stop) in enumerate(zip(row.starts, row.stops, strict=True)):
+        at = start
+        while at < stop:
+            if at + head > stop or at + head + row.values[at + head - 1] > stop:
+                bad = span if bad < 0 else bad
+                break
+            begins.append(at)
+            owner.append(span)
+            at += head + row.values[at + head - 1]
+    return begins, owner, bad
+
+
+@st.composite
+def counted_rows(draw: st.DrawFn) -> tuple[Row, int]:
+    head = draw(st.integers(1, 5))
+    row = Row([], [], [])
+    small = st.integers(0, 3)
+    counts = draw(st.sampled_from([st.just(0), st.just(2), small]))
+    for _ in range(draw(st.integers(0, 4))):
+        row.values.extend(draw(st.lists(small, max_size=2)))  # a gap
+        row.starts.append(len(row.values))
+        for _ in range(draw(st.integers(0, 6))):
+            more = draw(counts)
+            row.values.extend(draw(small) for _ in range(head - 1))
+            row.values.append(more)
+            row.values.extend(draw(small) for _ in range(more))
+        row.stops.append(len(row.values))
+    for _ in range(draw(st.integers(0, 2)) if row.values else 0):
+        row.values[draw(st.integers(0, len(row.values) - 1))] = draw(st.sampled_from((*HUGE, 0, 1, 2, 5)))
+    return row, head
+
+
+@given(counted_rows())
+@example((Row([], [], []), 5))
+@example((Row([], [0, 0], [0, 0]), 5))
+@example((Row([0, 0, 0, 0, TOP], [0], [5]), 5))
+@example((Row([0, 0, 0, 0, 0, 1], [0], [6]), 5))
+@example((Row([1], [0, 0, 1], [0, 1, 1]), 1))
+def test_counted(case: tuple[Row, int]) -> None:
+    row, head = case
+    begins, owner, bad = varlen_records.counted(
+        np.array(row.values, np.uint64), np.array(row.starts, np.int64), np.array(row.stops, np.int64), head
+    )
+    expected = follow_counted(row, head)
+    assert bad == expected[2]
+    if bad < 0:
+        assert (begins.tolist(), owner.tolist()) == expected[:2]
+
+
+@pytest.mark.parametrize("spans", [1, 7, 900])
+def test_counted_long(spans: int) -> None:
+    """Chains long enough for strides, in few spans and in many."""
+    counts = np.random.default_rng(spans).integers(0, 4, 20_000)
+    stops = np.cumsum(5 + counts)
+    begins = stops - 5 - counts
+    values = np.arange(stops[-1], dtype=np.uint64) % np.uint64(9)
+    values[begins + 4] = counts
+    first = np.linspace(0, len(begins), spans, endpoint=False).astype(np.int64)
+    last = np.append(first[1:], len(begins)) - 1
+    found, owner, bad = varlen_records.counted(values, begins[first], stops[last], 5)
+    assert bad == -1
+    assert found.tolist() == begins.tolist()
+    assert owner.tolist() == (np.searchsorted(first, np.arange(len(begins)), side="right") - 1).tolist()
+    values[begins[-1] + 4] += 1
+    assert varlen_records.counted(values, begins[first], stops[last], 5)[2] == spans - 1
+
+
+def follow_sized(row: Row, ends: list[int]) -> tuple[list[int], list[int], int]:
+    begins, owner, bad = [], [], -1
+    for span, (start, stop) in enumerate(zip(row.starts, row.stops, strict=True)):
+        at = start
+        while at < stop:
+            target = ends[at] + row.values[at]
+            if target not in ends[at:stop]:
+                bad = span if bad < 0 else bad
+                break
+            begins.append(at)
+            owner.append(span)
+            at = ends.index(target, at) + 1
+    return begins, owner, bad
+
+
+@st.composite
+def sized_rows(draw: st.DrawFn) -> tuple[Row, bytes]:
+    row, out = Row([], [], []), bytearray()
+    value = st.sampled_from([0, 1, 2, 3, 127, 128, 70_000])
+
+    def put(*values: int) -> None:
+        row.values.extend(values)
+        out.extend(uv(*values))
+
+    for _ in range(draw(st.integers(0, 4))):
+        put(*draw(st.lists(value, max_size=2)))  # a gap
+        row.starts.append(len(row.values))
+        for _ in range(draw(st.integers(0, 5))):
+            body = draw(st.lists(value, max_size=4)) or [0] * draw(st.sampled_from([0, 130]))
+            put(len(uv(*body)), *body)
+        row.stops.append(len(row.values))
+    if out and draw(st.booleans()):
+        at = draw(st.integers(0, len(out) - 1))
+        out[at] = out[at] & 0x80 | draw(st.integers(0, 127))
+        at = 0
+        for i in range(len(row.values)):
+            row.values[i], at = take(bytes(out), at)
+    return row, bytes(out)
+
+
+@given(sized_rows())
+@example((Row([], [], []), b""))
+@example((Row([], [0], [0]), b""))
+@example((Row([TOP], [0], [1]), uv(TOP)))
+@example((Row([2, 128], [0], [2]), uv(2, 128)))
+@example((Row([1, 128], [0], [2]), uv(1, 128)))
+def test_sized(case: tuple[Row, bytes]) -> None:
+    row, raw = case
+    values, ends = varints.decode(Cursor(raw), "entries")
+    assert values.tolist() == row.values
+    found, owner, bad = varlen_records.sized(
+        values, ends, np.array(row.starts, np.int64), np.array(row.stops, np.int64)
+    )
+    expected = follow_sized(row, ends.tolist())
+    assert bad == expected[2]
+    if bad < 0:
+        assert (found.tolist(), owner.tolist()) == expected[:2]
+
+
+@pytest.mark.parametrize("spans", [1, 5, 800])
+def test_sized_long(spans: int) -> None:
+    dice = np.random.default_rng(spans)
+    bodies = [[int(v) for v in dice.choice([1, 300, 70_000], size)] for size in dice.integers(0, 5, 4000)]
+    values = [value for body in bodies for value in (len(uv(*body)), *body)]
+    numbers, ends = varints.decode(Cursor(uv(*values)), "entries")
+    heads = np.cumsum([0] + [1 + len(body) for body in bodies])
+    first = np.linspace(0, len(bodies), spans, endpoint=False).astype(np.int64)
+    starts, stops = heads[first], heads[np.append(first[1:], len(bodies))]
+    found, _, bad = varlen_records.sized(numbers, ends, starts, stops)
+    assert bad == -1
+    assert found.tolist() == heads[:-1].tolist()
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, TOP), max_size=4), st.binary(max_size=3)), max_size=6),
+    st.integers(0, 99),
+)
+def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
+    """Varints in spans, and bytes between them that do not matter."""
+    raw, starts, stops = b"", [], []
+    for numbers, gap in parts:
+        raw += gap
+        starts.append(len(raw))
+        raw += uv(*numbers)
+        stops.append(len(raw))
+    cursor = Cursor(raw, base=base)
+    values, firsts, behind = varlen_records.spans(
+        cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers"
+    )
+    assert values.tolist() == [value for part, _ in parts for value in part]
+    assert np.diff(firsts).tolist() == [len(part) for part, _ in parts]
+    found = [take(raw, start) for i, start in enumerate(starts) if parts[i][0]]
+    assert behind[firsts[:-1][np.diff(firsts) > 0]].tolist() == [stop for _, stop in found]
+
+
+@pytest.mark.parametrize(
+    ("raw", "starts", "stops", "kind", "offset"),
+    [
+        (b"\x80\x01\x80\x80\x01", [0, 2], [2, 4], Truncated, 102),
+        (b"\x01\x80\x80\x01", [0], [3], Truncated, 101),
+        (b"\x01" + b"\x80" * 10 + b"\x01\x05", [0, 1], [1, 12], NotCanonical, 101),
+        (b"\xff" * 9 + b"\x02", [0], [10], NotCanonical, 100),
+        (b"\x00\xff\xff" + b"\xff" * 9 + b"\x02", [0, 3], [1, 13], NotCanonical, 103),
+    ],
+)
+def test_spans_refused(raw: bytes, starts: list[int], stops: list[int], kind: type[Exception], offset: int) -> None:
+    cursor = Cursor(raw, source="here", base=100)
+    with pytest.raises(kind) as caught:
+        varlen_records.spans(cursor, np.array(starts), np.array(stops), "numbers")
+    assert getattr(caught.value, "offset", None) == offset
+    assert getattr(caught.value, "source", None) == "here"
+
+
+@st.composite
+def tagged_bytes(draw: st.DrawFn) -> tuple[list[tuple[int, bytes]], bytes]:
+    content = st.one_of(st.binary(max_size=5), st.text(max_size=200).map(str.encode), st.just(b"\xff" * 40))
+    records = draw(st.lists(st.tuples(st.integers(0, 2**40), content), max_size=8))
+    return records, draw(st.binary(max_size=20))
+
+
+@given(tagged_bytes(), st.integers(0, 3))
+def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None:
+    records, tail = case
+    raw = b"".join(uv(number, len(content)) + content for number, content in records)
+    begins, sizes = varlen_records.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
+    assert [raw[a : a + n] for a, n in zip(begins.tolist(), sizes.tolist(), strict=True)] == [c for _, c in records]
+    # Without the last bytes all records but the cut ones are there.
+    cut = raw[: max(len(raw) - short, 0)]
+    begins, sizes = varlen_records.tagged(np.frombuffer(cut, np.uint8), len(records))
+    whole, at = 0, 0
+    for number, content in records:
+        at += len(uv(number, len(content)) + content)
+        whole += at <= len(cut)
+    assert len(begins) == whole
+
+
+@pytest.mark.parametrize("size", [2**35, 2**63, TOP])
+def test_tagged_does_not_believe(size: int) -> None:
+    begins, _ = varlen_records.tagged(np.frombuffer(uv(0, 1) + b"a" + uv(1, size) + b"abc", np.uint8), 9)
+    assert begins.tolist() == [2]
