@@ -22,7 +22,7 @@ pytest.importorskip("obstore")
 
 
 class TestOwnWrites:
-    @pytest.fixture(params=["s3", "memory"])
+    @pytest.fixture(params=[pytest.param("s3", marks=pytest.mark.lake), "memory"])
     def folder(self, request: pytest.FixtureRequest) -> tuple[str, Storage]:
         if request.param == "memory":
             pytest.importorskip("fsspec")
