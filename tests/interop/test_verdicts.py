@@ -170,6 +170,7 @@ SPARK_ICEBERG: dict[str, int | str] = {
     "deletes of another tuple": "Mismatched partition tuples",
     "deletes of another tuple, by bounds": "Mismatched partition tuples",
     "deletes of another partition": 200,
+    "deletes of another scheme": 200,
 }
 
 
@@ -214,6 +215,7 @@ PYICEBERG = {
     "deletes of another tuple": 197,
     "deletes of another tuple, by bounds": 197,
     "deletes of another partition": 197,
+    "deletes of another scheme": 200,
 }
 """pyiceberg 0.12 looks at no partition of position deletes, and at the spec of vectors only."""
 

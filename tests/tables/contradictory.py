@@ -224,6 +224,7 @@ ICEBERG: dict[str, list[str]] = {
     "deletes of another tuple": ["partition-mismatch"],
     "deletes of another tuple, by bounds": ["partition-mismatch"],
     "deletes of another partition": [],
+    "deletes of another scheme": ["path-scheme"],
 }
 
 
@@ -241,6 +242,9 @@ def make_iceberg(name: str, folder: Path, properties: Mapping[str, str] | None =
         change = {"sequence_number": 1, "file_sequence_number": 1, "status": 0, "snapshot_id": 101}
         newer = Commit({"b": 100}), Commit(vectors={"b": DELETED})
         craft_table(folder, Commit({"a": 100}), *newer, tweak_entry=altered(change, content=1))
+    elif name == "deletes of another scheme":
+        deletes = Commit(deletes=[{"a": DELETED}], scope=None)
+        craft_table(folder, DATA, deletes, version=2, location=f"file:{folder}", tweak_entry=_without_scheme)
     elif name == "version 2":
         craft_table(folder, DATA, VECTOR, tweak=_version_2, properties=properties)
     else:
@@ -248,6 +252,12 @@ def make_iceberg(name: str, folder: Path, properties: Mapping[str, str] | None =
         deletes = Commit(deletes=[{"a": DELETED}], scope=scope)
         craft_table(folder, DATA, deletes, version=2, **PARTITIONED, tweak_entry=OTHER)
     return ICEBERG[name]
+
+
+def _without_scheme(entry: dict[str, Any]) -> dict[str, Any]:
+    """Spell data files as plain paths; rows of deletes still name them by URL."""
+    file = entry["data_file"]
+    return entry if file["content"] else {**entry, "data_file": {**file, "file_path": file["file_path"][5:]}}
 
 
 def _second_spec(metadata: dict[str, Any]) -> dict[str, Any]:

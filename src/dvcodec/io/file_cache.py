@@ -72,6 +72,11 @@ class FileCache:
             if len(self._objects) < _MAX_FILES:
                 self._objects[self._key(location)] = found
 
+    def listed(self, location: str) -> StoredObject | None:
+        """Return the size and ETag of a file as listed, if they are kept."""
+        with self._lock:
+            return self._objects.get(self._key(location))
+
     def add_listing(self, listing: Listing) -> Listing:
         """Keep a listing; return it."""
         with self._lock:

@@ -55,18 +55,18 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
         UsageError: an unknown protocol or option.
         OSError: the store cannot be reached.
     """
-    store, key = open_store(url, storage.options)
+    _, key = open_store(url, storage.options)
     denied: StoreError | None = None
     if key and not url.endswith("/"):
         try:
-            found = store.head(key)
+            found = storage.stat(url)
         except StoreError as err:
             if err.reason in (Reason.DENIED, Reason.BAD_CREDENTIALS):
                 denied = err  # S3 says so of an object that is not there, and never why: a list has its words
             elif err.reason is not Reason.NO_OBJECT:
                 raise
         else:
-            return FoundFiles([Listed(url, found.size or 0, found.modified_ms)])
+            return FoundFiles([found])
     try:
         if has_pattern(url):
             matching = _matching(url, storage)

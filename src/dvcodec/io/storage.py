@@ -7,6 +7,7 @@ reads its present state. Writing, moving or removing a file through a `Storage` 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
@@ -127,6 +128,23 @@ class Storage:
         folders, files = store.list_folder(key)
         return [*folders, *(file.location.rpartition("/")[2] for file in self._listed(folder, key, files))]
 
+    def stat(self, location: str) -> Listed:
+        """Return the size of a file: as listed, if its folder was, else by a request.
+
+        Raises:
+            OSError: it does not exist, or cannot be reached.
+        """
+        store, key = self._store(location)
+        found = self._cache.listed(location) or store.head(key)
+        return Listed(location, found.size or 0, found.modified_ms)
+
+    def list_ahead(self, locations: Iterable[str]) -> None:
+        """List each folder that has several of these files, one page of it: `stat` needs no request for what it has."""
+        folders = Counter(location.rpartition("/")[0] for location in locations if local_path(location) is None)
+        for folder in [folder for folder, files in folders.items() if files > 1]:
+            with suppress(OSError):  # servers of the web do not list
+                self._list_page(folder, *self._store(folder))
+
     def walk(self, folder: str) -> Iterator[Listed]:
         """List all files below a folder, unordered; links to folders are not followed.
 
@@ -208,7 +226,10 @@ class Storage:
         if not store.lists_by_page:
             return None
         found = list(islice(store.list_all(key), _PAGE))
-        return self._keep(folder, key, found) if len(found) < _PAGE else None
+        if len(found) < _PAGE:
+            return self._keep(folder, key, found)
+        self._listed(folder, key, found)
+        return None
 
     def _keep(self, folder: str, key: str, found: Iterable[StoredObject]) -> Listing:
         return self._cache.add_listing(Listing(folder.rstrip("/"), self._listed(folder, key, found)))

@@ -89,13 +89,14 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
 
 
 def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
-    """Find the files of each path, see `find`; several remote ones at once.
+    """Find the files of each path, see `find`; several remote ones at once, and those of one folder by one list.
 
     Raises:
         UsageError: a path without files.
         OSError: it cannot be listed.
     """
     remote = len(paths) > 1 and local_path(paths[0]) is None
+    stores.list_ahead(paths)
     return run_bounded(lambda path: find(path, stores), paths, stores.threads(paths[0]) if remote else 1)
 
 
