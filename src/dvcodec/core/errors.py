@@ -9,6 +9,8 @@ __all__ = [
     "BadMagic",
     "CardinalityMismatch",
     "ChecksumMismatch",
+    "CommitConflict",
+    "CommitUnknown",
     "DecodeError",
     "DvcodecError",
     "LimitExceeded",
@@ -38,6 +40,14 @@ class MissingExtra(UsageError, ImportError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.package, self.extra))
+
+
+class CommitConflict(DvcodecError):
+    """Another writer committed first, in a way that this commit cannot be combined with; nothing was committed."""
+
+
+class CommitUnknown(DvcodecError):
+    """The store did not answer a commit, and reading back did not show whether it took effect. No file was removed."""
 
 
 class DecodeError(DvcodecError, ValueError):

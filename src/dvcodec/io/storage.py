@@ -181,6 +181,18 @@ class Storage:
         with self.changes(location):
             store.delete(key)
 
+    def put_if_absent(self, location: str, data: bytes) -> None:
+        """Write a file that must not exist yet, whole: of several concurrent writers, one succeeds.
+
+        Raises:
+            FileExistsError: it exists.
+            UsageError: the store cannot do this.
+            OSError: it cannot be written.
+        """
+        store, key = self._store(location)
+        with self.changes(location):
+            store.put_if_absent(key, data)
+
     def forget(self) -> None:
         """Empty the cache: the next use requests everything again."""
         self._cache.clear()

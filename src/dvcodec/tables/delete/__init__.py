@@ -1,0 +1,1 @@
+"""Delete rows of a table: find them, write deletion vectors, commit. One way for all formats."""

@@ -1,0 +1,113 @@
+"""What a format implements so that deletes can be committed to its tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.table import Snapshot
+
+__all__ = ["Committer", "FileDelete", "Written"]
+
+S = TypeVar("S", bound=Snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDelete:
+    """Rows to delete from one data file.
+
+    Attributes:
+        data_file: of the base snapshot.
+        replaced: vectors of the base snapshot that hold for this data file alone: the new vector includes their rows.
+        before: all rows that are deleted in the base snapshot, by whatever vector.
+        rows: all rows that are deleted afterwards, `before` included: 0-based physical positions.
+        whole: no live row is left: the data file is removed instead of getting a vector.
+    """
+
+    data_file: DataFile
+    replaced: tuple[DeletionVector, ...]
+    before: RowSet = field(repr=False)
+    rows: RowSet = field(repr=False)
+    whole: bool
+
+    @property
+    def gained(self) -> int:
+        """Rows that live in the base snapshot and are deleted afterwards."""
+        return self.rows.cardinality - self.before.cardinality
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The vectors of a commit, in files that the table does not reference yet.
+
+    Attributes:
+        locations: `DataFile.path` -> location of its new vector; data files that are removed have none.
+        bytes_written: size of the files.
+    """
+
+    locations: dict[str, DvLocation]
+    bytes_written: int
+
+
+class Committer(ABC, Generic[S]):
+    """Commits deletes to one table.
+
+    `dvcodec.tables.delete.run` calls `current`, `check`, then `write` and `commit`, and repeats this after a conflict.
+    """
+
+    @abstractmethod
+    def current(self) -> S:
+        """Return the newest snapshot of the table, read from the store or catalog and not from a cache.
+
+        Raises:
+            DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def check(self, base: S) -> None:
+        """Refuse a table that must not be written to.
+
+        Raises:
+            UsageError: it does not have deletion vectors enabled (the message says how to enable them), or forbids
+                deletes.
+            Unsupported: it uses a feature that is not known here; the message names it.
+        """
+
+    @abstractmethod
+    def write(self, base: S, deletes: Sequence[FileDelete], written: list[str]) -> Written:
+        """Write the new vectors into the table's folder under fresh names, and verify them as read back.
+
+        Args:
+            base: the snapshot that is committed upon.
+            deletes: one for each data file, none of them `FileDelete.whole`.
+            written: location of each new file, appended before the file is written: the caller removes them if the
+                commit fails.
+
+        Raises:
+            UsageError: a row set that the format cannot store.
+            OSError: a file cannot be written.
+        """
+
+    @abstractmethod
+    def commit(self, base: S, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
+        """Commit in one atomic step and return the id of the new snapshot.
+
+        An unanswered request is settled here, by reading back whether the commit is in.
+
+        Args:
+            base: the current snapshot must still be this one, else nothing is committed.
+            deletes: one for each data file; those with `FileDelete.whole` are removed from the table.
+            written: of `write`.
+            files: location of each further file that is written, appended before it is.
+
+        Raises:
+            CommitConflict: the current snapshot is another one by now; nothing is committed.
+            CommitUnknown: it could not be found out whether the commit is in.
+            OSError: the table cannot be written; nothing is committed.
+        """

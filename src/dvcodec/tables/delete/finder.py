@@ -1,0 +1,43 @@
+"""Which rows to delete: the question that a predicate, a set of keys or plain positions answer, file by file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.table import Snapshot
+
+__all__ = ["Finder"]
+
+
+class Finder(ABC):
+    """Finds the rows to delete. Methods may be called from several threads.
+
+    Attributes:
+        can_search_again: whether the rows can be looked for in data files that replaced others: positions cannot.
+    """
+
+    can_search_again: bool = True
+
+    @abstractmethod
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Check the question against a snapshot, before a data file is opened; called again for each new snapshot.
+
+        Raises:
+            UsageError: a column that the snapshot does not have, or values that its type does not have.
+        """
+
+    @abstractmethod
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
+        """Whether rows of a data file may be among them, by partition values and recorded statistics alone."""
+
+    @abstractmethod
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:
+        """Return the 0-based physical positions of the rows in a data file; deleted rows may be among them.
+
+        Memory is bounded by a batch of rows.
+
+        Raises:
+            DecodeError, OSError: see `Snapshot.rows`.
+        """
