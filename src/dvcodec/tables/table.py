@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from dvcodec.core.rowset import RowSet
     from dvcodec.tables.delete import Deletion, Isolation, KeySource
-    from dvcodec.tables.reading import Progress
-
     from dvcodec.tables.findings import Finding
+    from dvcodec.tables.reading import Progress
 
 __all__ = ["Snapshot", "Table"]
 
