@@ -17,6 +17,7 @@ from dvcodec.tables.delete.run import Deletion, run
 from dvcodec.tables.delta.commit import DeltaCommitter, committer
 from dvcodec.tables.delta.table import DeltaTable
 from tables.delete.finders import Where
+from tables.delete.races import race
 
 
 def ids(folder: Path) -> list[int]:
@@ -244,3 +245,14 @@ def test_row_positions_of_the_model(folder: Path) -> None:
     snapshot = open_table(folder).snapshot()
     found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
     assert found == {"a.parquet": delta_table.SECOND, "b.parquet": RowSet([0, 2])}
+
+
+@pytest.mark.parametrize(("writers", "deletes"), [(2, 12), (8, 3)])
+def test_races(folder: Path, writers: int, deletes: int) -> None:
+    for name, start in (("c.parquet", 0), ("d.parquet", 128)):
+        version = len(list((folder / "_delta_log").iterdir()))
+        delta_table.commit(folder, version, "WRITE", {"add": delta_table.data_file(folder, name, start)})
+    first = open_table(folder).snapshot().info.id
+    snapshots = race(str(folder), writers, deletes)
+    assert snapshots == list(range(first + 1, first + 1 + len(snapshots)))
+    assert audit(open_table(folder)).findings == ()
