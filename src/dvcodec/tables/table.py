@@ -263,7 +263,7 @@ class Table(ABC):
         *,
         keys: KeySource | None = None,
         on: Sequence[str] = (),
-        positions: Mapping[str, RowSet] | None = None,
+        positions: Mapping[str, RowSet] | KeySource | None = None,
         isolation: Isolation = "snapshot",
         dry_run: bool = False,
         retries: int | None = None,

@@ -37,7 +37,7 @@ def delete(
     *,
     keys: KeySource | None = None,
     on: Sequence[str] = (),
-    positions: Mapping[str, RowSet] | None = None,
+    positions: Mapping[str, RowSet] | KeySource | None = None,
     isolation: Isolation = "snapshot",
     dry_run: bool = False,
     retries: int | None = None,
@@ -55,7 +55,8 @@ def delete(
         where: a pyarrow expression, or SQL text (extra ``sql``). As in SQL, rows for which it is NULL stay.
         keys: rows are deleted whose key is here; may be larger than memory.
         on: columns of the key.
-        positions: data file -> 0-based physical row positions. Exactly one of `where`, `keys` and `positions`.
+        positions: data file -> 0-based physical row positions; or Arrow data, or the path of a Parquet file, with
+            columns ``file_path`` and ``pos``. Exactly one of `where`, `keys` and `positions`.
         isolation: ``snapshot``: rows that others add meanwhile stay. ``serializable``: if they may match, the delete
             fails.
         dry_run: search only; nothing is written.
@@ -97,7 +98,10 @@ def committer(table: Table) -> Committer[Any]:
 
 
 def _finder(
-    where: pc.Expression | str | None, keys: KeySource | None, on: Sequence[str], positions: Mapping[str, RowSet] | None
+    where: pc.Expression | str | None,
+    keys: KeySource | None,
+    on: Sequence[str],
+    positions: Mapping[str, RowSet] | KeySource | None,
 ) -> Finder:
     given = [name for name, value in (("where", where), ("keys", keys), ("positions", positions)) if value is not None]
     if len(given) != 1:
