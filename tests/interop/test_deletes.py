@@ -1,0 +1,119 @@
+"""Deletes that dvcodec commits: engines read the same rows as after their own DELETE, and write on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dvcodec.tables import audit, live_batches, open_table
+from dvcodec.tables.delete import committer
+from dvcodec.tables.delete.run import Deletion, run
+from interop.driver import need
+from interop.test_commits import HERE, Engines
+from tables.delete.finders import Where
+
+# A JVM is large: none beside those of the other tests with Spark.
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
+    found = Engines(tmp_path_factory.mktemp("deletes"))
+    yield found
+    found.close()
+
+
+def delete(root: Path, first: int, step: int, column: str = "id") -> Deletion:
+    """Delete the rows whose id is `first`, `first + step`, ..."""
+    return run(committer(open_table(root)), Where(column, lambda number: number % step == first))
+
+
+def ids(root: Path, column: str = "id") -> list[int]:
+    batches = live_batches(open_table(root), columns=[column])
+    return sorted(number for batch in batches for number in batch.column(0).to_pylist())
+
+
+DELTA = {
+    "plain": ("", "", ""),
+    "partitioned": ("PARTITIONED BY (part)", "", ""),
+    "mapped": (
+        "PARTITIONED BY (part)",
+        "'delta.columnMapping.mode' = 'name'",
+        "ALTER TABLE delta.`{root}` RENAME COLUMN name TO called",
+    ),
+    "row tracking": ("", "'delta.enableRowTracking' = 'true'", ""),
+    "in-commit timestamps": ("", "'delta.enableInCommitTimestamps' = 'true'", ""),
+    "checkpoints": ("", "'delta.checkpointInterval' = '1', 'delta.checkpointPolicy' = 'v2'", ""),
+    "checkpoints without JSON": (
+        "",
+        (
+            "'delta.checkpointInterval' = '1', 'delta.checkpoint.writeStatsAsJson' = 'false', "
+            "'delta.checkpoint.writeStatsAsStruct' = 'true'"
+        ),
+        "",
+    ),
+    "clustered": ("CLUSTER BY (id)", "", ""),
+}
+"""Layout, properties, and a change before the deletes."""
+VALUES = "SELECT id, 'p' || id % 3 AS part, 'row ' || id AS name, CAST(id AS DECIMAL(30, 4)) / 7 AS price"
+
+
+@pytest.mark.parametrize("kind", DELTA)
+def test_delta_in_spark(engines: Engines, kind: str) -> None:
+    layout, properties, change = DELTA[kind]
+    root, copy = (engines.folder / f"{name} {kind}".replace(" ", "-") for name in ("delta", "copy"))
+
+    def sql(text: str, at: Path = root) -> list[list[str]]:
+        found: list[list[str]] = engines.ask("delta-sql", text=text.format(root=at))
+        return found
+
+    def rows(at: Path) -> list[list[str]]:
+        return sql("SELECT * FROM delta.`{root}` ORDER BY id", at)
+
+    on = ", ".join(filter(None, ["'delta.enableDeletionVectors' = 'true'", properties]))
+    columns = "id BIGINT, part STRING, name STRING, price DECIMAL(38, 6)"
+    sql(f"CREATE TABLE delta.`{{root}}` ({columns}) USING delta {layout} TBLPROPERTIES ({on})")
+    for start in (0, 500):
+        sql(f"INSERT INTO delta.`{{root}}` {VALUES} FROM range({start}, {start + 500}, 1, 2)")
+    if change:
+        sql(change)
+    shutil.copytree(root, copy)
+    skipping = "SELECT COUNT(*) FROM delta.`{root}` WHERE price > 1000000"
+
+    for first in (1, 2):
+        delete(root, first, 5)
+        sql(f"DELETE FROM delta.`{{root}}` WHERE id % 5 = {first}", copy)
+        assert rows(root) == rows(copy)
+        assert ids(root) == [int(row[0]) for row in rows(root)]
+        assert audit(open_table(root)).findings == ()
+    assert sql(skipping) == [["0"]]
+    version = open_table(root).snapshot().info.id
+    before = rows(root)
+    for text in (
+        "DELETE FROM delta.`{root}` WHERE id < 20",
+        f"INSERT INTO delta.`{{root}}` {VALUES} FROM range(2000, 2100)",
+        "UPDATE delta.`{root}` SET price = 0 WHERE id BETWEEN 100 AND 130",
+        "MERGE INTO delta.`{root}` t USING (SELECT id FROM range(0, 3000, 11)) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE",
+    ):
+        sql(text)
+        sql(text, copy)
+        assert rows(root) == rows(copy)
+    delete(root, 0, 7)
+    sql("DELETE FROM delta.`{root}` WHERE id % 7 = 0", copy)
+    assert rows(root) == rows(copy)
+    sql("OPTIMIZE delta.`{root}`")
+    sql("VACUUM delta.`{root}` RETAIN 200 HOURS")
+    assert rows(root) == rows(copy)
+    delete(root, 3, 7)
+    sql("DELETE FROM delta.`{root}` WHERE id % 7 = 3", copy)
+    assert rows(root) == rows(copy)
+    assert ids(root) == [int(row[0]) for row in rows(root)]
+    assert sql(f"SELECT * FROM delta.`{{root}}` VERSION AS OF {version} ORDER BY id") == before
+    assert {one.check for one in audit(open_table(root)).findings} <= {"orphan-vector-file", "orphan-data-file"}
