@@ -99,8 +99,10 @@ def test_delta_in_spark(engines: Engines, kind: str) -> None:
         "DELETE FROM delta.`{root}` WHERE id < 20",
         f"INSERT INTO delta.`{{root}}` {VALUES} FROM range(2000, 2100)",
         "UPDATE delta.`{root}` SET price = 0 WHERE id BETWEEN 100 AND 130",
-        "MERGE INTO delta.`{root}` t USING (SELECT id FROM range(0, 3000, 11)) s ON t.id = s.id "
-        "WHEN MATCHED THEN DELETE",
+        (
+            "MERGE INTO delta.`{root}` t USING (SELECT id FROM range(0, 3000, 11)) s ON t.id = s.id "
+            "WHEN MATCHED THEN DELETE"
+        ),
     ):
         sql(text)
         sql(text, copy)
