@@ -1,8 +1,8 @@
 """What metadata records of the values of a column in a data file, and whether a filter can be true of them.
 
 pyarrow's datasets simplify a filter by what is known of a file, as they do for partitions and row groups: there is no
-arithmetic of intervals here. They know ranges of values or nulls, not both in one column. So a column that may have both
-is looked at twice, and a file is left out only if the filter is false or null for every combination.
+arithmetic of intervals here. They know ranges of values or nulls, not both in one column. So a column that may have
+both is looked at twice, and a file is left out only if the filter is false or null for every combination.
 """
 
 from __future__ import annotations

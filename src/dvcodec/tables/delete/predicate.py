@@ -103,10 +103,8 @@ def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
     return None
 
 
-def _needed(
-    expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]
-) -> Sequence[str]:
-    """Return those of `names` that an expression reads beside `others`: pyarrow does not say, so halves are left out."""
+def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+    """Return those of `names` that an expression reads beside `others`: found by halves, as pyarrow does not say."""
     import pyarrow as pa  # noqa: PLC0415
 
     if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:

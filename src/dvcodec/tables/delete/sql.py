@@ -87,11 +87,11 @@ class SqlCondition(Condition):
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: D102
         return self._weaker is None or may_be_true(self._weaker, self._schema, known)
 
-    def positions(
+    def positions(  # noqa: D102
         self,
         batch: pa.RecordBatch,
         known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
-    ) -> NDArray[np.int64]:  # noqa: D102
+    ) -> NDArray[np.int64]:
         position = _quoted(self.position)
         query = f"SELECT {position} FROM {_BATCH} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
         try:
@@ -211,7 +211,7 @@ def _require_duckdb() -> Any:
 
 
 def _connect(duckdb: Any) -> Any:
-    """Open a database in memory that reaches no files and no variables of Python, and evaluates in the caller's thread."""
+    """Open a database in memory that reaches no files and no variables, and evaluates in the caller's thread."""
     config = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",

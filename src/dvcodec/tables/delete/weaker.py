@@ -1,6 +1,6 @@
 """What follows from a predicate in SQL and can be compared with column statistics.
 
-Of DuckDB's tree: comparisons of a column with a value, ``BETWEEN``, ``IN``, ``IS NULL`` and ``IS NOT NULL``, put together
+Of DuckDB's tree: comparisons of a column with a value, ``BETWEEN``, ``IN``, ``IS NULL`` and ``IS NOT NULL``, combined
 by AND and OR. Whatever else there is counts as true: files are then not skipped by it.
 
 A value takes part only if the column's type has it exactly, and the comparison is one in the order of that type: text
@@ -32,12 +32,31 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_GREATERTHANOREQUALTO": ge,
 }
 _MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
+_WHOLE = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
 _FAMILIES = {
     **dict.fromkeys((*_WHOLE, "DECIMAL"), "number"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
     **dict.fromkeys(
-        ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+        (
+            "DATE",
+            "TIMESTAMP",
+            "TIMESTAMP_S",
+            "TIMESTAMP_MS",
+            "TIMESTAMP_NS",
+            "TIMESTAMP WITH TIME ZONE",
+            "TIMESTAMPTZ_NS",
+        ),
         "moment",
     ),
     "BLOB": "binary",
@@ -75,7 +94,7 @@ class Literals:
         names = [f"k{i}" for i in range(len(nodes))]
         try:
             given = f"({self._text(nodes)}) AS given({', '.join(names)})"
-            found = self._row(f"SELECT {', '.join(f'typeof({name})' for name in names)} FROM {given}")
+            found = self._row(f"SELECT {', '.join(f'typeof({name})' for name in names)} FROM {given}")  # noqa: S608  (of names made here)
             casts, checks = [], []
             for name, node, other in zip(names, nodes, map(str, found), strict=True):
                 if other == '"NULL"':
@@ -83,11 +102,13 @@ class Literals:
                 if not _ordered_alike(kind, other, node):
                     return None
                 casts.append(f"TRY_CAST({name} AS {kind})")
-                same = _family(other) != "text" or _family(kind) == "text"  # other text becomes what the cast makes of it
+                same = (
+                    _family(other) != "text" or _family(kind) == "text"
+                )  # other text becomes what the cast makes of it
                 checks.append(f"{name} = {casts[-1]}" if same else f"{casts[-1]} IS NOT NULL")
             if not casts:
                 return []
-            row = self._row(f"SELECT {', '.join([*casts, *checks])} FROM {given}")
+            row = self._row(f"SELECT {', '.join([*casts, *checks])} FROM {given}")  # noqa: S608
             if any(check.as_py() is not True for check in row[len(casts) :]):
                 return None
             return [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
@@ -103,7 +124,7 @@ class Literals:
         plain = json.loads(str(self._row("SELECT json_serialize_sql('SELECT true')")[0]))
         plain["statements"][0]["node"]["select_list"] = list(nodes)
         literal = json.dumps(plain).replace("'", "''")
-        return str(self._row(f"SELECT json_deserialize_sql('{literal}')")[0])  # noqa: S608  (made by DuckDB)
+        return str(self._row(f"SELECT json_deserialize_sql('{literal}')")[0])
 
 
 def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
