@@ -19,17 +19,16 @@ without a zone are UTC; NaN equals itself and is greater than all numbers, as in
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.errors import UsageError
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.columns import chosen
+from dvcodec.tables.delete.engine import Engine
 from dvcodec.tables.delete.matching import Condition, free_name, one_line
 from dvcodec.tables.delete.weaker import Literals, weaker
 from dvcodec.tables.table import Snapshot
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["SqlCondition"]
 
 _SETTINGS = ("TimeZone='UTC'", "ieee_floating_point_ops=false", "error_on_division_by_zero=true")
-_FIRST_VERSION = 2
-"""Earlier ones take null for a division by zero, and microseconds for times of nanoseconds with a zone."""
 _BATCH = "rows_of_the_batch"
 _KNOWN = frozenset({"BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT"}) | {
     "FUNCTION",
@@ -71,17 +68,14 @@ class SqlCondition(Condition):
         """
         self.name = f"where {' '.join(text.split()):.200}"
         self._text = text
-        self._duckdb = _require_duckdb()
-        self._local = threading.local()
-        self._database = _connect(self._duckdb)
-        self._lock = threading.Lock()
+        self._engine = _open()
         tree = self._parse()
         self._check(tree)
         self.columns = self._resolve(tree, snapshot)
         self.position = free_name("position", self.columns)
         self._schema = snapshot.schema(self.columns)
         kinds = self._bind()
-        literals = Literals(self._query, self._duckdb.Error, dict(zip(self.columns, kinds, strict=True)), self._schema)
+        literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
         self._weaker = weaker(tree, literals)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: D102
@@ -95,20 +89,10 @@ class SqlCondition(Condition):
         position = _quoted(self.position)
         query = f"SELECT {position} FROM {_BATCH} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
         try:
-            found = self._query(query, _comparable(batch)).fetchnumpy()[self.position]
-        except self._duckdb.Error as err:
+            found = self._engine.query(query, _BATCH, _comparable(batch)).fetchnumpy()[self.position]
+        except self._engine.error as err:
             raise self._error(_reason(err)) from None
         return np.asarray(found, np.int64)
-
-    def _query(self, query: str, batch: pa.RecordBatch | None = None) -> Any:
-        """Run a query in a connection of the thread."""
-        cursor = getattr(self._local, "cursor", None)
-        if cursor is None:
-            with self._lock:
-                cursor = self._local.cursor = self._database.cursor()
-        if batch is not None:
-            cursor.register(_BATCH, batch)
-        return cursor.sql(query)
 
     def _error(self, why: str) -> UsageError:
         named = f" (columns {', '.join(self.columns)})" if getattr(self, "columns", ()) else ""
@@ -128,14 +112,22 @@ class SqlCondition(Condition):
         return dict(tree)
 
     def _select(self, query: str) -> dict[str, Any]:
-        (found,) = self._database.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
-        parsed = json.loads(found)
+        found = self._values("SELECT json_serialize_sql(text) AS tree FROM asked", query)[0]
+        parsed = json.loads(found["tree"])
         if parsed["error"]:
             raise self._error(f"not SQL that can be used here: {parsed['error_message']}".partition("\n")[0])
         if len(parsed["statements"]) != 1:
             raise self._error(f"expected one expression, found {len(parsed['statements'])} statements")
         node: dict[str, Any] = parsed["statements"][0]["node"]
         return node
+
+    def _values(self, query: str, text: str) -> list[dict[str, Any]]:
+        """Run a query with a table ``asked``, whose one row is a text."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        found = self._engine.query(query, "asked", pa.RecordBatch.from_pydict({"text": [text]}))
+        rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+        return rows
 
     def _check(self, tree: dict[str, Any]) -> None:
         """Refuse what is more than an expression over columns."""
@@ -147,9 +139,8 @@ class SqlCondition(Condition):
                 self._check_function(node["function_name"].lower())
 
     def _check_function(self, name: str) -> None:
-        found = self._database.execute(
-            "SELECT function_type, stability FROM duckdb_functions() WHERE lower(function_name) = ?", [name]
-        ).fetchall()
+        query = "SELECT function_type, stability FROM duckdb_functions(), asked WHERE lower(function_name) = text"
+        found = [tuple(row.values()) for row in self._values(query, name)]
         kinds = {kind for kind, _ in found}
         if found and not kinds & {"scalar", "macro"}:
             raise self._error(f"{name} is a function of several rows ({', '.join(sorted(kinds))})")
@@ -186,44 +177,37 @@ class SqlCondition(Condition):
 
     def _bind(self) -> Sequence[str]:
         """Return DuckDB's types of the columns; refuse types that it does not have, and what is not boolean."""
+        every = f"SELECT * FROM {_BATCH}"  # noqa: S608
         for field in self._schema:
             try:
-                self._query(f"SELECT * FROM {_BATCH}", _comparable(_empty(self._schema, [field.name])))  # noqa: S608
-            except self._duckdb.Error as err:
+                self._engine.query(every, _BATCH, _comparable(_empty(self._schema, [field.name])))
+            except self._engine.error as err:
                 message = f"column {field.name} of type {field.type} cannot be used in SQL text: {_reason(err)}"
                 raise self._error(message) from None
         empty = _comparable(_empty(self._schema, self.columns, self.position))
         try:
-            (kind,) = self._query(f"SELECT (\n{self._text}\n) FROM {_BATCH}", empty).types  # noqa: S608
-            kinds = self._query(f"SELECT * FROM {_BATCH}").types  # noqa: S608
-        except self._duckdb.Error as err:
+            kinds = self._engine.query(every, _BATCH, empty).types
+            (kind,) = self._engine.query(f"SELECT (\n{self._text}\n) FROM {_BATCH}").types  # noqa: S608
+        except self._engine.error as err:
             raise self._error(_reason(err)) from None
         if str(kind) not in ("BOOLEAN", '"NULL"'):
             raise self._error(f"expected a condition, found a value of type {kind}")
         return [str(kind) for kind in kinds[1:]]
 
 
-def _require_duckdb() -> Any:
-    duckdb = require_extra("duckdb", "sql")
-    if int(duckdb.__version__.partition(".")[0]) < _FIRST_VERSION:
-        raise MissingExtra(f"DuckDB {_FIRST_VERSION}.0 or later (Python 3.11 or later)", "sql")
-    return duckdb
-
-
-def _connect(duckdb: Any) -> Any:
-    """Open a database in memory that reaches no files and no variables, and evaluates in the caller's thread."""
+def _open() -> Engine:
+    """Open a database in memory that reaches no files, and evaluates in the caller's thread."""
     config = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "enable_external_access": "false",
-        "python_enable_replacements": "false",
         "threads": "1",
     }
-    database = duckdb.connect(config=config)
+    engine = Engine(config)
     for setting in _SETTINGS:
-        database.execute(f"SET GLOBAL {setting}")
-    database.execute("SET lock_configuration=true")
-    return database
+        engine.execute(f"SET GLOBAL {setting}")
+    engine.execute("SET lock_configuration=true")
+    return engine
 
 
 def _nodes(tree: Any, kind: str | None = None) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,8 @@ from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any
 
+from dvcodec.tables.delete.engine import Engine
+
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -73,14 +75,12 @@ class Literals:
     """Evaluates the values that columns are compared with.
 
     Attributes:
-        query: runs a query of DuckDB's.
-        errors: that DuckDB raises.
+        engine: DuckDB.
         kinds: DuckDB's type of each column.
         schema: the columns.
     """
 
-    query: Callable[[str], Any]
-    errors: type[Exception]
+    engine: Engine
     kinds: Mapping[str, str]
     schema: pa.Schema
 
@@ -112,11 +112,11 @@ class Literals:
             if any(check.as_py() is not True for check in row[len(casts) :]):
                 return None
             return [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
-        except (self.errors, pa.ArrowException):
+        except (self.engine.error, pa.ArrowException):
             return None
 
     def _row(self, query: str) -> list[Any]:
-        table = self.query(query).to_arrow_table()
+        table = self.engine.query(query).to_arrow_table()
         return [table.column(i)[0] for i in range(table.num_columns)]
 
     def _text(self, nodes: Sequence[dict[str, Any]]) -> str:
