@@ -103,6 +103,8 @@ def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
     if known.values:
         parts = [] if known.lower is None else [column >= known.lower]
         parts += [] if known.upper is None else [column <= known.upper]
+        if known.lower is not None and known.lower == known.upper:  # pyarrow does not see that the range is one value
+            parts = [column == known.lower]
         found.append(reduce(and_, parts) if parts else column.is_valid())
     if known.nulls:
         found.append(column.is_null())

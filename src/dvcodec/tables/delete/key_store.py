@@ -26,21 +26,18 @@ __all__ = ["KeyStore", "store_keys"]
 
 POSITION = "position"
 """Column of the batches that are joined; keys are c0, c1 ..."""
-_IN_MEMORY = 128 << 20
+IN_MEMORY = 128 << 20
 """Bytes of keys from which on they are on disk."""
 _DISK_MEMORY = "1GB"
 """That DuckDB takes for its keys, before it spills."""
 
 
-def store_keys(
-    batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType], in_memory: int = _IN_MEMORY
-) -> KeyStore:
+def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) -> KeyStore:
     """Keep keys; those with a null are left out.
 
     Args:
         batches: of keys, in order of `kinds`.
         kinds: types of their columns.
-        in_memory: bytes of keys that are kept in memory at most.
 
     Raises:
         MissingExtra: there are too many for memory, and DuckDB is not installed.
@@ -55,7 +52,7 @@ def store_keys(
     for batch in keys:
         kept.append(batch)
         size += batch.nbytes
-        if size > in_memory:
+        if size > IN_MEMORY:
             return DiskKeys(schema, chain(kept, keys))
     return MemoryKeys(pa.Table.from_batches(kept, schema))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
@@ -15,9 +15,10 @@ from dvcodec.tables.naming import named_files
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
+    from dvcodec.core.bitmap_set import Positions
     from dvcodec.tables.delete.arrow_input import ArrowInput
 
-    PositionsInput: TypeAlias = Mapping[str, RowSet] | ArrowInput
+    PositionsInput: TypeAlias = Mapping[str, Positions] | ArrowInput
 
 __all__ = ["positions_finder"]
 
@@ -26,22 +27,18 @@ def positions_finder(positions: PositionsInput) -> Finder:
     """Find rows by data file and position.
 
     Args:
-        positions: data file (see `named_files` for its spellings) -> 0-based physical positions; or Arrow or Parquet with
-            columns ``file_path`` and ``pos``, as Iceberg v2 has them, in any order.
+        positions: data file (see `named_files` for its spellings) -> 0-based physical positions; or Arrow or Parquet
+            with columns ``file_path`` and ``pos``, as Iceberg v2 has them, in any order.
 
     Raises:
-        UsageError: no such columns, a null or a negative position; or a mapping of anything but row sets.
+        UsageError: no such columns, a null or a negative position.
         MissingExtra: pyarrow is not installed.
         DecodeError, OSError: a file cannot be read.
     """
     if not isinstance(positions, Mapping):
         with open_batches(positions, [FILE_PATH, POS], "positions") as batches:
             return _PositionsFinder(vectors_from_arrow(batches))
-    return _PositionsFinder({name: _row_set(name, rows) for name, rows in positions.items()})
-
-
-def _row_set(name: str, rows: Any) -> RowSet:
-    return rows if isinstance(rows, RowSet) else RowSet(rows)
+    return _PositionsFinder({name: RowSet(rows) for name, rows in positions.items()})
 
 
 class _PositionsFinder(Finder):
@@ -54,7 +51,8 @@ class _PositionsFinder(Finder):
     def prepare(self, snapshot: Snapshot) -> None:
         found: dict[str, RowSet] = {}
         for name, rows in self._positions.items():
-            for file in named_files(snapshot, name):
+            known = snapshot.files.get(name)
+            for file in named_files(snapshot, name) if known is None else (known,):
                 found[file.path] = found.get(file.path, RowSet()) | rows
         for path, rows in found.items():
             _check(snapshot, snapshot.files[path], rows)

@@ -19,7 +19,9 @@ without a zone are UTC; NaN equals itself and is greater than all numbers, as in
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +70,7 @@ class SqlCondition(Condition):
         """
         self.name = f"where {' '.join(text.split()):.200}"
         self._text = text
-        self._engine = _open()
+        self._engine = _open(os.getpid())
         tree = self._parse()
         self._check(tree)
         self.columns = self._resolve(tree, snapshot)
@@ -195,7 +197,8 @@ class SqlCondition(Condition):
         return [str(kind) for kind in kinds[1:]]
 
 
-def _open() -> Engine:
+@lru_cache(maxsize=1)
+def _open(process: int) -> Engine:  # noqa: ARG001  (a database does not survive a fork)
     """Open a database in memory that reaches no files, and evaluates in the caller's thread."""
     config = {
         "autoinstall_known_extensions": "false",
