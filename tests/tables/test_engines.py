@@ -55,6 +55,13 @@ def test_data_files_and_vectors(table: MadeTable) -> None:
     truth.check_listing(table)
 
 
+def test_bounds_hold_what_is_in_the_files(table: MadeTable) -> None:
+    opened = open_table(str(table.path))
+    for info in opened.snapshots():
+        known, _ = check_bounds(opened.snapshot(info.id))
+        assert known or not table.format == "iceberg" or not opened.snapshot(info.id).data_files
+
+
 def test_deleted_positions(table: MadeTable) -> None:
     truth.check_deleted(table)
 

@@ -25,7 +25,7 @@ def exact_bounds(values: pa.ChunkedArray) -> ColumnBounds:
     """The bounds that a careful writer records; of floats with NaN none."""
     kind = values.type
     nulls, count = values.null_count > 0, len(values) - values.null_count
-    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+    if pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_dictionary(kind) or kind == pa.float16():
         return ColumnBounds()
     if pa.types.is_floating(kind) and pc.any(pc.is_nan(values)).as_py():
         return ColumnBounds(nulls=nulls)

@@ -123,7 +123,7 @@ def test_types(
     kind: Any, values: list[Any], of_keys: Any, keys: list[Any], rows: list[int], where: str, tmp_path: Path
 ) -> None:
     if kind == pa.float16():
-        values, keys = [np.float16(value) for value in values], keys
+        values = [np.float16(value) for value in values]
     table = PlainTable(tmp_path, column(kind, *values))
     assert found(table, column(of_keys, *keys), ["k"]) == [set(rows)]
 
@@ -168,11 +168,11 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         found(table, pa.table({"a": [1]}), ["a", "b"])
     with pytest.raises(UsageError, match="not int"):
         found(table, 5, ["a"])
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no Parquet files"):
-        (tmp_path / "empty").mkdir()
         found(table, tmp_path / "empty", ["a"])
+    (tmp_path / "no.parquet").write_bytes(b"x")
     with pytest.raises(NotCanonical):
-        (tmp_path / "no.parquet").write_bytes(b"x")
         found(table, tmp_path / "no.parquet", ["a"])
     with pytest.raises(FileNotFoundError):
         found(table, tmp_path / "nothing.parquet", ["a"])

@@ -333,3 +333,16 @@ def test_table_of_pypaimon(vectors: Path) -> None:
 def test_folder_of_another_table(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a Paimon table: there is no schema/schema-N"):
         open_table(tmp_path, kind=TableKind.PAIMON).snapshot()
+
+
+def test_bounds_are_those_of_the_partition(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([1, 2]), "name": ["a", "b"]})
+    files = [
+        CraftedFile("1.parquet", rows, partition=("a",), folder="name=a"),
+        CraftedFile("2.parquet", rows, partition=(None,), folder="name=__DEFAULT_PARTITION__"),
+    ]
+    snapshot = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], partition_keys=["name"]))).snapshot()
+    one, other = (snapshot.bounds(file, ["id", "name"]) for file in snapshot.data_files)
+    assert one == {"name": ColumnBounds.of_partition(pa.scalar("a"))}
+    assert other == {"name": ColumnBounds(values=False, constant=True)}
+    check_bounds(snapshot)
