@@ -20,8 +20,8 @@ INT = pa.schema([("n", pa.int64())])
 
 
 def ints(lower: int | None, upper: int | None, **others: bool) -> ColumnBounds:
-    ends = (None if end is None else pa.scalar(end, pa.int64()) for end in (lower, upper))
-    return ColumnBounds(*ends, **others)
+    ends = [None if end is None else pa.scalar(end, pa.int64()) for end in (lower, upper)]
+    return ColumnBounds(ends[0], ends[1], **others)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+CALL: Any = pc
+"""Functions that stubs do not know to take expressions."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 SCHEMA = pa.schema(
     [
@@ -196,5 +198,7 @@ def text(chance: random.Random) -> Statement:
     plain = start.replace("''", "'")
     if chance.random() < 0.5:
         size = math.ceil(chance.random() * 4)
-        return Statement(f"length(word) > {size}", f"length(word) > {size}", pc.utf8_length(pc.field("word")) > size)
-    return Statement(f"word LIKE '{start}%'", f"word GLOB '{start}*'", pc.starts_with(pc.field("word"), pattern=plain))
+        return Statement(f"length(word) > {size}", f"length(word) > {size}", CALL.utf8_length(pc.field("word")) > size)
+    return Statement(
+        f"word LIKE '{start}%'", f"word GLOB '{start}*'", CALL.starts_with(pc.field("word"), pattern=plain)
+    )
