@@ -12,12 +12,12 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-CALL: Any = pc
+CALL = cast("Any", pc)
 """Functions that stubs do not know to take expressions."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 SCHEMA = pa.schema(

@@ -68,7 +68,8 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
     array = _storage(array)
     if array.type == kind or pa.types.is_null(array.type):
         return plain_values(array, kind)
-    if _family(array.type) is None or _family(array.type) != _family(kind):
+    array = plain_values(array, joinable(array.type, name))
+    if _family(array.type) != _family(kind):
         raise UsageError(f"keys: column {name} is of type {array.type}, expected one that {kind} has all values of")
     try:
         cast = _cast(array, kind)
@@ -78,12 +79,11 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
         raise UsageError(
             f"keys: column {name} of type {array.type} is not {kind} without loss: {message:.200}"
         ) from None
-    given = plain_values(array, array.type)
-    same = pc.equal(back, given)
+    same = pc.equal(back, array)
     if pa.types.is_floating(array.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(back), pc.is_nan(given)))
+        same = pc.or_(same, pc.and_(pc.is_nan(back), pc.is_nan(array)))
     if not pc.all(same, min_count=0).as_py():
-        lost = given.filter(pc.invert(same))[0]
+        lost = array.filter(pc.invert(same))[0]
         raise UsageError(f"keys: column {name} of type {array.type} is not {kind} without loss: {lost!s:.80}")
     return plain_values(cast, kind)
 
