@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
 
+from dvcodec.tables import TableKind
 from interop import truth
 from interop.truth import MadeTable, read_truth
+from tables.true_bounds import check_bounds
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "tables"
 TABLES = {
@@ -53,6 +55,12 @@ def test_states(table: MadeTable) -> None:
 
 def test_data_files_and_vectors(table: MadeTable) -> None:
     truth.check_listing(table)
+
+
+def test_bounds_hold_what_is_in_the_files(table: MadeTable) -> None:
+    for opened, snapshot, _ in table.snapshots():
+        known, _ = check_bounds(snapshot)
+        assert known or opened.kind is not TableKind.ICEBERG
 
 
 def test_deleted_positions(table: MadeTable) -> None:

@@ -16,6 +16,7 @@ from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
+from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot, Table
 
@@ -151,9 +152,7 @@ def _batches(
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     stop = 0
-    for part in snapshot.rows(file, columns=columns, batch_rows=batch_rows):
-        if part.start != stop:
-            raise NotCanonical("rows in physical order", source=file.path, expected=f"row {stop}", actual=part.start)
+    for part in checked_rows(snapshot, file, columns, batch_rows):
         stop = part.start + part.batch.num_rows
         wanted = rows.arrow_mask(part.start, stop, keep=not deleted)
         if part.keep is not None:
@@ -163,9 +162,6 @@ def _batches(
         batch = part.batch.filter(wanted)
         if batch.num_rows:
             yield batch
-    if file.physical_rows not in (None, stop):
-        expected = f"{file.physical_rows} rows (metadata)"
-        raise NotCanonical("rows of the data file", source=file.location, expected=expected, actual=stop)
     if rows.max is not None and rows.max >= stop:
         expected = f"below {stop} (rows of the data file)"
         raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from dvcodec.core.rowset import RowSet
+    from dvcodec.tables.bounds import ColumnBounds
     from dvcodec.tables.delete import Deletion, Isolation, KeySource
     from dvcodec.tables.findings import Finding
     from dvcodec.tables.reading import Progress
@@ -109,6 +110,27 @@ class Snapshot(ABC):
             Unsupported: a file format or a change of schema that this library does not know.
             OSError: the file cannot be read.
         """
+
+    def bounds(
+        self,
+        data_file: DataFile,  # noqa: ARG002  (of the formats that have it)
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> Mapping[str, ColumnBounds]:
+        """Return what the metadata records of the values of columns in a data file, which is not opened.
+
+        Args:
+            data_file: of this snapshot.
+            columns: names of top-level columns.
+
+        Returns:
+            By name; nothing is known of columns that are left out.
+
+        Raises:
+            UsageError: no such column.
+            DecodeError: the metadata is corrupt.
+            OSError: it cannot be read.
+        """
+        return {}
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
         """Return the row count in the footer of a data file; None for a format that is not known here.

@@ -23,10 +23,12 @@ from dvcodec import (
 )
 from dvcodec.tables import SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
+from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004
 from tables.paimon.crafted import TIME_MS, CraftedFile, craft_table, rewrite_avro, rewrite_json
+from tables.true_bounds import check_bounds
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
 
@@ -333,3 +335,16 @@ def test_table_of_pypaimon(vectors: Path) -> None:
 def test_folder_of_another_table(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a Paimon table: there is no schema/schema-N"):
         open_table(tmp_path, kind=TableKind.PAIMON).snapshot()
+
+
+def test_bounds_are_those_of_the_partition(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([1, 2])})
+    files = [
+        CraftedFile("1.parquet", rows, partition=("a",), folder="p=a"),
+        CraftedFile("2.parquet", rows, partition=(None,), folder="p=__DEFAULT_PARTITION__"),
+    ]
+    snapshot = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], partition_keys=["p"]))).snapshot()
+    one, other = (snapshot.bounds(file, ["id", "p"]) for file in snapshot.data_files)
+    assert one == {"p": ColumnBounds.of_partition(pa.scalar("a"))}
+    assert other == {"p": ColumnBounds(values=False, constant=True)}
+    check_bounds(snapshot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,10 +16,13 @@ from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
+from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
@@ -123,6 +126,18 @@ class DeltaSnapshot(Snapshot):
         values = data_file.record["partitionValues"]
         partition = frozenset(metadata.partition_columns)
         return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
+
+    def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return the bounds of columns by the log: partition values, and the statistics of the data file."""
+        values, found = data_file.record["partitionValues"], {}
+        statistics = parse_statistics(data_file.record.get("stats"))
+        for name in chosen(self._columns.names, columns, self.table.location):
+            column = self._columns.column(name)
+            if name in self.metadata.partition_columns:
+                found[name] = ColumnBounds.of_partition(partition_scalar(values, column, data_file.location))
+            else:
+                found[name] = bounds_of(column, statistics)
+        return found
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the rows of a Parquet data file by its footer; None for other formats."""

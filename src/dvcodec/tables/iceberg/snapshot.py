@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.contradictions import contradictions
@@ -17,7 +20,7 @@ from dvcodec.tables.iceberg.manifests import Entry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import read_fields, stored_ids
+from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["IcebergSnapshot"]
+
+_KEPT_STATISTICS = 1 << 20
+"""Of columns in data files, each some 300 bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +134,33 @@ class IcebergSnapshot(Snapshot):
             stored=stored_ids(schema),
             dropped=frozenset().union(*map(stored_ids, self.metadata.schemas.values())),
         )
+
+    def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return the bounds of columns by the manifest, and by the values of identity partitions."""
+        entry = self.plan.data.get(data_file.path)
+        if entry is None:
+            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        fields = {field.id or 0: field for field in read_fields(self._fields(), columns, self.table.location)}
+        values = self._identity_values(entry)
+        found = {
+            field.name: ColumnBounds.of_partition(constant_of_partition(field, values[number], data_file.location))
+            for number, field in fields.items()
+            if number in values
+        }
+        ids = frozenset(fields.keys() - values.keys())
+        if ids:
+            manifest = data_file.record["manifest"]
+            folder = self.table.folder
+            recorded = self._statistics.get(
+                (manifest, ids), lambda: read_statistics(folder.locate(manifest), ids, folder.storage)
+            )
+            for number, statistics in recorded.get(data_file.path, {}).items():
+                found[fields[number].name] = bounds_of(fields[number], statistics)
+        return found
+
+    @cached_property
+    def _statistics(self) -> Cache[tuple[str, frozenset[int]], Mapping[str, Mapping[int, ColumnStatistics]]]:
+        return Cache(_KEPT_STATISTICS, lambda files: sum(map(len, files.values())))
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""

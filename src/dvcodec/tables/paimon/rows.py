@@ -23,7 +23,7 @@ from dvcodec.tables.paimon.visible import Visible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_rows"]
+__all__ = ["partition_scalar", "read_rows"]
 
 VALUE_KIND = "_VALUE_KIND"
 INSERT, UPDATE_AFTER = 0, 2
@@ -74,7 +74,9 @@ def read_rows(
             for field in written.fields
             if field.id in ids and field.name in file.columns and (names is None or field.name in names)
         ]
-        values = {field.name: _scalar(constants[field.name], field) for field in columns if field.name in constants}
+        values = {
+            field.name: partition_scalar(constants[field.name], field) for field in columns if field.name in constants
+        }
         evolution = PaimonEvolution(location, columns, stored, values)
         read = evolution.names
         if visible is Visible.KINDS:
@@ -104,7 +106,8 @@ def _check_related(
             raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
 
 
-def _scalar(value: Value, column: Column) -> pa.Scalar[Any]:
+def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
+    """Return the value of a partition column as one of the column's type."""
     import pyarrow as pa  # noqa: PLC0415
 
     if column.kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value is not None:

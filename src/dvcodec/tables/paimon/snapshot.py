@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
+from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
-from dvcodec.tables.paimon.rows import read_rows
+from dvcodec.tables.paimon.rows import partition_scalar, read_rows
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.vectors import check_index_file, meta_of
 from dvcodec.tables.paimon.visible import Visible
@@ -96,6 +97,21 @@ class PaimonSnapshot(Snapshot):
             batch_rows,
             schema.fields,
         )
+
+    def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return the partition values of a data file; the statistics of its other columns are not read."""
+        if data_file.path not in self.visible or self.partitions is None:
+            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        schema, folder = self._shown, self.table.folder
+        partition = self.partitions.decode(data_file.record["_PARTITION"], source=data_file.location)
+        values = dict(zip(self.partitions.names, partition.values, strict=True))
+        return {
+            name: ColumnBounds.of_partition(
+                partition_scalar(values[name], read_column(schema.field(name), folder.join(schema.name)))
+            )
+            for name in chosen([one.name for one in schema.fields], columns, self.table.location)
+            if name in values
+        }
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the rows of a Parquet data file by its footer; None for other formats."""

@@ -1,0 +1,140 @@
+"""What metadata records of the values of a column in a data file, and whether a filter can be true of them.
+
+pyarrow's datasets simplify a filter by what is known of a file, as they do for partitions and row groups: there is no
+arithmetic of intervals here. They know ranges of values or nulls, not both in one column. So a column that may have
+both is looked at twice, and a file is left out only if the filter is false or null for every combination.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+__all__ = ["ColumnBounds", "ending_text", "may_be_true", "safe_text"]
+
+_COMBINATIONS = 64
+"""Of ranges and nulls that are looked at; more columns are taken for unknown."""
+_FIRST_SURROGATE = "\ud800"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """What is known of the values of a column in a data file, deleted rows left aside; by default nothing.
+
+    Attributes:
+        lower: no value is less; of the column's type in the snapshot. None = unknown.
+        upper: no value is greater.
+        nulls: whether some may be null.
+        values: whether some may be other than null.
+        constant: all rows have the same value, by the definition of a partition: `lower`, or null if not `values`.
+    """
+
+    lower: pa.Scalar[Any] | None = None
+    upper: pa.Scalar[Any] | None = None
+    nulls: bool = True
+    values: bool = True
+    constant: bool = False
+
+    @classmethod
+    def of_partition(cls, value: pa.Scalar[Any]) -> ColumnBounds:
+        """Return the bounds of a column whose value is the same in all rows."""
+        if not value.is_valid:
+            return cls(values=False, constant=True)
+        if value != value:  # noqa: PLR0124  (NaN has no order)
+            return cls(nulls=False)
+        return cls(value, value, nulls=False, constant=True)
+
+    def value(self, kind: pa.DataType) -> pa.Scalar[Any]:
+        """Return the value of a constant column of a type."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.scalar(None, kind) if self.lower is None else self.lower
+
+
+_NOTHING = ColumnBounds()
+
+
+def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:
+    """Whether a filter can be true of a row; True if that is not known.
+
+    Args:
+        filter_: of the columns of `schema`.
+        schema: what the filter reads, at least.
+        known: of these columns.
+
+    Raises:
+        pyarrow.ArrowException: the filter is not one of these columns.
+    """
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    cases: list[list[pc.Expression]] = []
+    count = 1
+    for name in schema.names:
+        if known.get(name, _NOTHING) != _NOTHING:
+            found = _cases(name, known[name])
+            count *= max(len(found), 1)
+            if count > _COMBINATIONS:
+                break
+            cases.append(found)
+    file_format, filesystem = _format()
+    fragments = [
+        file_format.make_fragment("", filesystem, reduce(and_, chosen, ds.scalar(True)))
+        for chosen in itertools.product(*cases)
+    ]
+    dataset = ds.FileSystemDataset(fragments, schema, file_format, filesystem)
+    return any(True for _ in dataset.get_fragments(filter_))
+
+
+def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
+    """Return what may hold for a row, one of which does."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    column = pc.field(name)
+    found = []
+    if known.values:
+        parts = [] if known.lower is None else [column >= known.lower]
+        parts += [] if known.upper is None else [column <= known.upper]
+        if known.lower is not None and known.lower == known.upper:  # pyarrow does not see that the range is one value
+            parts = [column == known.lower]
+        found.append(reduce(and_, parts) if parts else column.is_valid())
+    if known.nulls:
+        found.append(column.is_null())
+    return found
+
+
+@lru_cache(maxsize=1)
+def _format() -> tuple[Any, Any]:
+    import pyarrow.dataset as ds  # noqa: PLC0415
+    from pyarrow import fs  # noqa: PLC0415
+
+    return ds.ParquetFileFormat(), fs.LocalFileSystem()
+
+
+def safe_text(text: str) -> bool:
+    """Whether text has the same place in the order of bytes and in that of UTF-16, whatever it is compared with.
+
+    Writers on the JVM used either; they differ beyond U+D7FF alone.
+    """
+    return all(sign < _FIRST_SURROGATE for sign in text)
+
+
+def ending_text(text: str) -> str | None:
+    """Return text that is greater than all text that begins with the given one, None if there is none.
+
+    >>> ending_text("ab"), ending_text("a\U0010ffff"), ending_text("\ud7ff") == "\ue000"
+    ('ac', 'b', True)
+    """
+    text = text.rstrip(chr(sys.maxunicode))
+    if not text:
+        return None
+    following = ord(text[-1]) + 1
+    return text[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)

@@ -1,0 +1,63 @@
+"""DuckDB (extra ``sql``) as it is used here: one database, a connection for each thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import MissingExtra
+from dvcodec.core.extras import require_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Engine"]
+
+_FIRST_VERSION = 2
+"""Earlier ones take null for a division by zero, and microseconds for times of nanoseconds with a zone."""
+
+
+class Engine:
+    """A database of DuckDB's.
+
+    Attributes:
+        error: root of the exceptions that it raises.
+    """
+
+    def __init__(self, config: Mapping[str, str], path: str = ":memory:") -> None:
+        """Open a database that does not see variables of Python.
+
+        Raises:
+            MissingExtra: DuckDB 2.0 or later is not installed.
+        """
+        duckdb = require_extra("duckdb", "sql")
+        if int(duckdb.__version__.partition(".")[0]) < _FIRST_VERSION:
+            raise MissingExtra(f"DuckDB {_FIRST_VERSION}.0 or later (for Python 3.11 or later)", "sql")
+        self.error: type[Exception] = duckdb.Error
+        self._database = duckdb.connect(path, config={"python_enable_replacements": "false", **config})
+        self._local, self._lock = threading.local(), threading.Lock()
+
+    def execute(self, statement: str) -> None:
+        """Run a statement; not from several threads."""
+        self._database.execute(statement)
+
+    def query(self, text: str, name: str = "", rows: pa.RecordBatch | pa.RecordBatchReader | None = None) -> Any:
+        """Return a relation, which is evaluated when its values are taken.
+
+        Args:
+            text: a query.
+            name: of the table that `rows` are in it. They stay until others of that name come, for this thread.
+            rows: see `name`.
+        """
+        cursor = getattr(self._local, "cursor", None)
+        if cursor is None:
+            with self._lock:
+                cursor = self._local.cursor = self._database.cursor()
+        if rows is not None:
+            cursor.register(name, rows)
+        return cursor.sql(text)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()

@@ -1,0 +1,136 @@
+"""Physical positions of the rows of a data file that match, batch by batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.physical import checked_rows
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "one_line"]
+
+BATCH_ROWS = 1 << 18
+"""Rows that are looked at together: an engine takes milliseconds for a query."""
+_POSITIONS = 1 << 20
+"""Positions that are held as numbers."""
+
+
+class Condition(ABC):
+    """What rows have to meet, bound to the columns of one snapshot. Methods are called from several threads.
+
+    Attributes:
+        name: what it is, for errors.
+        columns: that it reads.
+        position: name of the column of physical positions in the batches: none of `columns`.
+        batch_rows: most rows of a batch.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    position: str
+    batch_rows: int = BATCH_ROWS
+
+    @abstractmethod
+    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
+        """Whether rows may meet it, by what metadata records of the columns; True if that is not known."""
+
+    @abstractmethod
+    def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:
+        """Return the positions of the rows that meet it, in any order.
+
+        Args:
+            batch: the column of positions, and `columns` in order.
+            known: what metadata records of the columns.
+
+        Raises:
+            UsageError: it cannot be evaluated.
+        """
+
+
+class ConditionFinder(Finder):
+    """Finds rows by a condition, which `bind` makes for each snapshot."""
+
+    _condition: Condition
+
+    @abstractmethod
+    def bind(self, snapshot: Snapshot) -> Condition:
+        """Check the question and make the condition; see `Finder.prepare`."""
+
+    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+        self._condition = self.bind(snapshot)
+
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: D102
+        condition = self._condition
+        known = snapshot.bounds(data_file, condition.columns)
+        whole = self._whole(snapshot, known)
+        return condition.may_match(known) if whole is None else whole
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:  # noqa: D102
+        condition = self._condition
+        known = snapshot.bounds(data_file, condition.columns)
+        if data_file.physical_rows is not None:
+            whole = self._whole(snapshot, known)
+            if whole is not None:
+                return RowSet.from_ranges([(0, data_file.physical_rows)] if whole else [])
+        found: list[RowSet] = []
+        waiting: list[NDArray[np.int64]] = []
+        for batch in _batches(snapshot, data_file, condition):
+            try:
+                waiting.append(condition.positions(batch, known))
+            except UsageError as err:
+                raise UsageError(f"{data_file.path}: {err}") from None
+            if sum(map(len, waiting)) >= _POSITIONS:
+                found.append(RowSet(np.concatenate(waiting)))
+                waiting = []
+        return RowSet().union(*found, RowSet(np.concatenate([np.empty(0, np.int64), *waiting])))
+
+    def _whole(self, snapshot: Snapshot, known: Mapping[str, ColumnBounds]) -> bool | None:
+        """Whether all rows of a data file meet the condition, or none; None if it has to be opened to know."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        condition = self._condition
+        if not all(name in known and known[name].constant for name in condition.columns):
+            return None
+        schema = snapshot.schema(condition.columns)
+        values = [pa.repeat(known[field.name].value(field.type), 1) for field in schema]
+        batch = _numbered(condition, 0, values)
+        return bool(len(condition.positions(batch, known)))
+
+
+def _batches(snapshot: Snapshot, data_file: DataFile, condition: Condition) -> Iterator[pa.RecordBatch]:
+    for part in checked_rows(snapshot, data_file, condition.columns, condition.batch_rows):
+        batch = _numbered(condition, part.start, part.batch.columns, part.batch.num_rows)
+        yield batch if part.keep is None else batch.filter(part.keep)
+
+
+def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: int = 1) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415
+
+    numbers = pa.array(np.arange(start, start + rows))
+    return pa.RecordBatch.from_arrays([numbers, *columns], [condition.position, *condition.columns])
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that no other is, in any case."""
+    lower = {other.lower() for other in taken}
+    while name.lower() in lower:
+        name += "_"
+    return name
+
+
+def one_line(err: Exception) -> str:
+    """Return the first line of an error, without the name of its kind."""
+    return str(err).strip().partition("\n")[0][:300]

@@ -1,0 +1,116 @@
+"""Rows for which a predicate is true: a pyarrow expression, or SQL text (see `sql`).
+
+A pyarrow expression means what it means in pyarrow: rows for which it is null stay, but ``isin`` and ``is_null`` are
+never null, so that ``~isin`` deletes nulls too. Integer division by zero and casts that fail are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import require_extra
+from dvcodec.tables.bounds import ColumnBounds, may_be_true
+from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.delete.matching import Condition, ConditionFinder, free_name, one_line
+from dvcodec.tables.delete.sql import SqlCondition
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    Predicate: TypeAlias = "pc.Expression | str"
+
+__all__ = ["where_finder"]
+
+
+def where_finder(where: Predicate) -> Finder:
+    """Find the rows for which a predicate is true; those for which it is null are not found.
+
+    Args:
+        where: a pyarrow expression, or SQL text: one boolean expression in DuckDB's dialect (extra ``sql``).
+
+    Raises:
+        UsageError: neither of the two.
+        MissingExtra: pyarrow is not installed.
+    """
+    pc = require_extra("pyarrow.compute", "tables")
+    if isinstance(where, str):
+        return _SqlFinder(where)
+    if isinstance(where, pc.Expression):
+        return _ExpressionFinder(where)
+    raise UsageError(f"where: expected a pyarrow expression or SQL text, not {type(where).__name__}")
+
+
+class _SqlFinder(ConditionFinder):
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def bind(self, snapshot: Snapshot) -> Condition:
+        return SqlCondition(self._text, snapshot)
+
+
+class _ExpressionFinder(ConditionFinder):
+    def __init__(self, expression: pc.Expression) -> None:
+        self._expression = expression
+
+    def bind(self, snapshot: Snapshot) -> Condition:
+        return _ExpressionCondition(self._expression, snapshot)
+
+
+class _ExpressionCondition(Condition):
+    def __init__(self, expression: pc.Expression, snapshot: Snapshot) -> None:
+        whole = snapshot.schema()
+        problem = _problem(expression, whole)
+        if problem is not None:
+            raise UsageError(f"where {expression!s:.200}: {problem} (columns: {', '.join(whole.names):.300})")
+        self._expression = expression
+        self.columns = tuple(_needed(expression, whole, whole.names, ()))
+        self.name = f"where {expression!s:.200}"
+        self.position = free_name("position", self.columns)
+        self._schema = snapshot.schema(self.columns)
+
+    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
+        return may_be_true(self._expression, self._schema, known)
+
+    def positions(
+        self,
+        batch: pa.RecordBatch,
+        known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
+    ) -> NDArray[np.int64]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            found = batch.filter(self._expression)
+        except pa.ArrowException as err:
+            raise UsageError(f"{self.name}: {one_line(err)} (columns {', '.join(self.columns)})") from None
+        return np.asarray(found.column(self.position))
+
+
+def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
+    """Return why an expression is not a filter of rows of a schema; None if it is."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        schema.empty_table().filter(expression)
+    except (pa.ArrowException, TypeError, ValueError) as err:
+        return one_line(err).partition(" in ")[0]
+    return None
+
+
+def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+    """Return those of `names` that an expression reads beside `others`: found by halves, as pyarrow does not say."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:
+        return ()
+    if len(names) == 1:
+        return names
+    half = len(names) // 2
+    first = _needed(expression, schema, names[:half], [*names[half:], *others])
+    return [*first, *_needed(expression, schema, names[half:], [*first, *others])]

@@ -1,0 +1,199 @@
+"""What follows from a predicate in SQL and can be compared with column statistics.
+
+Of DuckDB's tree: comparisons of a column with a value, ``BETWEEN``, ``IN``, ``IS NULL`` and ``IS NOT NULL``, combined
+by AND and OR. Whatever else there is counts as true: files are then not skipped by it.
+
+A value takes part only if the column's type has it exactly, and the comparison is one in the order of that type: text
+compared with a number is not, as DuckDB makes numbers of the text, nor is an integer compared with a float, which is
+compared as a float. DuckDB itself evaluates the values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.tables.delete.engine import Engine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+__all__ = ["Literals", "weaker"]
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "COMPARE_EQUAL": eq,
+    "COMPARE_NOTEQUAL": ne,
+    "COMPARE_LESSTHAN": lt,
+    "COMPARE_GREATERTHAN": gt,
+    "COMPARE_LESSTHANOREQUALTO": le,
+    "COMPARE_GREATERTHANOREQUALTO": ge,
+}
+_MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
+_WHOLE = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
+_FAMILIES = {
+    **dict.fromkeys((*_WHOLE, "DECIMAL"), "number"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
+    **dict.fromkeys(
+        (
+            "DATE",
+            "TIMESTAMP",
+            "TIMESTAMP_S",
+            "TIMESTAMP_MS",
+            "TIMESTAMP_NS",
+            "TIMESTAMP WITH TIME ZONE",
+            "TIMESTAMPTZ_NS",
+        ),
+        "moment",
+    ),
+    "BLOB": "binary",
+    "BOOLEAN": "boolean",
+    "TIME": "time",
+    "VARCHAR": "text",
+}
+_MOST_VALUES = 1000
+"""In a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """Evaluates the values that columns are compared with.
+
+    Attributes:
+        engine: DuckDB.
+        kinds: DuckDB's type of each column.
+        schema: the columns.
+    """
+
+    engine: Engine
+    kinds: Mapping[str, str]
+    schema: pa.Schema
+
+    def values(self, column: str, nodes: Sequence[dict[str, Any]]) -> list[pa.Scalar[Any]] | None:
+        """Return values in the type of a column, without nulls; None if one is not of it, or has another order."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        kind = self.kinds[column]
+        if _family(kind) is None or len(nodes) > _MOST_VALUES or not all(map(_is_constant, nodes)):
+            return None
+        names = [f"k{i}" for i in range(len(nodes))]
+        try:
+            given = f"({self._text(nodes)}) AS given({', '.join(names)})"
+            found = self._row(f"SELECT {', '.join(f'typeof({name})' for name in names)} FROM {given}")  # noqa: S608  (of names made here)
+            casts, checks = [], []
+            for name, node, other in zip(names, nodes, map(str, found), strict=True):
+                if other == '"NULL"':
+                    continue
+                if not _ordered_alike(kind, other, node):
+                    return None
+                casts.append(f"TRY_CAST({name} AS {kind})")
+                same = (
+                    _family(other) != "text" or _family(kind) == "text"
+                )  # other text becomes what the cast makes of it
+                checks.append(f"{name} = {casts[-1]}" if same else f"{casts[-1]} IS NOT NULL")
+            if not casts:
+                return []
+            row = self._row(f"SELECT {', '.join([*casts, *checks])} FROM {given}")  # noqa: S608
+            if any(check.as_py() is not True for check in row[len(casts) :]):
+                return None
+            return [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
+        except (self.engine.error, pa.ArrowException):
+            return None
+
+    def _row(self, query: str) -> list[Any]:
+        table = self.engine.query(query).to_arrow_table()
+        return [table.column(i)[0] for i in range(table.num_columns)]
+
+    def _text(self, nodes: Sequence[dict[str, Any]]) -> str:
+        """Return a query for parts of the tree."""
+        plain = json.loads(str(self._row("SELECT json_serialize_sql('SELECT true')")[0]))
+        plain["statements"][0]["node"]["select_list"] = list(nodes)
+        literal = json.dumps(plain).replace("'", "''")
+        return str(self._row(f"SELECT json_deserialize_sql('{literal}')")[0])
+
+
+def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
+    """Return a filter that is true of every row for which a predicate is; None if nothing is known."""
+    kind, word = node["class"], node["type"]
+    if kind == "CONJUNCTION":
+        parts = [weaker(child, literals) for child in node["children"]]
+        known = [part for part in parts if part is not None]
+        if word == "CONJUNCTION_AND":
+            return reduce(and_, known) if known else None
+        return reduce(or_, known) if len(known) == len(parts) else None
+    if kind == "COMPARISON" and word in _OPERATORS:
+        left, right, compare = node["left"], node["right"], _OPERATORS[word]
+        if _column(left, literals) is None:
+            left, right, compare = right, left, _MIRRORED[compare]
+        return _comparison(left, compare, [right], literals)
+    if kind == "BETWEEN" and word == "COMPARE_BETWEEN":
+        ends = ((ge, node["lower"]), (le, node["upper"]))
+        known = [part for how, end in ends if (part := _comparison(node["input"], how, [end], literals)) is not None]
+        return reduce(and_, known) if known else None
+    if kind == "OPERATOR":
+        first, *others = node["children"]
+        name = _column(first, literals)
+        if name is None:
+            return None
+        if word in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
+            import pyarrow.compute as pc  # noqa: PLC0415
+
+            column = pc.field(name)
+            return column.is_null() if word == "OPERATOR_IS_NULL" else column.is_valid()
+        if word == "COMPARE_IN":
+            return _comparison(first, eq, others, literals)
+    return None
+
+
+def _comparison(
+    left: dict[str, Any], compare: Callable[[Any, Any], Any], right: Sequence[dict[str, Any]], literals: Literals
+) -> pc.Expression | None:
+    """Return a comparison of a column with one of some values; None for other comparisons."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    name = _column(left, literals)
+    values = None if name is None else literals.values(name, right)
+    if values is None:
+        return None
+    return reduce(or_, (compare(pc.field(name), value) for value in values), pc.scalar(False))
+
+
+def _column(node: dict[str, Any], literals: Literals) -> str | None:
+    """Return the table's name of the column that a node is; None for other nodes."""
+    if node["class"] != "COLUMN_REF" or len(node["column_names"]) != 1:
+        return None
+    name = node["column_names"][0]
+    return next((column for column in literals.kinds if column.lower() == name.lower()), None)
+
+
+def _is_constant(node: Any) -> bool:
+    if isinstance(node, dict):
+        return node.get("class") != "COLUMN_REF" and all(map(_is_constant, node.values()))
+    return all(map(_is_constant, node)) if isinstance(node, list) else True
+
+
+def _family(kind: str) -> str | None:
+    return _FAMILIES.get(kind.partition("(")[0])
+
+
+def _ordered_alike(kind: str, other: str, node: dict[str, Any]) -> bool:
+    """Whether a column and a value are compared in the order of the column's type."""
+    column, value = _family(kind), _family(other)
+    if value == "text" and column != "text":
+        return bool(node["class"] == "CONSTANT")  # a literal takes the column's type, other text does not
+    return column == value or (column, value) == ("float", "number")

@@ -1,0 +1,110 @@
+"""Bounds of the columns of data files, by which files are skipped.
+
+Specification: Delta's PROTOCOL.md, "Per-file Statistics". JSON text in ``add.stats``, by physical names of columns.
+Bounds may be wide: once rows are deleted, they and the counts of nulls are those of the file as it was written. Text is
+cut off, times are cut down to milliseconds. What the specification leaves open is taken as not known here:
+
+- NaN: writers leave it out of bounds of floats, or not. So floats have none.
+- delta-rs writes decimals as 64-bit floats: those that such a float may not hold are widened.
+- Days and times before 1583 may be in another calendar than the data file's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.tables.bounds import ColumnBounds, ending_text, safe_text
+from dvcodec.tables.columns import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["bounds_of", "parse_statistics"]
+
+_FLOAT_DIGITS = 15
+"""Decimals of so many digits are the same after they were 64-bit floats."""
+_FLOAT_ERROR = Decimal("1e-15")
+_WIDE = Context(prec=100)
+_MICROSECONDS = 999
+"""That a time may be beyond its millisecond."""
+_GREGORIAN_YEARS = 1583
+_ENDS = "\ufffd\U0010ffff"
+"""What writers put behind text that they cut off, so that it is no less."""
+
+
+def parse_statistics(text: Any) -> Mapping[str, Any]:
+    """Return the statistics of a data file; those that cannot be read are not known."""
+    try:
+        found = json.loads(text, parse_float=Decimal)
+    except (TypeError, ValueError, RecursionError, ArithmeticError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def bounds_of(column: Column, statistics: Mapping[str, Any]) -> ColumnBounds:
+    """Return what statistics say of a column that is not one of the partition."""
+    if column.children:
+        return ColumnBounds()
+    name = column.stored_name
+    lower, upper, count = (_member(statistics, member, name) for member in ("minValues", "maxValues", "nullCount"))
+    rows = statistics.get("numRecords")
+    whole = type(count) is int and type(rows) is int
+    return ColumnBounds(
+        _scalar(column, lower, up=False),
+        _scalar(column, upper, up=True),
+        nulls=not (whole and count == 0),
+        values=not (whole and count == rows),
+    )
+
+
+def _member(statistics: Mapping[str, Any], member: str, name: str) -> Any:
+    found = statistics.get(member)
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def _scalar(column: Column, value: Any, *, up: bool) -> pa.Scalar[Any] | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    types, kind = pa.types, column.type
+    try:
+        if types.is_integer(kind) or types.is_boolean(kind):
+            return pa.scalar(value, kind) if type(value) is (bool if types.is_boolean(kind) else int) else None
+        if types.is_decimal(kind):
+            return _decimal(value, kind, up=up) if type(value) in (int, Decimal) else None
+        if not isinstance(value, str):
+            return None
+        if types.is_string(kind):
+            text = ending_text(value.rstrip(_ENDS)) if up else value
+            return pa.scalar(text, kind) if text is not None and safe_text(text) else None
+        if types.is_date(kind) or types.is_timestamp(kind):
+            return _moment(value, kind, up=up)
+    except (pa.ArrowException, ValueError, OverflowError, ArithmeticError):
+        pass
+    return None
+
+
+def _decimal(value: int | Decimal, kind: pa.DataType, *, up: bool) -> pa.Scalar[Any] | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    number = Decimal(value)
+    if not number.is_finite():
+        return None
+    if kind.precision > _FLOAT_DIGITS:
+        more = _WIDE.multiply(abs(number), _FLOAT_ERROR)
+        number = _WIDE.add(number, more if up else -more)
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    return pa.scalar(number.quantize(Decimal(1).scaleb(-kind.scale), rounding, _WIDE), kind)
+
+
+def _moment(text: str, kind: pa.DataType, *, up: bool) -> pa.Scalar[Any] | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    if not text[:4].isdigit() or text[4:5] != "-" or int(text[:4]) < _GREGORIAN_YEARS:
+        return None
+    value = pa.scalar(text).cast(kind)
+    if up and pa.types.is_timestamp(kind):
+        return pa.scalar(value.value + _MICROSECONDS, kind)
+    return value

@@ -1,0 +1,167 @@
+"""Bounds of the columns of data files, by which files are skipped.
+
+Specification: Iceberg table spec, "Manifests" (``lower_bounds``, ``upper_bounds``, counts of values), and appendix D,
+"Binary single-value serialization". Upper bounds that were cut off are greater than what they stand for. Bounds of a
+file that is older than a promotion are of the old type. Entries are not kept with their statistics, which would be most
+of a snapshot: a manifest is read again for the columns that are asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.io import Storage
+from dvcodec.tables.bounds import ColumnBounds, safe_text
+from dvcodec.tables.columns import Column
+from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
+
+_DELETED = 2
+_COUNTS = ("null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+_ENTRY = (
+    AvroColumn("status", 0, INTEGERS, required=True),
+    AvroColumn("data_file", 2, ("record",), required=True),
+)
+_FILE = (
+    AvroColumn("file_path", 100, ("string",), required=True),
+    AvroColumn("record_count", 103, INTEGERS, required=True),
+    AvroColumn("null_value_counts", 110, ("array",)),
+    AvroColumn("nan_value_counts", 137, ("array",)),
+    AvroColumn("lower_bounds", 125, ("array",)),
+    AvroColumn("upper_bounds", 128, ("array",)),
+)
+_WHOLE = {4: "<i", 8: "<q"}
+_FLOATS = {4: "<f", 8: "<d"}
+_DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+_MAX_DAYS = 100_000
+"""Since 1970: in nanoseconds they fit 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What a manifest records of a column in a data file; None = not recorded.
+
+    Attributes:
+        rows: of the data file.
+        nulls: values that are null.
+        nans: values that are NaN.
+        lower: serialized.
+        upper: serialized.
+    """
+
+    rows: int
+    nulls: int | None = None
+    nans: int | None = None
+    lower: bytes | None = None
+    upper: bytes | None = None
+
+
+def read_statistics(
+    location: str, ids: Collection[int], storage: Storage
+) -> Mapping[str, Mapping[int, ColumnStatistics]]:
+    """Read the statistics of columns in the live data files of a manifest: path -> field id -> statistics.
+
+    Raises:
+        DecodeError: the manifest is corrupt.
+        OSError: it cannot be read.
+    """
+    found: dict[str, Mapping[int, ColumnStatistics]] = {}
+    with open_avro(location, storage) as (file, cursor):
+        entry = select(file.schema, _ENTRY, "manifest entry", cursor)
+        names = {name: one.name for name, one in select(entry["data_file"].type, _FILE, "data_file", cursor).items()}
+        for record in file.records():
+            stored = record[entry["data_file"].name]
+            if record[entry["status"].name] == _DELETED or stored is None:
+                continue
+            members = {name: stored[spelled] for name, spelled in names.items()}
+            parts = {name: _pairs(members.get(name), ids, int) for name in _COUNTS}
+            ends = {name: _pairs(members.get(name), ids, bytes) for name in _BOUNDS}
+            found[members["file_path"]] = {
+                number: ColumnStatistics(
+                    members["record_count"],
+                    *(parts[name].get(number) for name in _COUNTS),
+                    *(ends[name].get(number) for name in _BOUNDS),
+                )
+                for number in ids
+            }
+    return found
+
+
+def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
+    """Return a map with field ids as keys, which Avro stores as pairs; of one that comes twice, nothing."""
+    found: dict[int, Any] = {}
+    for item in items or ():
+        if isinstance(item, dict) and item.get("key") in ids and isinstance(item.get("value"), kind):
+            number = item["key"]
+            found[number] = None if number in found else item["value"]
+    return found
+
+
+def bounds_of(column: Column, recorded: ColumnStatistics) -> ColumnBounds:
+    """Return what statistics say of a column; what cannot be read is not known."""
+    if column.children:
+        return ColumnBounds()
+    nulls, values = recorded.nulls != 0, recorded.nulls is None or recorded.nulls < recorded.rows
+    if column.kind in ("float", "double") and recorded.nans != 0:  # bounds are those of the other values
+        return ColumnBounds(nulls=nulls, values=values)
+    return ColumnBounds(_scalar(column, recorded.lower), _scalar(column, recorded.upper), nulls, values)
+
+
+def _scalar(column: Column, data: bytes | None) -> pa.Scalar[Any] | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    value = None if data is None else _value(column, data)
+    if value is None or value != value:  # noqa: PLR0124  (NaN)
+        return None
+    try:
+        return pa.scalar(value, column.type)
+    except (pa.ArrowException, ValueError, OverflowError, TypeError):
+        return None
+
+
+def _value(column: Column, data: bytes) -> Any:
+    """Return a serialized value as what Arrow makes a scalar of; None if it is not one, or has no order here.
+
+    UUIDs have none: Java compares them as two signed numbers.
+    """
+    kind = column.kind
+    if kind in ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"):
+        if len(data) not in _WHOLE:
+            return None
+        number = struct.unpack(_WHOLE[len(data)], data)[0]
+        if kind.startswith("timestamp") and len(data) == 4:  # it was a date
+            return number * _DAY_UNITS[column.type.unit] if abs(number) <= _MAX_DAYS else None
+        return number
+    if kind in ("float", "double"):
+        return struct.unpack(_FLOATS[len(data)], data)[0] if len(data) in _FLOATS else None
+    if kind == "boolean":
+        return data != b"\0" if len(data) == 1 else None
+    if kind == "decimal":
+        return _decimal(data, column.type.scale)
+    if kind == "string":
+        return _text(data)
+    return data if kind == "binary" or (kind == "fixed" and len(data) == column.type.byte_width) else None
+
+
+def _decimal(data: bytes, scale: int) -> Decimal | None:
+    if not 0 < len(data) <= 16:
+        return None
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if safe_text(text) else None

@@ -1,0 +1,250 @@
+"""Rows by keys, in memory and on disk, against DuckDB's and Python's idea of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import UsageError
+from dvcodec.core.errors import MissingExtra, NotCanonical
+from dvcodec.tables.delete import key_store
+from dvcodec.tables.delete.key_store import DiskKeys, MemoryKeys
+from dvcodec.tables.delete.keys import keys_finder
+from tables.delete.plain import PlainTable
+from tables.delete.statements import random_rows
+
+NAN = float("nan")
+
+
+@pytest.fixture(params=["memory", "disk"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both stores of keys give the same."""
+    if request.param == "disk":
+        pytest.importorskip("duckdb", "2.0")
+        monkeypatch.setattr(key_store, "IN_MEMORY", -1)
+    return str(request.param)
+
+
+def found(table: PlainTable, keys: Any, on: list[str]) -> list[set[int]]:
+    finder = keys_finder(keys, on)
+    finder.prepare(table.now)
+    files = table.now.data_files
+    return [set(finder.find(table.now, file)) if finder.may_match(table.now, file) else set() for file in files]
+
+
+def column(kind: pa.DataType, *values: Any) -> pa.Table:
+    return pa.table({"k": pa.array(values, kind)})
+
+
+@pytest.mark.parametrize("on", [["n"], ["word"], ["n", "word"], ["small", "day", "flag"], ["time"], ["price"], ["x"]])
+def test_random_keys(on: list[str], where: str, tmp_path: Path) -> None:
+    """Nulls match nothing, and keys may come twice and be in no file."""
+    chance = random.Random(3)
+    files = [random_rows(chance, count) for count in (60, 0, 90)]
+    table = PlainTable(tmp_path, *files, row_group_size=25)
+    picked = pa.concat_tables([files[0].slice(10, 15), files[2].slice(3, 20), files[2].slice(3, 2)])
+    keys = pa.concat_tables([picked, random_rows(chance, 30)]).select(on)
+    wanted = {tuple(row.values()) for row in keys.to_pylist() if None not in row.values()}
+    expected = [
+        {i for i, row in enumerate(rows.select(on).to_pylist()) if tuple(row.values()) in wanted} for rows in files
+    ]
+    assert found(table, keys, on) == expected
+    assert sum(map(len, expected)) > 15
+
+
+def test_forms_of_keys(where: str, tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, pa.table({"a": range(10), "b": range(10)}))
+    keys = pa.table({"other": ["x"] * 3, "a": [3, 5, 99]})
+    whole = tmp_path / "keys"
+    whole.mkdir()
+    pq.write_table(keys, whole / "1.parquet")
+    pq.write_table(keys.slice(0, 0), whole / "2.parquet")
+    import polars as pl
+
+    forms: dict[str, Any] = {
+        "table": keys,
+        "batch": keys.to_batches()[0],
+        "reader": keys.to_reader(),
+        "dataset": ds.dataset(keys),
+        "file": whole / "1.parquet",
+        "url": (whole / "1.parquet").as_uri(),
+        "folder": str(whole),
+        "polars": pl.from_arrow(keys),
+    }
+    for name, form in forms.items():
+        assert found(table, form, ["a"]) == [{3, 5}], name
+
+
+def test_a_reader_is_read_once(where: str, tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, pa.table({"a": range(10)}))
+    finder = keys_finder(pa.table({"a": [3]}).to_reader(), ["a"])
+    for _ in range(3):
+        finder.prepare(table.now)
+        assert list(finder.find(table.now, table.now.data_files[0])) == [3]
+
+
+SAME: list[tuple[pa.DataType, list[Any], pa.DataType, list[Any], list[int]]] = [
+    (pa.int64(), [1, 2, None], pa.int8(), [2, None], [1]),
+    (pa.int32(), [1, 2, None], pa.uint64(), [2], [1]),
+    (pa.int64(), [1, 2, None], pa.float64(), [2.0], [1]),
+    (pa.int64(), [1, 2, None], pa.decimal128(20, 5), [Decimal(2)], [1]),
+    (pa.int64(), [1, 2, None], pa.null(), [None], []),
+    (pa.float64(), [0.0, -0.0, NAN, 1.0, None], pa.float64(), [-0.0, NAN], [0, 1, 2]),
+    (pa.float32(), [0.5, 0.1], pa.float64(), [0.5], [0]),
+    (pa.float16(), [0.5, 1.5], pa.float32(), [0.5], [0]),
+    (pa.decimal128(10, 2), [Decimal("1.50"), Decimal(2)], pa.int64(), [2], [1]),
+    (pa.decimal128(38, 30), [Decimal("1.5"), Decimal(2)], pa.decimal128(3, 1), [Decimal("1.5")], [0]),
+    (pa.string(), ["a", "b", None], pa.large_string(), ["b"], [1]),
+    (pa.string(), ["a", "b", None], pa.string_view(), ["b"], [1]),
+    (pa.large_string(), ["a", "b", None], pa.dictionary(pa.int8(), pa.string()), ["b", None], [1]),
+    (pa.dictionary(pa.int32(), pa.string()), ["a", "b", None], pa.string(), ["b"], [1]),
+    (pa.binary(2), [b"ab", b"cd"], pa.binary(), [b"cd"], [1]),
+    (pa.binary(), [b"ab", b"\xff\x00"], pa.binary(2), [b"\xff\x00"], [1]),
+    (pa.date32(), [0, 1], pa.timestamp("us"), [86_400_000_000], [1]),
+    (pa.timestamp("us"), [0, 86_400_000_000], pa.date32(), [1], [1]),
+    (pa.timestamp("us", "UTC"), [0, 1], pa.timestamp("ns", "Asia/Tokyo"), [1000], [1]),
+    (pa.timestamp("ns", "UTC"), [0, 1], pa.timestamp("ns", "UTC"), [1], [1]),
+    (pa.time64("us"), [0, 1_000_000], pa.time32("s"), [1], [1]),
+    (pa.bool_(), [True, False, None], pa.bool_(), [False], [1]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "of_keys", "keys", "rows"), SAME)
+def test_types(
+    kind: Any, values: list[Any], of_keys: Any, keys: list[Any], rows: list[int], where: str, tmp_path: Path
+) -> None:
+    if kind == pa.float16():
+        values = [np.float16(value) for value in values]
+    table = PlainTable(tmp_path, column(kind, *values))
+    assert found(table, column(of_keys, *keys), ["k"]) == [set(rows)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_keys", "keys"),
+    [
+        (pa.int64(), pa.float64(), [1.5]),
+        (pa.int64(), pa.float64(), [NAN]),
+        (pa.int32(), pa.int64(), [2**40]),
+        (pa.int64(), pa.string(), ["1"]),
+        (pa.string(), pa.int64(), [1]),
+        (pa.int64(), pa.bool_(), [True]),
+        (pa.float32(), pa.float64(), [0.1]),
+        (pa.float64(), pa.int64(), [2**53 + 1]),
+        (pa.decimal128(10, 2), pa.decimal128(10, 3), [Decimal("1.005")]),
+        (pa.decimal128(3, 2), pa.int64(), [10]),
+        (pa.date32(), pa.timestamp("us"), [1]),
+        (pa.timestamp("us"), pa.timestamp("ns"), [1]),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), [1]),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), [1]),
+        (pa.binary(2), pa.binary(), [b"abc"]),
+        (pa.list_(pa.int64()), pa.list_(pa.int64()), [[1]]),
+        (pa.struct([("x", pa.int64())]), pa.struct([("x", pa.int64())]), [{"x": 1}]),
+    ],
+)
+def test_lossy_types(kind: Any, of_keys: Any, keys: list[Any], where: str, tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, column(kind, None))
+    with pytest.raises(UsageError, match="column k ") as caught:
+        found(table, column(of_keys, *keys), ["k"])
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, pa.table({"a": [1], "b": [2]}))
+    for on in ([], ["a", "a"]):
+        with pytest.raises(UsageError, match="distinct columns"):
+            keys_finder(pa.table({"a": [1]}), on)
+    with pytest.raises(UsageError, match="no column 'x'"):
+        found(table, pa.table({"x": [1]}), ["x"])
+    with pytest.raises(UsageError, match="keys: expected a column 'b', found 0"):
+        found(table, pa.table({"a": [1]}), ["a", "b"])
+    with pytest.raises(UsageError, match="not int"):
+        found(table, 5, ["a"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no Parquet files"):
+        found(table, tmp_path / "empty", ["a"])
+    (tmp_path / "no.parquet").write_bytes(b"x")
+    with pytest.raises(NotCanonical):
+        found(table, tmp_path / "no.parquet", ["a"])
+    with pytest.raises(FileNotFoundError):
+        found(table, tmp_path / "nothing.parquet", ["a"])
+
+
+def test_files_without_keys_are_not_opened(where: str, tmp_path: Path) -> None:
+    files = [pa.table({"a": range(i, i + 100), "b": ["x", None] * 50}) for i in range(0, 1000, 100)]
+    table = PlainTable(tmp_path, *files)
+    keys = pa.table({"a": [150, 155, 2000], "b": ["x", "x", "x"]})
+    assert found(table, keys, ["a", "b"])[1] == {50}
+    assert table.opened == [table.now.data_files[1].path] or where == "disk"
+    table.opened.clear()
+    found(table, pa.table({"a": [-5, None, 1000]}), ["a"])
+    assert table.opened == [] or where == "disk"
+    table.opened.clear()
+    found(table, pa.table({"a": [1000, 1500]}), ["a"])
+    found(table, pa.table({"b": ["y", "z"]}), ["b"])
+    found(table, pa.table({"a": pa.array([], pa.int64())}), ["a"])
+    assert table.opened == []
+
+
+def test_what_a_reader_raises(where: str, tmp_path: Path) -> None:
+    """Errors of the caller's reader come through, and leave no folder."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"a": [1]})
+        raise OSError("the network is gone")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
+    with pytest.raises(OSError, match="the network is gone"):
+        found(PlainTable(tmp_path, pa.table({"a": [1]})), reader, ["a"])
+
+
+def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb", "2.0")
+    monkeypatch.setattr(key_store, "IN_MEMORY", 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "t").mkdir()
+    table = PlainTable(tmp_path / "t", pa.table({"a": range(1000)}))
+    finder: Any = keys_finder(pa.table({"a": range(0, 2000, 2)}).to_reader(100), ["a"])
+    finder.prepare(table.now)
+    assert isinstance(finder._stored, DiskKeys)
+    assert len(finder.find(table.now, table.now.data_files[0])) == 500
+    assert list(tmp_path.glob("dvcodec-keys-*"))
+    del finder
+    assert not list(tmp_path.glob("dvcodec-keys-*"))
+
+
+def test_too_many_keys_without_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setattr(key_store, "IN_MEMORY", -1)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    table = PlainTable(tmp_path, pa.table({"a": [1]}))
+    with pytest.raises(MissingExtra, match=r"dvcodec\[sql\]"):
+        found(table, pa.table({"a": [1]}), ["a"])
+
+
+def test_a_column_that_is_promoted_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    narrow = PlainTable(tmp_path / "1", pa.table({"a": pa.array([1, 2], pa.int32())}))
+    wide = PlainTable(tmp_path / "2", pa.table({"a": pa.array([1, 2, 2**40], pa.int64())}))
+    finder: Any = keys_finder(pa.table({"a": [2]}), ["a"])
+    for table in (narrow, wide):
+        finder.prepare(table.now)
+        assert isinstance(finder._stored, MemoryKeys)
+        assert list(finder.find(table.now, table.now.data_files[0])) == [1]
+
+
+def test_names_of_columns(where: str, tmp_path: Path) -> None:
+    """Columns may be called as those that the join makes."""
+    table = PlainTable(tmp_path, pa.table({"position": [5, 6, 7], "c0": ["a", "b", "c"], "C0": [1, 2, 3]}))
+    keys = pa.table({"C0": [2, 3], "position": [6, 6], "c0": ["b", "c"]})
+    assert found(table, keys, ["c0", "position", "C0"]) == [{1}]

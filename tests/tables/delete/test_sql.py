@@ -1,0 +1,279 @@
+"""SQL text: what is refused, how names are found, and what follows from a predicate."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dvcodec import UsageError
+from dvcodec.core.errors import MissingExtra
+from dvcodec.tables.delete import engine
+from dvcodec.tables.delete.sql import SqlCondition
+from tables.delete.plain import PlainTable
+from tables.delete.statements import random_rows, random_statement
+
+pytest.importorskip("duckdb", "2.0")
+
+D = Decimal
+KINDS: dict[str, pa.Array] = {
+    "i": pa.array([1, 2, None, 2**53 + 1], pa.int64()),
+    "whole": pa.array([D("12345678901234567890123456789012345678"), D(1), None, D(-1)], pa.decimal128(38, 0)),
+    "d": pa.array([D("0.1"), D("12345678901234567890.0000000001"), None, D(1)], pa.decimal128(38, 10)),
+    "f": pa.array([0.1, float("nan"), None, -0.0], pa.float32()),
+    "half": pa.array(np.array([0.5, 1.5, 2.5, float("nan")], np.float16)),
+    "ns": pa.array([1, 1001, None, -1], pa.timestamp("ns")),
+    "nsz": pa.array([1, 1001, None, -1], pa.timestamp("ns", "UTC")),
+    "us": pa.array([1, 2, None, 2**62], pa.timestamp("us")),
+    "ny": pa.array([1, 2, None, -1], pa.timestamp("us", "America/New_York")),
+    "s": pa.array(["a", "7", None, "B"]),
+    "large": pa.array(["a", "7", None, "B"], pa.large_string()),
+    "coded": pa.array(["a", "7", None, "B"]).dictionary_encode(),
+    "raw": pa.array([b"\x00\xff", b"a", None, b""]),
+    "fixed": pa.array([b"ab", b"cd", None, b"\xff\xff"], pa.binary(2)),
+    "day": pa.array([0, 1, None, -200_000], pa.date32()),
+    "clock": pa.array([0, 1, None, 86_399_999_999], pa.time64("us")),
+    "flag": pa.array([True, False, None, True]),
+    "part": pa.array([{"x": 1, "Deep": {"y": "a"}}, {"x": None, "Deep": {"y": "b"}}, None, {"x": 2, "Deep": None}]),
+    "many": pa.array([[1, 2], [], None, [None]]),
+    "odd name; --": pa.array([1, 2, 3, 4]),
+    'quo"ted': pa.array([1, 2, 3, 4]),
+    "position": pa.array([10, 11, 12, 13]),
+    "rows_of_the_batch": pa.array([1, 2, 3, 4]),
+    "nothing": pa.nulls(4),
+}
+ROWS = pa.table(KINDS)
+
+
+class Columns:
+    """As much of a snapshot as a condition asks for."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+
+    def schema(self, columns: Any = None) -> pa.Schema:
+        from dvcodec.tables.columns import select
+
+        return select(self.rows.schema, columns, "the table")
+
+
+def bound(text: str, rows: pa.Table = ROWS) -> SqlCondition:
+    return SqlCondition(text, Columns(rows))  # type: ignore[arg-type]
+
+
+def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
+    condition = bound(text, rows)
+    numbers = pa.array(np.arange(rows.num_rows))
+    columns = [rows.column(name).combine_chunks() for name in condition.columns]
+    batch = pa.RecordBatch.from_arrays([numbers, *columns], [condition.position, *condition.columns])
+    return sorted(condition.positions(batch, {}).tolist())
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("i = 1", [0]),
+        ('I = 1 or "i" = 2', [0, 1]),
+        ("i = 9007199254740993.0", [3]),
+        ("NOT i = 1", [1, 3]),
+        ("i <> NULL", []),
+        ("i IN (1, NULL)", [0]),
+        ("NOT (i IN (1, NULL))", []),
+        ("i IS DISTINCT FROM 1", [1, 2, 3]),
+        ("whole = 12345678901234567890123456789012345678", [0]),
+        ("d = 12345678901234567890.0000000001", [1]),
+        ("d = 0.1", [0]),
+        ("f = 0.1", [0]),
+        ("f > 1e30", [1]),
+        ("f = 'nan'", [1]),
+        ("f = 0", [3]),
+        ("half > 1", [1, 2, 3]),
+        ("ns = '1970-01-01 00:00:00.000000001'", [0]),
+        ("nsz > '1970-01-01 00:00:00.000001'", [1]),
+        ("us = TIMESTAMP '1970-01-01 00:00:00.000002'", [1]),
+        ("us > '2200-01-01'", [3]),
+        ("ny >= '1970-01-01'", [0, 1]),
+        ("ny = TIMESTAMPTZ '1970-01-01 02:00:00.000001+02'", [0]),
+        ("s = 'a'", [0]),
+        ("large = 'a' AND coded = 'a'", [0]),
+        ("upper(s) LIKE 'b' OR s LIKE '_'", [0, 1, 3]),
+        ("raw = '\\x00\\xFF'::BLOB", [0]),
+        ("fixed > 'b'::BLOB", [1, 3]),
+        ("day < DATE '1900-01-01'", [3]),
+        ("day = DATE '1970-01-03' - INTERVAL 1 DAY", [1]),
+        ("clock > '23:00'", [3]),
+        ("flag", [0, 3]),
+        ("flag IS NOT TRUE", [1, 2]),
+        ("part.x = 1 OR PART.deep.Y = 'b'", [0, 1]),
+        ("part IS NULL", [2]),
+        ("many[1] = 1", [0]),
+        ("len(many) = 0", [1]),
+        ('"odd name; --" = 2', [1]),
+        ('"quo""ted" = 3', [2]),
+        ("position > 12", [3]),
+        ("rows_of_the_batch = 1", [0]),
+        ("nothing IS NULL", [0, 1, 2, 3]),
+        ("i = 1 -- a comment", [0]),
+        ("i = 1 /* ) */", [0]),
+        ("i =\n1", [0]),
+        ("true", [0, 1, 2, 3]),
+        ("NULL", []),
+        ("TRY(10 / (i - 1)) = 10", [1]),
+        ("CASE WHEN i = 1 THEN true END", [0]),
+        ("s = ';'';'", []),
+    ],
+)
+def test_rows(text: str, rows: list[int]) -> None:
+    assert matched(text) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "SELECT clause without selection list"),
+        ("i = 1) OR (true", "syntax error"),
+        ("i = 1; DROP TABLE x", "2 statements|SELECT"),
+        ("i = 1 UNION SELECT true", "syntax error"),
+        ("i = 1 FROM x", "syntax error"),
+        ("i = 1, true", "one expression"),
+        ("DISTINCT i = 1", "syntax error"),
+        ("*", r"\* cannot"),
+        ("COLUMNS('i') = 1", r"\* cannot"),
+        ("(SELECT true)", "a subquery cannot"),
+        ("EXISTS (SELECT 1)", "a subquery cannot"),
+        ("i IN (SELECT 1)", "a subquery cannot"),
+        ("i = $1", "a parameter cannot"),
+        ("#1 = 1", "a reference by number cannot"),
+        ("list_filter(many, lambda x: x > 1) = [1]", "a lambda"),
+        ("row_number() OVER () = 1", "a window function cannot"),
+        ("count(*) = 1", "count_star is a function of several rows"),
+        ("sum(i) = 1", "sum is a function of several rows"),
+        ("unnest([i]) = 1", "unnest is a function of several rows"),
+        ("read_text('/etc/hostname') = ''", "read_text is a function of several rows"),
+        ("getenv('HOME') = ''", "no function getenv"),
+        ("now() > us", r"now\(\) may return something else"),
+        ("current_date = day", "current_date is something else"),
+        ("random() < 2", r"random\(\) may return"),
+        ("nextval('x') = 1", r"nextval\(\) may return"),
+        ("current_setting('threads') = ''", r"current_setting\(\) may return"),
+        ("i", "a value of type BIGINT"),
+        ("s", "a value of type VARCHAR"),
+        ("i = DEFAULT", "default cannot"),
+        ("nope = 1", "no column 'nope'"),
+        ("x.i = 1", "no column 'x'"),
+        ("part.nope = 1", "nope"),
+        ("i = 'x'", r"could not convert string 'x'.*columns i"),
+        ("CAST(s AS INT) = 7", "could not convert string 'a'.*columns s"),
+        ("i / 0 > 1", "division by zero.*columns i"),
+        ("1.0 % (i - 1) = 0", "division by zero"),
+        ("i * 9223372036854775807 * 9223372036854775807 > 1", "overflow|out of range"),
+        ("many = 1", "columns many"),
+    ],
+)
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"(?i){message}") as caught:
+        matched(text)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("where ")
+
+
+def test_names_that_differ_in_case() -> None:
+    rows = pa.table({"a": [1], "A": [2], "b": [3]})
+    assert matched("a = 1", rows) == [0]
+    assert matched("A = 2 AND B = 3", rows) == [0]
+    with pytest.raises(UsageError, match="differ in case alone"):
+        bound("a = 1 AND A = 2", rows)
+    both = pa.table({"Ab": [1], "aB": [2]})
+    with pytest.raises(UsageError, match="one of Ab, aB"):
+        bound("ab = 1", both)
+
+
+def test_types_that_duckdb_does_not_have() -> None:
+    rows = pa.table({"wide": pa.array([1], pa.decimal256(50, 0)), "n": [1]})
+    with pytest.raises(UsageError, match=r"column wide of type decimal256.* cannot be used"):
+        bound("wide = 1", rows)
+    assert matched("n = 1", rows) == [0]
+
+
+def test_only_what_is_named_is_read(tmp_path: Path) -> None:
+    from dvcodec.tables.delete.predicate import where_finder
+
+    table = PlainTable(tmp_path, ROWS.drop_columns(["half", "nothing", "coded"]))
+    finder = where_finder("d = 0.1 AND part.x = 1")
+    finder.prepare(table.now)
+    assert list(finder.find(table.now, table.now.data_files[0])) == [0]
+    assert table.read == {"d", "part"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**40))
+def test_what_follows_from_a_predicate(seed: int) -> None:
+    """The filter by which files are skipped is true of every row for which the predicate is."""
+    chance = random.Random(seed)
+    rows = random_rows(chance, 60)
+    statement = random_statement(chance)
+    condition = bound(statement.sql, rows)
+    if condition._weaker is not None:
+        numbered = rows.append_column("row", pa.array(range(rows.num_rows)))
+        weaker = set(numbered.filter(condition._weaker).column("row").to_pylist())
+        assert set(matched(statement.sql, rows)) <= weaker, statement
+
+
+@pytest.mark.parametrize(
+    ("text", "weaker"),
+    [
+        ("i = 7", "(i == 7)"),
+        ("7 > i", "(i < 7)"),
+        ("i < 1.5", None),
+        ("i < 1.0", "(i < 1)"),
+        ("i = '7'", "(i == 7)"),
+        ("i = 1e0", None),  # compared as floats
+        ("s = 'a'", '(s == "a")'),
+        ("s = 7", None),
+        ("d < 5", "(d < 5.0000000000)"),
+        ("f = 0.1", "(f == 0.1)"),
+        ("us < DATE '2026-01-01' - INTERVAL 1 DAY", "(us < 2025-12-31 00:00:00.000000)"),
+        ("ny > '2026-01-01'", "(ny > 2026-01-01 00:00:00.000000"),
+        ("ns = '1970-01-01 00:00:00.000000001'", "(ns == 1970-01-01 00:00:00.000000001)"),
+        ("nsz > '1970-01-01 00:00:00.000000001'", "(nsz > 1970-01-01 00:00:00.000000001Z)"),
+        ("day < TIMESTAMP '2026-01-01 00:00:01'", None),
+        ("i IS NULL OR s IS NOT NULL", "(is_null(i, {nan_is_null=false}) or is_valid(s))"),
+        ("i = 1 AND s LIKE 'x'", "(i == 1)"),
+        ("i = 1 OR s LIKE 'x'", None),
+        ("NOT (i = 1)", None),
+        ("part.x = 1", None),
+        ("i + 1 = 2", None),
+        ("i = s", None),
+        ("flag = 1", None),
+    ],
+)
+def test_weaker(text: str, weaker: str | None) -> None:
+    try:
+        found = bound(text)._weaker
+    except UsageError:
+        assert weaker is None
+        return
+    assert (found is None) == (weaker is None)
+    assert found is None or (weaker or "").removeprefix("(") in str(found)
+
+
+def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    monkeypatch.setattr(duckdb, "__version__", "1.5.6")
+    with pytest.raises(MissingExtra, match=r"DuckDB 2.0 or later.*dvcodec\[sql\]"):
+        engine.Engine({})
+
+
+def test_times_are_utc() -> None:
+    rows = pa.table({"t": pa.array([dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))})
+    assert matched("t = '2026-01-01'", rows) == [0]
+    assert matched("hour(t) = 0", rows) == [0]
