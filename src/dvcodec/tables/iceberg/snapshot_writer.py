@@ -122,8 +122,8 @@ class SnapshotWriter:
                 self._fill_counts(manifest)
                 if manifest["added_files_count"] or manifest["existing_files_count"]:
                     manifests.append(manifest)
-        for (spec_id, partition), entries in groups.items():
-            manifests.append(self._write_manifest(DELETES, entries, json.loads(partition), spec_id))
+        for (spec_id, kind), entries in groups.items():
+            manifests.append(self._write_manifest(DELETES, entries, json.loads(kind), spec_id))
         manifests.sort(key=lambda manifest: manifest["content"])  # data before deletes, as Java lists them
         return self._snapshot(manifests, replaced, replacement)
 
@@ -228,11 +228,12 @@ class SnapshotWriter:
         latest = max(self._members.integer("last-updated-ms"), before.integer("timestamp-ms"))
         created = self._manifests_written
         counts = {"created": created, "kept": len(manifests) - created, "replaced": replaced}
+        timestamp_ms = max(int(time.time() * 1000), latest)
         snapshot = {
             "sequence-number": self._sequence_number,
             "snapshot-id": self._id,
             "parent-snapshot-id": parent,
-            "timestamp-ms": max(int(time.time() * 1000), latest),
+            "timestamp-ms": timestamp_ms,
             "summary": summarize(
                 replacement.operation,
                 self._changed.added,
@@ -245,7 +246,7 @@ class SnapshotWriter:
             "first-row-id": first_row,
             "added-rows": next_row - first_row,
         }
-        return Change(snapshot["timestamp-ms"], snapshot)
+        return Change(timestamp_ms, snapshot)
 
     def _put(self, name: str, data: bytes) -> str:
         """Write a file of metadata; return its path as recorded."""

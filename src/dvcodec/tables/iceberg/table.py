@@ -152,7 +152,8 @@ class IcebergTable(Table):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        check_newest(metadata.source, self.folder.storage, metadata.earlier)
+        if self.place is None:  # a catalog says which one is the newest
+            check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         for record in metadata.snapshots.values():
