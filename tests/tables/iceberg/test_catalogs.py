@@ -17,7 +17,8 @@ from dvcodec.tables.iceberg.commit import committer
 from tables.iceberg.crafted import Commit, Crafted, craft_table
 from tables.iceberg.deleting import delete
 
-pytest.importorskip("sqlalchemy")
+sqlalchemy = pytest.importorskip("sqlalchemy")
+orm = pytest.importorskip("sqlalchemy.orm")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
 
 
@@ -152,3 +153,16 @@ def between(catalog: Any, monkeypatch: pytest.MonkeyPatch, other: Callable[[], o
         return staged
 
     monkeypatch.setattr(type(catalog), "_update_and_stage_table", late)
+
+
+def test_an_upgrade(catalog: Any, tmp_path: Path) -> None:
+    old = craft_table(tmp_path / "old", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    catalog.register_table("db.old", str(old.metadata))
+    writer = committer(from_catalog(catalog, "db.old"))
+    assert writer.upgrade()
+    assert not writer.upgrade()
+    delete(writer, {old.paths["a"]: RowSet([5])})
+    loaded = catalog.load_table("db.old")
+    assert loaded.metadata.format_version == 3
+    assert loaded.scan().to_arrow().num_rows == 18
+    assert audit(from_catalog(catalog, "db.old")).ok

@@ -11,12 +11,11 @@ import fastavro
 import pytest
 
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.delete.committer import Written
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, Retries, committer
-from dvcodec.tables.iceberg.folder_place import FolderPlace
 from tables.iceberg.crafted import Commit, Crafted, altered, craft_table
 from tables.iceberg.deleting import delete, file_deletes
 
@@ -59,15 +58,22 @@ def deleted_of(crafted: Crafted) -> dict[str, RowSet]:
     return found
 
 
+def records_of(path: str) -> list[Any]:
+    """Records of an Avro file."""
+    with Path(path).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def manifests_of(crafted: Crafted) -> list[Any]:
+    """The manifest list of the current snapshot."""
+    return records_of(metadata_of(crafted)["snapshots"][-1]["manifest-list"])
+
+
 def entries_of(crafted: Crafted, content: int) -> list[dict[str, Any]]:
     """Entries of the manifests of the current snapshot, as they are stored."""
-    snapshot = metadata_of(crafted)["snapshots"][-1]
-    with Path(snapshot["manifest-list"]).open("rb") as file:
-        manifests = [one for one in fastavro.reader(file) if one["content"] == content]
     found = []
-    for manifest in manifests:
-        with Path(manifest["manifest_path"]).open("rb") as file:
-            found += list(fastavro.reader(file))
+    for manifest in manifests_of(crafted):
+        found += records_of(manifest["manifest_path"]) if manifest["content"] == content else []
     return found
 
 
@@ -179,8 +185,7 @@ def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values
     assert not list(snapshot.plan.mismatched_partitions())
     assert len(snapshot.vectors) == 3
     assert audit(open_table(crafted.folder)).ok
-    with Path(metadata_of(crafted)["snapshots"][-1]["manifest-list"]).open("rb") as file:
-        summaries = [one["partitions"] for one in fastavro.reader(file) if one["content"] == 1]
+    summaries = [one["partitions"] for one in manifests_of(crafted) if one["content"] == 1]
     assert all(summary is None or len(summary) == 1 for summary in summaries)
 
 
@@ -210,39 +215,6 @@ def test_of_two_writers_one_gets_the_file(crafted: Crafted, monkeypatch: pytest.
     with pytest.raises(CommitConflict, match="another writer"):
         delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
     assert deleted_of(crafted)["b"] == RowSet([3, 4, 9])
-
-
-def test_an_interrupt_after_the_commit_keeps_it(crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = FolderPlace.put
-
-    def late(self: Any, *arguments: Any) -> None:
-        put(self, *arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(FolderPlace, "put", late)
-    writer = writer_of(crafted)
-    assert delete(writer, {crafted.paths["a"]: RowSet([5])}) == writer.current().info.id
-
-    def unknown(self: Any) -> Any:
-        raise OSError("gone")
-
-    base = writer.current()
-    deletes = file_deletes(base, {crafted.paths["a"]: RowSet([6])})
-    written = writer.write(base, deletes, [])
-    monkeypatch.setattr(FolderPlace, "load", unknown)
-    with pytest.raises(CommitUnknown, match="interrupted"):
-        writer.commit(base, deletes, written, [])
-
-
-def test_an_interrupt_before_the_commit_leaves_nothing(crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
-    def early(self: Any, *arguments: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(FolderPlace, "put", early)
-    files = set(crafted.folder.rglob("*"))
-    with pytest.raises(KeyboardInterrupt):
-        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
-    assert set(crafted.folder.rglob("*")) == files
 
 
 def test_a_vector_that_was_not_taken_in_is_refused(crafted: Crafted) -> None:
@@ -285,7 +257,7 @@ def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None
     crafted = craft_table(tmp_path / "t", FIRST)
     manifest = crafted.folder / "metadata" / "manifest-1-1.avro"
     with manifest.open("rb") as file:
-        reader = fastavro.reader(file)
+        reader: Any = fastavro.reader(file)
         schema, header, records = reader.writer_schema, reader.metadata, list(reader)
     fields = next(one for one in schema["fields"] if one["name"] == "data_file")["type"]["fields"]
     fields.append({"name": "novelty", "type": ["null", "int"], "default": None, "field-id": 199})
@@ -343,5 +315,24 @@ def test_many_commits_keep_few_manifests(crafted: Crafted) -> None:
     writer = writer_of(crafted)
     for row in range(3, 18):
         delete(writer, {crafted.paths["a"]: RowSet([row])})
-    with Path(metadata_of(crafted)["snapshots"][-1]["manifest-list"]).open("rb") as file:
-        assert len(list(fastavro.reader(file))) <= 4
+    assert len(manifests_of(crafted)) <= 4
+
+
+def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
+    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    writer = writer_of(old)
+    with pytest.raises(UsageError, match="upgrade"):
+        delete(writer, {old.paths["a"]: RowSet([5])})
+    assert writer.upgrade()
+    assert not writer.upgrade()
+    assert metadata_of(old)["next-row-id"] == 0
+    delete(writer, {old.paths["a"]: RowSet([5])})
+    assert deleted_of(old) == {"a": RowSet([3, 5])}
+    assert metadata_of(old)["next-row-id"] == 20
+    assert audit(open_table(old.folder)).ok
+
+
+def test_version_1_is_not_upgraded(tmp_path: Path) -> None:
+    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), version=1)
+    with pytest.raises(UsageError, match="by an engine first"):
+        writer_of(old).upgrade()

@@ -163,6 +163,7 @@ class CatalogPlace(Place):
     def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
         """Return the catalog with another method that writes metadata: upon the file that the swap will compare."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
+        from pyiceberg.table.snapshots import MetadataLogEntry  # noqa: PLC0415
 
         def write(metadata: Any, io: Any, metadata_path: str) -> None:  # noqa: ARG001  (pyiceberg calls it so)
             previous = metadata.metadata_log[-1].metadata_file
@@ -179,6 +180,21 @@ class CatalogPlace(Place):
                 sink.write(metadata_bytes(changed(members, change, previous), metadata_path))
 
         catalog: Any = copy.copy(self._catalog)
+        stage = catalog._update_and_stage_table  # noqa: SLF001
+
+        def upgraded(current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:  # noqa: ARG001
+            """Stage an upgrade that pyiceberg does not know: its own metadata differ by their time alone."""
+            staged = stage(current, identifier, requirements, ())
+            entry = MetadataLogEntry.model_validate(
+                {"metadata-file": current.metadata_location, "timestamp-ms": current.metadata.last_updated_ms}
+            )
+            log = [*staged.metadata.metadata_log, entry]
+            new = {"last_updated_ms": change.timestamp_ms, "metadata_log": log}
+            staged.metadata = staged.metadata.model_copy(update=new)
+            return staged
+
+        if change.upgrade is not None:
+            catalog._update_and_stage_table = upgraded  # noqa: SLF001
         catalog._write_metadata = write  # noqa: SLF001  (the one place where pyiceberg writes it)
         catalog._write_metadata_no_exist_check = write  # noqa: SLF001
         return catalog
@@ -227,10 +243,13 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
         UpgradeFormatVersionUpdate,
     )
 
-    requirements = AssertTableUUID(uuid=members.text("table-uuid")), AssertRefSnapshotId(ref=MAIN, snapshot_id=base)
+    requirements = (
+        AssertTableUUID.model_validate({"uuid": members.text("table-uuid")}),
+        AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": base}),
+    )
     updates: list[Any] = []
     if change.upgrade is not None:
-        updates.append(UpgradeFormatVersionUpdate(format_version=change.upgrade))
+        updates.append(UpgradeFormatVersionUpdate.model_validate({"format-version": change.upgrade}))
     if change.snapshot is not None:
         branch = members.object_if_any("refs").object_if_any(MAIN)
         kept = {
@@ -238,7 +257,8 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
             for name in ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
         }
         reference = {"ref-name": MAIN, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id, **kept}
-        updates += [AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)), SetSnapshotRefUpdate(**reference)]
+        updates.append(AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)))
+        updates.append(SetSnapshotRefUpdate.model_validate(reference))
     return requirements, tuple(updates)
 
 

@@ -8,18 +8,20 @@ The main branch is committed to; tags and other branches are not touched.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dvcodec import iceberg
 from dvcodec.core import vector as vector_
-from dvcodec.core.errors import CommitUnknown, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
 from dvcodec.tables.delete.committer import Committer, FileDelete, Written
 from dvcodec.tables.iceberg.change import Change, properties_of
+from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
 from dvcodec.tables.iceberg.folder_place import FolderPlace
 from dvcodec.tables.iceberg.metadata import read_members
@@ -29,6 +31,7 @@ from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.table import Table
 
 __all__ = ["IcebergCommitter", "Retries", "committer"]
 
@@ -53,7 +56,7 @@ class Retries:
     total_ms: int = 1_800_000
 
 
-def committer(table: IcebergTable, *, place: Place | None = None, only_writer: bool = False) -> IcebergCommitter:
+def committer(table: Table, *, place: Place | None = None, only_writer: bool = False) -> IcebergCommitter:
     """Return what commits deletes to a table.
 
     Args:
@@ -61,8 +64,8 @@ def committer(table: IcebergTable, *, place: Place | None = None, only_writer: b
         place: what to commit to; None = the catalog that the table was opened from, or else its folder.
         only_writer: of a folder with metadata files named as catalogs do: see `folder_place`.
     """
-    where = place or table.place or FolderPlace(table.folder, only_writer=only_writer)
-    return IcebergCommitter(where)
+    own = table.place if isinstance(table, IcebergTable) else None
+    return IcebergCommitter(place or own or FolderPlace(table.folder, only_writer=only_writer))
 
 
 class IcebergCommitter(Committer[IcebergSnapshot]):
@@ -147,22 +150,48 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             gone=frozenset((vector.path, vector.offset) for vector in gone),
             manifests=frozenset(vector.record["manifest"] for vector in gone),
         )
+        return self.replace(base, replacement, files)
+
+    def replace(self, base: IcebergSnapshot, replacement: Replacement, files: list[str]) -> int:
+        """Commit a snapshot with other files; return its id.
+
+        Args:
+            base: the current snapshot must still be this one.
+            replacement: which files come and go.
+            files: location of each file that is written, appended before it is.
+
+        Raises:
+            CommitConflict, CommitUnknown, OSError: see `Committer.commit`.
+        """
         members = _members(base)
         change = SnapshotWriter(base, members, files).write(replacement)
-        self._put(base, members, change)
+        self._place.put(base.iceberg_table, members, change)
         return change.snapshot_id
 
-    def _put(self, base: IcebergSnapshot, members: JsonFields, change: Change) -> None:
-        """Make the change. One that is interrupted has taken place or not: files of one that has must stay."""
-        try:
-            self._place.put(base.iceberg_table, members, change)
-        except (KeyboardInterrupt, SystemExit) as interrupt:
-            try:
-                is_in = change.snapshot_id in self._place.load().metadata.snapshots
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is not known whether the commit is in)
-                raise CommitUnknown(f"{base.metadata.source}: interrupted while committing: {error}") from interrupt
-            if not is_in:
-                raise
+    def upgrade(self) -> bool:
+        """Make it a table of format version 3, which readers of version 2 cannot read; return whether it was not yet.
+
+        Nothing but the metadata file changes: position deletes hold until their data file gets a vector.
+
+        Raises:
+            UsageError: format version 1; or the table cannot be committed to where it was opened from.
+            Unsupported: see `check`.
+            CommitConflict, CommitUnknown, OSError: see `Committer.commit`.
+        """
+        table = self._place.load()
+        source, version = table.metadata.source, table.metadata.format_version
+        if version >= VECTORS_VERSION:
+            return False
+        if version != VECTORS_VERSION - 1:
+            raise UsageError(
+                f"{source}: format version {version}: upgrade it to {VECTORS_VERSION - 1} by an engine first"
+            )
+        members = read_members(source, table.folder.storage)
+        refuse_unknown(table, members)
+        self._place.check(table, members)
+        now = max(int(time.time() * 1000), members.integer("last-updated-ms"))
+        self._place.put(table, members, Change(now, upgrade=VECTORS_VERSION))
+        return True
 
 
 def _members(base: IcebergSnapshot) -> JsonFields:
