@@ -134,11 +134,8 @@ def set_property(catalog: Any, crafted: Crafted) -> None:
     metadata["properties"]["owner"] = "ann"
     other = crafted.folder / "metadata" / "00007-other.metadata.json"
     other.write_text(json.dumps(metadata))
-    from sqlalchemy import update
-    from sqlalchemy.orm import Session
-
-    with Session(catalog.engine) as session:
-        session.execute(update(sql.IcebergTables).values(metadata_location=str(other)))
+    with orm.Session(catalog.engine) as session:
+        session.execute(sqlalchemy.update(sql.IcebergTables).values(metadata_location=str(other)))
         session.commit()
 
 

@@ -165,10 +165,18 @@ class IcebergTable(Table):
             found.update(entry.location for entry in entries)
         return frozenset(found)
 
+    def entries(self, record: SnapshotRecord) -> Iterator[Entry]:
+        """Return the live files of a snapshot: data files, deletion vectors, position deletes, equality deletes.
+
+        Raises:
+            DecodeError: manifests are corrupt.
+            OSError: they cannot be read.
+        """
+        manifests = self._read_list(self._manifest_list(record))
+        return itertools.chain.from_iterable(self._each(self._read_manifest, manifests))
+
     def _read_plan(self, record: SnapshotRecord) -> Plan:
-        location = self._manifest_list(record)
-        entries = itertools.chain.from_iterable(self._each(self._read_manifest, self._read_list(location)))
-        return Plan.of(entries, self.metadata.specs, location)
+        return Plan.of(self.entries(record), self.metadata.specs, self._manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata of one level, several files at a time where they are far away."""
