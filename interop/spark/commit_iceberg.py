@@ -119,6 +119,17 @@ def change(place: Place, name: str, entries: list[dict[str, Any]]) -> list[str]:
     return list(replaced.values())
 
 
+def equality(place: Place, name: str, path: str, size: int, count: int, ids: list[int]) -> None:
+    """Add a file of equality deletes, for all data files that are there."""
+    table, iceberg = _load(place, name), place.jvm.org.apache.iceberg
+    fields = place.spark.sparkContext._gateway.new_array(place.jvm.int, len(ids))  # noqa: SLF001
+    for i, number in enumerate(ids):
+        fields[i] = number
+    builder = iceberg.FileMetadata.deleteFileBuilder(iceberg.PartitionSpec.unpartitioned()).ofEqualityDeletes(fields)
+    builder = builder.withFormat("parquet").withPath(path).withFileSizeInBytes(size).withRecordCount(count)
+    table.newRowDelta().addDeletes(builder.build()).commit()
+
+
 def _sql(name: str) -> str:
     return f"{CATALOG}.db.{name}"
 
@@ -148,4 +159,5 @@ COMMANDS = {
     "place": place_of,
     "append": append,
     "change": change,
+    "equality": equality,
 }

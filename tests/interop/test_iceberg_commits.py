@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.iceberg.commit import committer
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from interop.test_commits import STOP, Engines, Predicate, engines, first, left, positions, second
 from tables.iceberg.deleting import delete
 
@@ -158,3 +162,33 @@ def test_an_upgraded_table(engines: Engines) -> None:
     assert engines.read("iceberg", name="upgraded") == left(*gone)
     now = lineage(engines, "upgraded")
     assert {number: now[number][0] for number in now} == {number: ids[number][0] for number in now}
+
+
+def test_equality_deletes_become_vectors(engines: Engines) -> None:
+    """Of a table of version 2, which is upgraded here: Spark reads the same rows before and after, and goes on."""
+    root = engines.ask("iceberg-create", name="equal", files=2, stop=STOP, version=2)
+    engines.ask("iceberg-delete", name="equal", where="id % 11 = 3")
+    for field, name, values in ((1, "id", [5, 6, 7, 9999]), (2, "part", ["100%"])):
+        column = pa.array(values)
+        schema = pa.schema([pa.field(name, column.type, metadata={"PARQUET:field_id": str(field)})])
+        path = Path(root, "data", f"equality-{name}.parquet")
+        pq.write_table(pa.table([column], schema=schema), path)
+        file = {"path": str(path), "size": path.stat().st_size, "count": len(values), "ids": [field]}
+        engines.ask("iceberg-equality", name="equal", **file)
+    engines.ask("iceberg-insert", name="equal", start=STOP, stop=STOP + 50)
+    before = engines.read("iceberg", name="equal")
+    assert 5 not in before
+    assert STOP + 2 in before
+    writer = committer(open_table(root))
+    assert writer.upgrade()
+    assert engines.read("iceberg", name="equal") == before
+    done = upgrade_deletes(writer)
+    assert done.equality_deletes == 2
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == before
+    statement = "SELECT content, count(*) FROM {table}.delete_files GROUP BY content"
+    ((content, _),) = engines.ask("iceberg-sql", name="equal", statement=statement)
+    assert content == 1
+    engines.ask("iceberg-delete", name="equal", where="id < 20")
+    delete_where(root, lambda number: number == 500)
+    left_over = [number for number in before if number >= 20 and number != 500]
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == left_over
