@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -336,3 +340,74 @@ def test_version_1_is_not_upgraded(tmp_path: Path) -> None:
     old = craft_table(tmp_path / "t", Commit(data={"a": 20}), version=1)
     with pytest.raises(UsageError, match="by an engine first"):
         writer_of(old).upgrade()
+
+
+class Killed(BaseException):
+    """The process ends here: nothing is cleaned up."""
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let the process end before the given call of the file system, counted from 0."""
+    steps = itertools.count()
+
+    def killing(work: Callable[..., Any]) -> Callable[..., Any]:
+        def killed(*arguments: Any, **options: Any) -> Any:
+            if next(steps) == step:
+                raise Killed
+            return work(*arguments, **options)
+
+        return killed
+
+    for name in ("open", "link", "replace", "rename", "unlink", "fsync"):
+        monkeypatch.setattr(os, name, killing(getattr(os, name)))
+
+
+def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left over, no metadata names: the audit says so of vectors."""
+    properties = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    old = {"a": RowSet([1, 2, 5]), "b": RowSet([3])}
+    new = {"a": RowSet([1, 2, 5]), "b": RowSet([3, 7])}
+    seen = []
+    for step in itertools.count():
+        crafted = craft_table(tmp_path / str(step), FIRST, Commit(deletes=[{"b": RowSet([3])}]), properties=properties)
+        writer = writer_of(crafted)
+        delete(writer, {crafted.paths["a"]: RowSet([5])})
+        base = writer.current()
+        rows = {crafted.paths["b"]: RowSet([7]), crafted.paths["c"]: RowSet.from_ranges([(0, 5)])}
+        deletes = file_deletes(base, rows)
+        ended = False
+        with monkeypatch.context() as patch:
+            kill(patch, step)
+            try:
+                written = writer.write(base, [one for one in deletes if not one.whole], [])
+                writer.commit(base, deletes, written, [])
+                ended = True
+            except Killed:
+                pass
+        table = open_table(crafted.folder)
+        snapshot = table.snapshot()
+        is_new = crafted.paths["c"] not in snapshot.files
+        assert deleted_of(crafted) == (new if is_new else old)
+        assert {one.check for one in audit(table).findings} <= {"orphan-vector-file"}
+        seen.append(is_new)
+        if ended:
+            break
+    assert seen == sorted(seen)  # first the old state, then the new one
+    assert (len(seen) > 25, seen.count(True) > 2) == (True, True)
+    delete(writer, {crafted.paths["a"]: RowSet([19])})
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 19])
+
+
+def test_processes_that_race(crafted: Crafted) -> None:
+    """Each commit is in exactly once, and none of the lost ones leaves a file."""
+    folder = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(folder.parents[1])])}
+    command = [sys.executable, str(folder / "race.py"), str(crafted.folder)]
+    arguments = [[name, str(first), "2", "16"] for name in "ab" for first in (8, 9)]
+    processes = [subprocess.Popen([*command, *more], env=environment) for more in arguments]
+    assert [process.wait(timeout=300) for process in processes] == [0] * 4
+    rows = RowSet.from_ranges([(8, 16)])
+    assert deleted_of(crafted) == {"a": rows | RowSet([1, 2]), "b": rows | RowSet([3, 4]), "c": RowSet([1])}
+    table = open_table(crafted.folder)
+    assert len(table.snapshots()) == 3 + 16
+    assert not {file.location for file in table.stored_files()} - table.referenced()
