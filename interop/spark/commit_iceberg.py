@@ -32,6 +32,29 @@ def delete(place: Place, name: str, where: str) -> None:
     place.spark.sql(f"DELETE FROM {_sql(name)} WHERE {where}")
 
 
+def sql(place: Place, name: str, statement: str) -> list[list[Any]]:
+    """Run a statement about ``{table}``, in the catalog ``{catalog}``, and return its rows."""
+    place.spark.sql(f"REFRESH TABLE {_sql(name)}")
+    found = place.spark.sql(statement.format(table=_sql(name), catalog=CATALOG))
+    return [list(row) for row in found.collect()]
+
+
+def insert(place: Place, name: str, start: int, stop: int) -> None:
+    """Add the rows of these ids."""
+    place.spark.sql(f"INSERT INTO {_sql(name)} {rows(start, stop, 1)}")
+
+
+def summaries(place: Place, name: str) -> list[dict[str, str]]:
+    """Return the summaries of all snapshots, oldest first."""
+    table = _load(place, name)
+    table.refresh()
+    found = []
+    for snapshot in _each(table.snapshots()):
+        entries = {entry.getKey(): entry.getValue() for entry in _each(snapshot.summary().entrySet())}
+        found.append(entries | {"operation": snapshot.operation()})
+    return found
+
+
 def read(place: Place, name: str) -> list[list[Any]]:
     """Return what Spark reads."""
     place.spark.sql(f"REFRESH TABLE {_sql(name)}")
@@ -96,6 +119,17 @@ def change(place: Place, name: str, entries: list[dict[str, Any]]) -> list[str]:
     return list(replaced.values())
 
 
+def equality(place: Place, name: str, path: str, size: int, count: int, ids: list[int]) -> None:
+    """Add a file of equality deletes, for all data files that are there."""
+    table, iceberg = _load(place, name), place.jvm.org.apache.iceberg
+    fields = place.spark.sparkContext._gateway.new_array(place.jvm.int, len(ids))  # noqa: SLF001
+    for i, number in enumerate(ids):
+        fields[i] = number
+    builder = iceberg.FileMetadata.deleteFileBuilder(iceberg.PartitionSpec.unpartitioned()).ofEqualityDeletes(fields)
+    builder = builder.withFormat("parquet").withPath(path).withFileSizeInBytes(size).withRecordCount(count)
+    table.newRowDelta().addDeletes(builder.build()).commit()
+
+
 def _sql(name: str) -> str:
     return f"{CATALOG}.db.{name}"
 
@@ -116,10 +150,14 @@ COMMANDS = {
     "create": create,
     "upgrade": upgrade,
     "delete": delete,
+    "insert": insert,
+    "sql": sql,
+    "summaries": summaries,
     "read": read,
     "scan": scan,
     "scan-name": scan_name,
     "place": place_of,
     "append": append,
     "change": change,
+    "equality": equality,
 }

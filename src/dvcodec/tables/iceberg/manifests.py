@@ -81,6 +81,9 @@ class Entry:
         format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
         partition: of the file.
         sequence_number: data sequence number: deletes hold for data files up to their own.
+        rows: as recorded.
+        manifest: path of the manifest, as recorded.
+        equality_ids: field ids of the columns that equality deletes compare; empty for other files.
     """
 
     content: int
@@ -90,6 +93,9 @@ class Entry:
     format: str
     partition: Partition
     sequence_number: int
+    rows: int = 0
+    manifest: str = ""
+    equality_ids: tuple[int, ...] = ()
 
     @property
     def is_vector(self) -> bool:
@@ -184,6 +190,9 @@ class _EntryReader:
             found["file_format"].lower(),
             partition,
             sequence_number,
+            found["record_count"],
+            self._manifest.path,
+            tuple(found.get("equality_ids") or ()),
         )
 
     def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:

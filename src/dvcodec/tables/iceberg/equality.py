@@ -1,0 +1,184 @@
+"""Equality deletes: which rows of data files they delete.
+
+Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if its values of the
+columns ``equality_ids`` are those of a row of the delete file, null equal to null, and if its data file is older. Those
+of an unpartitioned spec hold for all data files, others for those of their partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import Unsupported
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.columns import Column
+from dvcodec.tables.iceberg.manifests import Entry
+from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EqualityDeletes"]
+
+_BATCH_ROWS = 1 << 16
+_Key = tuple[int, tuple[Any, ...]]
+
+
+class EqualityDeletes:
+    """The equality deletes of a snapshot; their keys are kept in memory, once for each partition and set of columns.
+
+    Args:
+        snapshot: whose data files they hold for.
+        deletes: all of them.
+    """
+
+    def __init__(self, snapshot: IcebergSnapshot, deletes: Iterable[Entry]) -> None:
+        self._snapshot = snapshot
+        self._groups: dict[tuple[_Key | None, tuple[int, ...]], list[Entry]] = {}
+        self._keys: dict[tuple[_Key | None, tuple[int, ...]], _Keys] = {}
+        for one in deletes:
+            fields = snapshot.metadata.specs[one.partition.spec_id]
+            partitioned = any(field.transform != "void" for field in fields)
+            key = one.partition.key if partitioned else None
+            self._groups.setdefault((key, one.equality_ids), []).append(one)
+
+    def find(self, data: Entry) -> RowSet:
+        """Return the rows of a data file that they delete: 0-based physical positions.
+
+        Raises:
+            NotCanonical: a column that no schema of the table has.
+            Unsupported: columns inside of others, or of floating-point numbers; or files that are not Parquet.
+            DecodeError, OSError: a file is corrupt or cannot be read.
+        """
+        found = RowSet()
+        for group in self._groups:
+            partition, ids = group
+            newest = max(one.sequence_number for one in self._groups[group])
+            if partition in (None, data.partition.key) and data.sequence_number < newest:
+                found = found | self._find(group, self._fields(ids), data)
+        return found
+
+    def _find(self, group: tuple[_Key | None, tuple[int, ...]], fields: Sequence[Column], data: Entry) -> RowSet:
+        if group not in self._keys:
+            self._keys[group] = _Keys.of(
+                [(self._read(one, fields), one.sequence_number) for one in self._groups[group]],
+                [field.name for field in fields],
+            )
+        keys, parts = self._keys[group], []
+        for start, batch in self._read(data, fields):
+            parts.append(start + np.flatnonzero(keys.newest(batch) > data.sequence_number))
+        return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
+
+    def _read(self, entry: Entry, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if entry.format != "parquet":
+            raise Unsupported("file format", source=entry.path, expected="parquet", actual=entry.format)
+        metadata = self._snapshot.metadata
+        spec = metadata.specs[entry.partition.spec_id]
+        partition = {
+            field.source_id: value
+            for field, value in zip(spec, entry.partition.values, strict=True)
+            if field.transform == "identity" and field.source_id is not None
+        }
+        names = None if metadata.name_mapping is None else read_name_mapping(metadata.name_mapping, metadata.source)
+        for found in read_rows(
+            entry.location,
+            self._snapshot.table.folder.storage,
+            fields,
+            partition=partition,
+            names=names,
+            rows=entry.rows,
+            batch_rows=_BATCH_ROWS,
+        ):
+            yield found.start, found.batch
+
+    def _fields(self, ids: Sequence[int]) -> list[Column]:
+        """Return the columns of field ids, by the newest schema that has each."""
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        metadata = self._snapshot.metadata
+        current = metadata.schemas[metadata.current_schema_id]
+        others = [schema for _, schema in sorted(metadata.schemas.items(), reverse=True)]
+        found = []
+        for number in ids:
+            for schema in (current, *others):
+                names = {field.integer("id"): field.text("name") for field in schema.objects("fields")}
+                if number in names:
+                    (column,) = read_fields(schema, [names[number]], metadata.source)
+                    break
+            else:
+                actual = f"field {number}, which is not a column, or inside of one"
+                raise Unsupported("equality deletes", source=metadata.source, expected="columns", actual=actual)
+            if pa.types.is_floating(column.field.type) or pa.types.is_nested(column.field.type):
+                actual = f"{column.name} of type {column.field.type}"
+                raise Unsupported("equality deletes", source=metadata.source, expected="exact keys", actual=actual)
+            found.append(column)
+        return found
+
+
+class _Keys:
+    """Keys, each with the highest sequence number that deletes it.
+
+    The columns of a key are turned into one number, column by column: `index_in` finds values and nulls alike.
+    """
+
+    def __init__(self, levels: list[tuple[pa.Array, pa.Array]], newest: NDArray[np.int64], names: list[str]) -> None:
+        self._levels = levels
+        self._newest = newest
+        self._names = names
+
+    @classmethod
+    def of(cls, files: Sequence[tuple[Iterator[tuple[int, pa.RecordBatch]], int]], names: list[str]) -> _Keys:
+        """Read files of keys, each with its sequence number."""
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        batches, numbers = [], []
+        for found, number in files:
+            for _, batch in found:
+                batches.append(batch)
+                numbers.append(np.full(batch.num_rows, number, np.int64))
+        if not batches:
+            return cls([], np.zeros(0, np.int64), names)
+        table = pa.Table.from_batches(batches)
+        levels = []
+        codes = np.zeros(table.num_rows, np.int64)
+        for name in names:
+            values = pc.unique(table[name].combine_chunks())
+            codes = codes * (len(values) + 1) + _codes(table[name].combine_chunks(), values)
+            known = pc.unique(pa.array(codes))
+            levels.append((values, known))
+            codes = _codes(pa.array(codes), known)
+        newest = np.full(len(levels[-1][1]), -1, np.int64)
+        np.maximum.at(newest, codes, np.concatenate(numbers))
+        return cls(levels, newest, names)
+
+    def newest(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the highest sequence number that deletes each row, -1 if none does."""
+        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
+
+        found = np.full(batch.num_rows, -1, np.int64)
+        if not self._levels:
+            return found
+        codes = np.zeros(batch.num_rows, np.int64)
+        alive = np.ones(batch.num_rows, np.bool_)
+        for name, (values, known) in zip(self._names, self._levels, strict=True):
+            code = _codes(batch[name], values)
+            alive &= code >= 0
+            codes = _codes(pa.array(codes * (len(values) + 1) + code), known)
+            alive &= codes >= 0
+        found[alive] = self._newest[codes[alive]]
+        return found
+
+
+def _codes(array: pa.Array, values: pa.Array) -> NDArray[np.int64]:
+    """Return the index of each value in others, -1 if it is not there; null is a value like another."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (extra "tables")
+
+    found: NDArray[np.int64] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)

@@ -1,0 +1,194 @@
+"""Deletes that dvcodec committed to Iceberg tables: Spark reads them and writes on, and so does dvcodec after it."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import eq
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec.tables import audit, open_table
+from dvcodec.tables.iceberg.commit import committer
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
+from interop.test_commits import STOP, Engines, Predicate, engines, first, left, positions, second
+from tables.iceberg.deleting import delete
+
+__all__ = ["engines"]
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
+
+OURS = ("engine-name", "engine-version", "iceberg-version", "spark.app.id", "app-id", "app-name")
+"""Parts of a summary that say who committed."""
+
+
+def delete_where(root: str, gone: Predicate) -> None:
+    """Delete rows by dvcodec, and check the table."""
+    table = open_table(root)
+    rows = {file.path: positions(file.location, gone) for file in table.snapshot().data_files}
+    delete(committer(table), {path: some for path, some in rows.items() if some})
+    check(root)
+
+
+def check(root: str) -> None:
+    """Hold the table against our own audit: nothing wrong, and no file that nothing references."""
+    table = open_table(root)
+    found = audit(table)
+    assert found.ok, found.findings
+    assert not {file.location for file in table.stored_files() if not hidden(file.location)} - table.referenced()
+
+
+def hidden(location: str) -> bool:
+    """Whether it is a file of checksums, as Hadoop writes them."""
+    return location.rpartition("/")[2].startswith(".")
+
+
+def lineage(engines: Engines, name: str) -> dict[int, tuple[int, int]]:
+    statement = "SELECT id, _row_id, _last_updated_sequence_number FROM {table}"
+    return {row[0]: (row[1], row[2]) for row in engines.ask("iceberg-sql", name=name, statement=statement)}
+
+
+def pyiceberg_ids(root: str) -> list[int]:
+    static = pytest.importorskip("pyiceberg.table").StaticTable
+    found = static.from_metadata(open_table(root).metadata.source).scan().to_arrow()  # type: ignore[attr-defined]
+    return sorted(found["id"].to_pylist())
+
+
+def test_spark_goes_on_after_us(engines: Engines) -> None:
+    """Upon vectors of Spark, and the same rows and counts as Spark's own DELETE on a twin."""
+    roots = {}
+    for name in ("mine", "twin"):
+        roots[name] = engines.ask("iceberg-create", name=name, files=2, stop=STOP, partition="part")
+        engines.ask("iceberg-delete", name=name, where="id % 11 = 3")
+    root = roots["mine"]
+    before = lineage(engines, "mine")
+    delete_where(root, lambda number: 100 < number < 300)
+    engines.ask("iceberg-delete", name="twin", where="id > 100 AND id < 300")
+    assert engines.read("iceberg", name="mine") == engines.read("iceberg", name="twin") == left(second)
+    assert pyiceberg_ids(root) == left(second)
+    mine, twin = (engines.ask("iceberg-summaries", name=name)[-1] for name in ("mine", "twin"))
+    differing = {key for key in mine.keys() | twin.keys() if mine.get(key) != twin.get(key)}
+    assert differing <= {*OURS, "manifests-created", "manifests-kept", "manifests-replaced"}, (mine, twin)
+    now = lineage(engines, "mine")
+    assert now == {number: before[number] for number in now}
+
+    engines.ask("iceberg-delete", name="mine", where="id < 20")
+    check(root)
+    engines.ask("iceberg-insert", name="mine", start=STOP, stop=STOP + 100)
+    check(root)
+    delete_where(root, lambda number: number % 7 == 2)  # all rows of a partition, and so whole files
+    gone = [second, lambda number: number < 20, lambda number: number % 7 == 2]
+    more = [number for number in range(STOP, STOP + 100) if number % 7 != 2]
+    assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+    assert pyiceberg_ids(root) == [*left(*gone), *more]
+
+    source = "(SELECT id FROM {table} WHERE id % 13 = 5)"
+    merge = f"MERGE INTO {{table}} t USING {source} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    engines.ask("iceberg-sql", name="mine", statement=merge)
+    gone.append(lambda number: number % 13 == 5)
+    more = [number for number in more if number % 13 != 5]
+    assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+    check(root)
+    delete_where(root, lambda number: number % 17 == 6)
+    gone.append(lambda number: number % 17 == 6)
+    more = [number for number in more if number % 17 != 6]
+    assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+
+    for number, procedure in enumerate(
+        (
+            "rewrite_manifests(table => 'db.mine')",
+            "rewrite_position_delete_files(table => 'db.mine')",
+            "rewrite_data_files(table => 'db.mine', options => map('rewrite-all', 'true'))",
+        ),
+        401,
+    ):
+        engines.ask("iceberg-sql", name="mine", statement=f"CALL {{catalog}}.system.{procedure}")
+        check(root)
+        assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+        delete_where(root, partial(eq, number))
+        gone.append(partial(eq, number))
+    assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+    snapshots = [info.id for info in open_table(root).snapshots()]
+    travel = f"SELECT id FROM {{table}} VERSION AS OF {snapshots[1]} ORDER BY id"
+    assert [row[0] for row in engines.ask("iceberg-sql", name="mine", statement=travel)] == left(first)
+    late = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+    expire = f"CALL {{catalog}}.system.expire_snapshots(table => 'db.mine', {late})"
+    engines.ask("iceberg-sql", name="mine", statement=expire)
+    assert len(open_table(root).snapshots()) == 1
+    assert engines.read("iceberg", name="mine") == [*left(*gone), *more]
+    check(root)
+
+
+def test_several_specs_and_columns(engines: Engines) -> None:
+    """Partition fields and columns that came later; deletes of both specs in one commit."""
+    root = engines.ask("iceberg-create", name="specs", files=1, stop=STOP, partition="part")
+    for statement in (
+        "ALTER TABLE {table} ADD PARTITION FIELD bucket(3, id)",
+        "ALTER TABLE {table} ADD PARTITION FIELD month(day)",
+        "ALTER TABLE {table} DROP PARTITION FIELD part",
+    ):
+        engines.ask("iceberg-sql", name="specs", statement=statement)
+    engines.ask("iceberg-insert", name="specs", start=STOP, stop=STOP + 50)
+    delete_where(root, lambda number: number % 5 == 1)
+    kept = [number for number in range(STOP + 50) if number % 5 != 1]
+    assert engines.read("iceberg", name="specs") == kept
+    engines.ask("iceberg-delete", name="specs", where="id % 5 = 2")
+    check(root)
+    delete_where(root, lambda number: number % 5 == 3)
+    kept = [number for number in kept if number % 5 not in (2, 3)]
+    assert engines.read("iceberg", name="specs") == kept
+    assert pyiceberg_ids(root) == kept
+
+
+def test_an_upgraded_table(engines: Engines) -> None:
+    """Position deletes of version 2, of one file and of partitions, are taken in; rows get their ids."""
+    root = engines.ask("iceberg-create", name="upgraded", files=2, stop=STOP, partition="part", version=2)
+    engines.ask("iceberg-delete", name="upgraded", where="id % 11 = 3")
+    statement = "ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.granularity' = 'partition')"
+    engines.ask("iceberg-sql", name="upgraded", statement=statement)
+    engines.ask("iceberg-delete", name="upgraded", where="id > 100 AND id < 200")
+    engines.ask("iceberg-upgrade", name="upgraded")
+    delete_where(root, lambda number: 200 <= number < 300 or number % 7 == 3)
+    gone = [second, lambda number: number % 7 == 3]
+    assert engines.read("iceberg", name="upgraded") == left(*gone)
+    assert pyiceberg_ids(root) == left(*gone)
+    ids = lineage(engines, "upgraded")
+    assert None not in {row for row, _ in ids.values()}
+    engines.ask("iceberg-delete", name="upgraded", where="id < 20")
+    check(root)
+    delete_where(root, lambda number: number == 500)
+    gone += [lambda number: number < 20, lambda number: number == 500]
+    assert engines.read("iceberg", name="upgraded") == left(*gone)
+    now = lineage(engines, "upgraded")
+    assert {number: now[number][0] for number in now} == {number: ids[number][0] for number in now}
+
+
+def test_equality_deletes_become_vectors(engines: Engines) -> None:
+    """Of a table of version 2, which is upgraded here: Spark reads the same rows before and after, and goes on."""
+    root = engines.ask("iceberg-create", name="equal", files=2, stop=STOP, version=2)
+    engines.ask("iceberg-delete", name="equal", where="id % 11 = 3")
+    for field, name, values in ((1, "id", [5, 6, 7, 9999]), (2, "part", ["100%"])):
+        column = pa.array(values)
+        schema = pa.schema([pa.field(name, column.type, metadata={"PARQUET:field_id": str(field)})])
+        path = Path(root, "data", f"equality-{name}.parquet")
+        pq.write_table(pa.table([column], schema=schema), path)
+        file = {"path": str(path), "size": path.stat().st_size, "count": len(values), "ids": [field]}
+        engines.ask("iceberg-equality", name="equal", **file)
+    engines.ask("iceberg-insert", name="equal", start=STOP, stop=STOP + 50)
+    before = engines.read("iceberg", name="equal")
+    assert 5 not in before
+    assert STOP + 2 in before
+    writer = committer(open_table(root))
+    assert writer.upgrade()
+    assert engines.read("iceberg", name="equal") == before
+    done = upgrade_deletes(writer)
+    assert done.equality_deletes == 2
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == before
+    statement = "SELECT content, count(*) FROM {table}.delete_files GROUP BY content"
+    ((content, _),) = engines.ask("iceberg-sql", name="equal", statement=statement)
+    assert content == 1
+    engines.ask("iceberg-delete", name="equal", where="id < 20")
+    delete_where(root, lambda number: number == 500)
+    left_over = [number for number in before if number >= 20 and number != 500]
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == left_over

@@ -1,0 +1,413 @@
+"""Commits to Iceberg tables without a catalog: what they carry over, what they refuse, and conflicts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
+from dvcodec.tables import audit, open_table
+from dvcodec.tables.delete.committer import Written
+from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.iceberg.commit import IcebergCommitter, Retries, committer
+from tables.iceberg.crafted import Commit, Crafted, altered, craft_table
+from tables.iceberg.deleting import delete, file_deletes
+
+FIRST = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
+
+
+@pytest.fixture
+def crafted(tmp_path: Path) -> Crafted:
+    """Three data files; position deletes for ``b`` alone, and some of a partition."""
+    file_scoped = Commit(deletes=[{"b": RowSet([3])}])
+    partition_wide = Commit(deletes=[{"b": RowSet([4]), "c": RowSet([1])}], scope=None)
+    return craft_table(tmp_path / "t", FIRST, file_scoped, partition_wide)
+
+
+def writer_of(crafted: Crafted, **options: Any) -> IcebergCommitter:
+    return committer(open_iceberg(crafted.folder), **options)
+
+
+def metadata_of(crafted: Crafted) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(open_iceberg(crafted.folder).metadata.source).read_bytes())
+    return found
+
+
+def tweaked(crafted: Crafted, tweak: Callable[[dict[str, Any]], Any]) -> Crafted:
+    """Change the metadata file."""
+    metadata = json.loads(crafted.metadata.read_bytes())
+    tweak(metadata)
+    crafted.metadata.write_text(json.dumps(metadata))
+    return crafted
+
+
+def deleted_of(crafted: Crafted) -> dict[str, RowSet]:
+    """Deleted rows of the current snapshot by name of the data file."""
+    snapshot = open_table(crafted.folder).snapshot()
+    found: dict[str, RowSet] = {}
+    for vector in snapshot.vectors:
+        for part in snapshot.read(vector):
+            name = part.data_file.rpartition("/")[2]
+            found[name] = found.get(name, RowSet()) | part.rows
+    return found
+
+
+def records_of(path: str) -> list[Any]:
+    """Records of an Avro file."""
+    with Path(path).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def manifests_of(crafted: Crafted) -> list[Any]:
+    """The manifest list of the current snapshot."""
+    return records_of(metadata_of(crafted)["snapshots"][-1]["manifest-list"])
+
+
+def entries_of(crafted: Crafted, content: int) -> list[dict[str, Any]]:
+    """Entries of the manifests of the current snapshot, as they are stored."""
+    found = []
+    for manifest in manifests_of(crafted):
+        found += records_of(manifest["manifest_path"]) if manifest["content"] == content else []
+    return found
+
+
+def test_the_new_vector_takes_in_all_that_was_deleted(crafted: Crafted) -> None:
+    writer = writer_of(crafted)
+    number = delete(writer, {crafted.paths["a"]: RowSet([5]), crafted.paths["b"]: RowSet([7])})
+    assert writer.current().info.id == number
+    assert deleted_of(crafted) == {"a": RowSet([1, 2, 5]), "b": RowSet([3, 4, 7]), "c": RowSet([1])}
+    kinds = sorted((vector.format, vector.data_file is None) for vector in writer.current().vectors)
+    assert kinds == [("iceberg", False), ("iceberg", False), ("position-deletes", True)]
+    gone = [one["data_file"]["file_path"] for one in entries_of(crafted, 1) if one["status"] == 2]
+    assert len(gone) == 2
+    assert audit(open_table(crafted.folder)).ok
+
+
+def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: Crafted) -> None:
+    writer = writer_of(crafted)
+    delete(writer, {crafted.paths["a"]: RowSet.from_ranges([(0, 20)]), crafted.paths["c"]: RowSet([0])})
+    snapshot = writer.current()
+    assert {file.path for file in snapshot.data_files} == {crafted.paths["b"], crafted.paths["c"]}
+    assert {vector.data_file for vector in snapshot.vectors if vector.format == "iceberg"} == {crafted.paths["c"]}
+    summary = metadata_of(crafted)["snapshots"][-1]["summary"]
+    assert (summary["deleted-data-files"], summary["deleted-records"]) == ("1", "20")
+    assert (summary["added-dvs"], summary["removed-dvs"], summary["operation"]) == ("1", "1", "delete")
+    assert audit(open_table(crafted.folder)).ok
+
+
+def test_sequence_numbers_and_row_ids(crafted: Crafted) -> None:
+    before = metadata_of(crafted)
+    writer = writer_of(crafted)
+    delete(writer, {crafted.paths["a"]: RowSet([5])})
+    first, after = metadata_of(crafted)["snapshots"][-1], metadata_of(crafted)
+    assert first["sequence-number"] == after["last-sequence-number"] == before["last-sequence-number"] + 1
+    assert first["first-row-id"] == before["next-row-id"]
+    assert first["added-rows"] == 45  # the crafted manifest had no first row id yet
+    ids = {file.path: file.record.get("first_row_id") for file in writer.current().data_files}
+    assert ids == dict.fromkeys(ids)
+    delete(writer, {crafted.paths["b"]: RowSet.from_ranges([(0, 20)])})
+    ids = {file.path.rpartition("/")[2]: file.record["first_row_id"] for file in writer.current().data_files}
+    start = before["next-row-id"]
+    assert ids == {"a": start, "c": start + 40}  # written out, as the entry between them is gone
+    assert metadata_of(crafted)["next-row-id"] == start + 45 + 25
+    numbers = [one["sequence_number"] for one in entries_of(crafted, 0)]
+    assert numbers == [1, 1, 1]
+    (added,) = (one for one in entries_of(crafted, 1) if one["status"] != 2 and one["data_file"]["content_offset"])
+    assert added["sequence_number"] == first["sequence-number"]
+
+
+def test_other_members_of_the_metadata_stay(crafted: Crafted) -> None:
+    refs = {
+        "main": {"type": "branch", "snapshot-id": 103, "min-snapshots-to-keep": 3},
+        "v1": {"type": "tag", "snapshot-id": 101},
+        "other": {"type": "branch", "snapshot-id": 102},
+    }
+    added = {"refs": refs, "vendor": {"x": [1, 2.5, None]}, "statistics": []}
+    before = metadata_of(tweaked(crafted, lambda metadata: metadata.update(added)))
+    number = delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    after = metadata_of(crafted)
+    assert after["refs"] == refs | {"main": refs["main"] | {"snapshot-id": number}}
+    assert after["current-snapshot-id"] == number
+    assert after["snapshots"][:-1] == before["snapshots"]
+    assert after["snapshot-log"][:-1] == before["snapshot-log"]
+    assert after["snapshot-log"][-1]["snapshot-id"] == number
+    assert after["metadata-log"] == [
+        {"metadata-file": str(crafted.metadata), "timestamp-ms": before["last-updated-ms"]}
+    ]
+    changed = {"refs", "current-snapshot-id", "snapshots", "snapshot-log", "metadata-log", "last-updated-ms"}
+    changed |= {"last-sequence-number", "next-row-id"}
+    assert {name: after[name] for name in after.keys() - changed} == {
+        name: before[name] for name in before.keys() - changed
+    }
+
+
+def test_statistics_of_data_files_stay(tmp_path: Path) -> None:
+    bounds = [{"key": 1, "value": bytes(8)}]
+    tweak = altered({"lower_bounds": bounds, "upper_bounds": bounds}, content=0)
+    crafted = craft_table(tmp_path / "t", FIRST, tweak_entry=tweak)
+    delete(writer_of(crafted), {crafted.paths["c"]: RowSet.from_ranges([(0, 5)])})
+    live = [one["data_file"] for one in entries_of(crafted, 0) if one["status"] == 0]
+    assert [one["lower_bounds"] for one in live] == [bounds, bounds]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("string", ["x", None, "ż☃"]),
+        ({"type": "int", "logicalType": "date"}, [19000, -1, None]),
+        (
+            {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2},
+            [(12345).to_bytes(4, "big"), (-5).to_bytes(4, "big", signed=True), None],
+        ),
+        (
+            {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
+            [bytes(16), bytes([255] * 16), None],
+        ),
+        ("double", [float("nan"), -0.0, 1.5]),
+    ],
+)
+def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values: list[Any]) -> None:
+    by_name = dict(zip("abc", values, strict=True))
+    spec = [{"field-id": 1000, "source-id": 2, "name": "p", "transform": "identity"}]
+    crafted = craft_table(
+        tmp_path / "t", FIRST, spec=spec, partition_types={"p": kind}, partition=lambda name: {"p": by_name[name]}
+    )
+    writer = writer_of(crafted)
+    delete(writer, {crafted.paths[name]: RowSet([4]) for name in "ab"})
+    delete(writer, {crafted.paths["c"]: RowSet([4])})
+    snapshot = writer.current()
+    assert not list(snapshot.plan.mismatched_partitions())
+    assert len(snapshot.vectors) == 3
+    assert audit(open_table(crafted.folder)).ok
+    summaries = [one["partitions"] for one in manifests_of(crafted) if one["content"] == 1]
+    assert all(summary is None or len(summary) == 1 for summary in summaries)
+
+
+def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: Crafted) -> None:
+    writer = writer_of(crafted)
+    base = writer.current()
+    delete(writer, {crafted.paths["a"]: RowSet([5])})
+    files = set(crafted.folder.rglob("*"))
+    with pytest.raises(CommitConflict, match="newest"):
+        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
+    assert set(crafted.folder.rglob("*")) == files
+
+
+def test_of_two_writers_one_gets_the_file(crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one comes between the look and the write."""
+    writer = writer_of(crafted)
+    base = writer.current()
+    storage = base.table.folder.storage
+    put = type(storage).put_if_absent
+
+    def race(self: Any, location: str, data: bytes) -> None:
+        monkeypatch.undo()
+        delete(writer_of(crafted), {crafted.paths["b"]: RowSet([9])})
+        put(self, location, data)
+
+    monkeypatch.setattr(type(storage), "put_if_absent", race)
+    with pytest.raises(CommitConflict, match="another writer"):
+        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
+    assert deleted_of(crafted)["b"] == RowSet([3, 4, 9])
+
+
+def test_a_vector_that_was_not_taken_in_is_refused(crafted: Crafted) -> None:
+    writer = writer_of(crafted)
+    base = writer.current()
+    (change,) = file_deletes(base, {crafted.paths["a"]: RowSet([6])})
+    forgetful = type(change)(change.data_file, (), change.before, change.rows, whole=False)
+    with pytest.raises(UsageError, match="does not include"):
+        writer.commit(base, [forgetful], Written({}, 0), [])
+
+
+@pytest.mark.parametrize(
+    ("tweak", "error", "match"),
+    [
+        ({"format-version": 2}, UsageError, "format version 2.*upgrade"),
+        ({"properties": {"write.delete.mode": "copy-on-write"}}, UsageError, "write.delete.mode"),
+        ({"properties": {"write.metadata.path": "/elsewhere"}}, UsageError, "write.metadata.path"),
+        ({"properties": {"write.location-provider.impl": "x.Y"}}, Unsupported, "write.location-provider.impl"),
+        ({"properties": {"encryption.key-id": "k"}}, Unsupported, "encryption.key-id"),
+        ({"encryption-keys": [{"key-id": "k"}]}, Unsupported, "encryption-keys"),
+        ({"location": "s3://lake/t"}, UsageError, "moved"),
+        ({"next-row-id": None}, Exception, "next-row-id"),
+    ],
+)
+def test_refused(crafted: Crafted, tweak: dict[str, Any], error: type[Exception], match: str) -> None:
+    tweaked(crafted, lambda metadata: metadata.update(tweak))
+    writer = writer_of(crafted)
+    with pytest.raises(error, match=match):
+        writer.check(writer.current())
+
+
+def test_tables_of_other_formats_are_refused(crafted: Crafted) -> None:
+    (crafted.folder / "_delta_log").mkdir()
+    writer = writer_of(crafted)
+    with pytest.raises(UsageError, match="Delta table"):
+        writer.check(writer.current())
+
+
+def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t", FIRST)
+    manifest = crafted.folder / "metadata" / "manifest-1-1.avro"
+    with manifest.open("rb") as file:
+        reader: Any = fastavro.reader(file)
+        schema, header, records = reader.writer_schema, reader.metadata, list(reader)
+    fields = next(one for one in schema["fields"] if one["name"] == "data_file")["type"]["fields"]
+    fields.append({"name": "novelty", "type": ["null", "int"], "default": None, "field-id": 199})
+    schema = {name: value for name, value in schema.items() if not name.startswith("__")}
+    with manifest.open("wb") as file:
+        fastavro.writer(file, schema, records, metadata={"format-version": header["format-version"]})
+    with pytest.raises(Unsupported, match="novelty"):
+        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+
+
+def test_names_of_catalogs_are_refused_unless_nobody_else_writes(crafted: Crafted) -> None:
+    crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
+    (crafted.folder / "metadata" / "version-hint.text").unlink()
+    writer = writer_of(crafted)
+    with pytest.raises(UsageError, match="only_writer=True"):
+        writer.check(writer.current())
+    writer, other = writer_of(crafted, only_writer=True), writer_of(crafted, only_writer=True)
+    base = other.current()
+    delete(writer, {crafted.paths["a"]: RowSet([5])})
+    with pytest.raises(CommitConflict):
+        delete(other, {crafted.paths["a"]: RowSet([6])}, base=base)
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+    assert not (crafted.folder / "metadata" / "version-hint.text").exists()
+
+
+def test_logs_are_bounded_and_old_metadata_is_removed(crafted: Crafted) -> None:
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.compression-codec": "gzip",
+        "commit.retry.num-retries": "9",
+        "commit.retry.min-wait-ms": "x",
+    }
+    writer = writer_of(tweaked(crafted, lambda metadata: metadata["properties"].update(properties)))
+    assert writer.retries(writer.current()) == Retries(number=9)
+    for row in range(5, 9):
+        delete(writer, {crafted.paths["a"]: RowSet([row])})
+    names = sorted(path.name for path in (crafted.folder / "metadata").glob("v*.metadata.json"))
+    assert names == [f"v{number}.gz.metadata.json" for number in (3, 4, 5)]
+    assert (crafted.folder / "metadata" / "version-hint.text").read_text() == "5"
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 6, 7, 8])
+    assert audit(open_table(crafted.folder)).ok
+
+
+def test_equality_deletes_stay(tmp_path: Path) -> None:
+    crafted = craft_table(tmp_path / "t", FIRST, Commit(equality=True))
+    writer = writer_of(crafted)
+    delete(writer, {crafted.paths["a"]: RowSet([5])})
+    snapshot = writer.current()
+    assert all(snapshot.other_deletes(file) for file in snapshot.data_files)
+    assert metadata_of(crafted)["snapshots"][-1]["summary"]["added-dvs"] == "1"
+
+
+def test_many_commits_keep_few_manifests(crafted: Crafted) -> None:
+    writer = writer_of(crafted)
+    for row in range(3, 18):
+        delete(writer, {crafted.paths["a"]: RowSet([row])})
+    assert len(manifests_of(crafted)) <= 4
+
+
+def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
+    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    writer = writer_of(old)
+    with pytest.raises(UsageError, match="upgrade"):
+        delete(writer, {old.paths["a"]: RowSet([5])})
+    assert writer.upgrade()
+    assert not writer.upgrade()
+    assert metadata_of(old)["next-row-id"] == 0
+    delete(writer, {old.paths["a"]: RowSet([5])})
+    assert deleted_of(old) == {"a": RowSet([3, 5])}
+    assert metadata_of(old)["next-row-id"] == 20
+    assert audit(open_table(old.folder)).ok
+
+
+def test_version_1_is_not_upgraded(tmp_path: Path) -> None:
+    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), version=1)
+    with pytest.raises(UsageError, match="by an engine first"):
+        writer_of(old).upgrade()
+
+
+class Killed(BaseException):
+    """The process ends here: nothing is cleaned up."""
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Let the process end before the given call of the file system, counted from 0."""
+    steps = itertools.count()
+
+    def killing(work: Callable[..., Any]) -> Callable[..., Any]:
+        def killed(*arguments: Any, **options: Any) -> Any:
+            if next(steps) == step:
+                raise Killed
+            return work(*arguments, **options)
+
+        return killed
+
+    for name in ("open", "link", "replace", "rename", "unlink", "fsync"):
+        monkeypatch.setattr(os, name, killing(getattr(os, name)))
+
+
+def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left over, no metadata names: the audit says so of vectors."""
+    properties = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    old = {"a": RowSet([1, 2, 5]), "b": RowSet([3])}
+    new = {"a": RowSet([1, 2, 5]), "b": RowSet([3, 7])}
+    seen = []
+    for step in itertools.count():
+        crafted = craft_table(tmp_path / str(step), FIRST, Commit(deletes=[{"b": RowSet([3])}]), properties=properties)
+        writer = writer_of(crafted)
+        delete(writer, {crafted.paths["a"]: RowSet([5])})
+        base = writer.current()
+        rows = {crafted.paths["b"]: RowSet([7]), crafted.paths["c"]: RowSet.from_ranges([(0, 5)])}
+        deletes = file_deletes(base, rows)
+        ended = False
+        with monkeypatch.context() as patch:
+            kill(patch, step)
+            try:
+                written = writer.write(base, [one for one in deletes if not one.whole], [])
+                writer.commit(base, deletes, written, [])
+                ended = True
+            except Killed:
+                pass
+        table = open_table(crafted.folder)
+        snapshot = table.snapshot()
+        is_new = crafted.paths["c"] not in snapshot.files
+        assert deleted_of(crafted) == (new if is_new else old)
+        assert {one.check for one in audit(table).findings} <= {"orphan-vector-file"}
+        seen.append(is_new)
+        if ended:
+            break
+    assert seen == sorted(seen)  # first the old state, then the new one
+    assert (len(seen) > 25, seen.count(True) > 2) == (True, True)
+    delete(writer, {crafted.paths["a"]: RowSet([19])})
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 19])
+
+
+def test_processes_that_race(crafted: Crafted) -> None:
+    """Each commit is in exactly once, and none of the lost ones leaves a file."""
+    folder = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(folder.parents[1])])}
+    command = [sys.executable, str(folder / "race.py"), str(crafted.folder)]
+    arguments = [[name, str(first), "2", "16"] for name in "ab" for first in (8, 9)]
+    processes = [subprocess.Popen([*command, *more], env=environment) for more in arguments]
+    assert [process.wait(timeout=300) for process in processes] == [0] * 4
+    rows = RowSet.from_ranges([(8, 16)])
+    assert deleted_of(crafted) == {"a": rows | RowSet([1, 2]), "b": rows | RowSet([3, 4]), "c": RowSet([1])}
+    table = open_table(crafted.folder)
+    assert len(table.snapshots()) == 3 + 16
+    assert not {file.location for file in table.stored_files()} - table.referenced()

@@ -1,0 +1,175 @@
+"""Position deletes and equality deletes become vectors: the same live rows, and no other deletes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import CommitConflict, Unsupported
+from dvcodec.tables import audit, live_batches, open_table
+from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.iceberg.commit import committer
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
+from tables.iceberg.crafted import FIELDS, STEP, Commit, Crafted, craft_table, field_ids
+
+NAMES = "abc"
+
+
+def craft_equality(
+    folder: Path, keys: Mapping[int, pa.Table], *, ids: tuple[int, ...] = (1,), **options: Any
+) -> Crafted:
+    """A table of three data files; the commit of each number has equality deletes of some keys, and a new data file.
+
+    Position deletes for ``b`` alone, and of a partition, come first.
+    """
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        file = entry["data_file"]
+        if file.get("content") == 2:
+            number = int(file["file_path"].rpartition("-")[2].partition(".")[0])
+            path = folder / "data" / f"equality-{number}.parquet"
+            pq.write_table(keys[number], path)
+            file |= {"record_count": keys[number].num_rows, "file_size_in_bytes": path.stat().st_size}
+            file |= {"equality_ids": list(ids)}
+        return entry
+
+    commits = [
+        Commit(data={"a": 20, "b": 20}, vectors={"a": RowSet([1, 2])}),
+        Commit(deletes=[{"b": RowSet([3])}]),
+        Commit(data={"c": 5}, deletes=[{"b": RowSet([5])}, {"a": RowSet([9]), "b": RowSet([4])}], scope=None),
+    ]
+    commits += [Commit(data={f"d{number}": 10}, equality=True) for number in keys]
+    return craft_table(folder, *commits, tweak_entry=tweak, **options)
+
+
+def by_id(*ids: int | None) -> pa.Table:
+    return pa.table([pa.array(ids, pa.int64())], schema=field_ids(pa.schema([pa.field("id", pa.int64())]), (1,)))
+
+
+def live_ids(crafted: Crafted) -> list[int]:
+    return sorted(number for batch in live_batches(open_table(crafted.folder)) for number in batch["id"].to_pylist())
+
+
+def pyiceberg_ids(crafted: Crafted) -> list[int]:
+    """What pyiceberg reads, of tables that have vectors alone."""
+    table = pytest.importorskip("pyiceberg.table").StaticTable
+    found = table.from_metadata(open_iceberg(crafted.folder).metadata.source).scan().to_arrow()
+    return sorted(found["id"].to_pylist())
+
+
+def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
+    """Deletes do not hold for data files of their own commit or later ones."""
+    keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
+    crafted = craft_equality(tmp_path / "t", keys)
+    done = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
+    rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
+    expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
+    assert live_ids(crafted) == expected == pyiceberg_ids(crafted)
+    assert (done.position_deletes, done.equality_deletes, done.removed) == (3, 2, 0)
+    snapshot = open_iceberg(crafted.folder).snapshot()
+    assert {vector.format for vector in snapshot.vectors} == {"iceberg"}
+    assert not any(snapshot.other_deletes(file) for file in snapshot.data_files)
+    assert audit(open_table(crafted.folder)).ok
+    summary = json.loads(Path(snapshot.metadata.source).read_bytes())["snapshots"][-1]["summary"]
+    assert summary["operation"] == "replace"
+    assert summary["removed-equality-delete-files"] == "2"
+    again = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    assert (again.snapshot, again.vectors) == (done.snapshot, 0)
+
+
+def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
+    """`a` has a vector: row 9, of position deletes that readers pass over, lives."""
+    crafted = craft_equality(tmp_path / "t", {})
+    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    assert 9 in live_ids(crafted)
+
+
+def test_null_is_a_key_like_another(tmp_path: Path) -> None:
+    ids = [0, 1, None, 3]
+    names = ["x", None, None, "x"]
+    schema = field_ids(pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())]), (1, 2))
+    fields = [item | {"required": False} for item in FIELDS]
+    data = pa.table([pa.array([*ids, 9], pa.int64()), pa.array([*names, "y"])], schema=schema)
+    deletes = pa.table([pa.array([None, 3, 0], pa.int64()), pa.array([None, "x", None])], schema=schema)
+    folder = tmp_path / "t"
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content") == 2:
+            pq.write_table(deletes, folder / "data" / "equality-2.parquet")
+            entry["data_file"] |= {"record_count": 3, "equality_ids": [1, 2]}
+        return entry
+
+    crafted = craft_table(folder, Commit(data={"a": data}), Commit(equality=True), fields=fields, tweak_entry=tweak)
+    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    snapshot = open_iceberg(crafted.folder).snapshot()
+    (vector,) = snapshot.vectors
+    assert snapshot.read(vector)[0].rows == RowSet([2, 3])
+
+
+def test_data_files_without_a_live_row_go(tmp_path: Path) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(*(2 * STEP + row for row in range(5)))})
+    done = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    assert done.removed == 1
+    assert crafted.paths["c"] not in open_iceberg(crafted.folder).snapshot().files
+
+
+def test_random_keys(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    keys = {
+        number: by_id(*(int(file) * STEP + int(row) for file, row in random.integers((0, 0), (9, 20), (30, 2))))
+        for number in (4, 5, 6)
+    }
+    crafted = craft_equality(tmp_path / "t", keys)
+    files = {"a": (1, 20), "b": (1, 20), "c": (3, 5), "d4": (4, 10), "d5": (5, 10), "d6": (6, 10)}
+    gone = {1, 2, STEP + 3, STEP + 4, STEP + 5}
+    expected = []
+    for index, (born, count) in enumerate(files.values()):
+        for key in (index * STEP + row for row in range(count)):
+            deleted = any(key in set(table["id"].to_pylist()) for number, table in keys.items() if number > born)
+            if key not in gone and not deleted:
+                expected.append(key)
+    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    assert live_ids(crafted) == expected
+
+
+@pytest.mark.parametrize(("kind", "match"), [("double", "double"), ("float", "float")], ids=str)
+def test_inexact_keys_are_refused(tmp_path: Path, kind: str, match: str) -> None:
+    fields = [*FIELDS, {"id": 3, "name": "x", "required": False, "type": kind}]
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=(3,), fields=fields)
+    with pytest.raises(Unsupported, match=match):
+        upgrade_deletes(committer(open_iceberg(crafted.folder)))
+
+
+def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, properties={"commit.retry.min-wait-ms": "0"})
+    writer = committer(open_iceberg(crafted.folder))
+    lose(writer, monkeypatch, 2)
+    upgrade_deletes(writer)
+    assert 0 not in live_ids(crafted)
+    crafted = craft_equality(tmp_path / "u", {4: by_id(0)}, properties={"commit.retry.num-retries": "1"})
+    writer = committer(open_iceberg(crafted.folder))
+    lose(writer, monkeypatch, 2)
+    with pytest.raises(CommitConflict):
+        upgrade_deletes(writer)
+
+
+def lose(writer: Any, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    replace: Callable[..., int] = writer.replace
+    left = [None] * times
+
+    def losing(*arguments: Any) -> int:
+        if left:
+            left.pop()
+            raise CommitConflict("lost")
+        return replace(*arguments)
+
+    monkeypatch.setattr(writer, "replace", losing)
