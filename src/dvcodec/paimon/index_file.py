@@ -353,18 +353,9 @@ def roll_index_files(
     target_size: int = TARGET_SIZE,
     storage_options: StorageOptions = None,
 ) -> list[list[DvLocation]]:
-    """Write frames unchanged into index files, as `write_index_files` does; return the locations file by file.
+    """Write frames unchanged, see `write_index_files`; return the locations file by file.
 
-    Args:
-        folder: path or URL; it must exist.
-        vectors: the frames, written in this order.
-        paths: each file is appended before it is written: the caller removes them after an error.
-        target_size: bytes. A file is larger by up to one vector.
-        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
-
-    Raises:
-        UsageError: a frame of another kind, or an empty `folder`.
-        OSError: a file cannot be written.
+    Each file is appended to `paths` before it is written: the caller removes them after an error.
     """
     if not str(folder):
         raise UsageError("folder must not be empty")
