@@ -16,6 +16,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit
+from dvcodec.tables.delete.committer import Written
 from dvcodec.tables.paimon import PaimonTable, commit
 from dvcodec.tables.paimon.writable import index_target_size
 from tables.paimon.crafted import MANIFEST_SCHEMA, CraftedFile, Value, craft_table, rewrite_avro, rewrite_json
@@ -195,7 +196,7 @@ def test_entries_of_removed_files_have_all_fields_of_those_that_added_them(tmp_p
     to = open_committer(root)
     base = to.current()
     gone = deletes(base, {f"f{i}.parquet": range(ROWS) for i in range(3)})
-    to.commit(base, gone, commit.Written({}, 0), [])
+    to.commit(base, gone, Written({}, 0), [])
     delta = records(root / "manifest" / snapshot_of(root, 3)["deltaManifestList"])
     assert [(one["_NUM_ADDED_FILES"], one["_NUM_DELETED_FILES"]) for one in delta] == [(0, 2), (0, 1)]
     assert [one["_PARTITION_STATS"]["_NULL_COUNTS"] for one in delta] == [[1], [1]]
