@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from dvcodec import RowSet
+from dvcodec import CommitUnknown, RowSet
 from dvcodec.tables import audit
 from dvcodec.tables.delete.committer import FileDelete, Written
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import vectors_of
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.paimon import PaimonTable
@@ -16,10 +17,11 @@ from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 
 Rows = Mapping[str, Iterable[int]]
 """Positions by the bare name of a data file."""
+Root = Folder | str | os.PathLike[str]
 
 
-def open_committer(root: str | os.PathLike[str]) -> PaimonCommitter:
-    return committer(PaimonTable(os.fspath(root)))
+def open_committer(root: Root) -> PaimonCommitter:
+    return committer(PaimonTable(Folder.of(root)))
 
 
 def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:
@@ -35,23 +37,27 @@ def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:
     return found
 
 
-def delete(root: str | os.PathLike[str], rows: Rows, base: PaimonSnapshot | None = None) -> int:
+def delete(root: Root, rows: Rows, base: PaimonSnapshot | None = None) -> int:
     """Delete rows, upon the current snapshot or one that was read before; return the new snapshot's id."""
     to = open_committer(root)
     base = base or to.current()
     to.check(base)
     wanted = deletes(base, rows)
     assert {one.data_file.record["_FILE_NAME"] for one in wanted} == set(rows)
-    with new_files() as files:
+    with new_files(base.table.folder.storage) as files:
         partial = [one for one in wanted if not one.whole]
         written = to.write(base, partial, files) if partial else Written({}, 0)
-        return to.commit(base, wanted, written, files)
+        try:
+            return to.commit(base, wanted, written, files)
+        except CommitUnknown:
+            files.clear()
+            raise
 
 
-def live(root: str | os.PathLike[str], snapshot: int | None = None, column: str = "id") -> list[int]:
+def live(root: Root, snapshot: int | None = None, column: str = "id") -> list[int]:
     """Return the sorted values of a column in the live rows."""
     found: list[int] = []
-    state = PaimonTable(os.fspath(root)).snapshot(snapshot)
+    state = PaimonTable(Folder.of(root)).snapshot(snapshot)
     gone = {entry.data_file: entry.rows for vector in state.vectors for entry in state.read(vector)}
     for file in state.data_files:
         dead = gone.get(file.path, RowSet([]))
@@ -61,7 +67,7 @@ def live(root: str | os.PathLike[str], snapshot: int | None = None, column: str 
     return sorted(found)
 
 
-def assert_clean(root: str | os.PathLike[str]) -> None:
+def assert_clean(root: Root) -> None:
     """Check that an audit finds nothing, orphans included."""
-    report = audit(PaimonTable(os.fspath(root)))
+    report = audit(PaimonTable(Folder.of(root)))
     assert [str(finding) for finding in report.findings] == []
