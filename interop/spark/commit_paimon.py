@@ -52,12 +52,52 @@ def sql(place: Place, text: str) -> list[list[str]]:
 
 def delete(place: Place, root: str, where: str) -> None:
     """Let Paimon's classes delete rows, by the positions that Spark finds."""
+    place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(_positions(place, root, where)))
+
+
+def delete_in_buckets(place: Place, root: str, where: str) -> None:
+    """`delete` for a table with buckets and without partitions."""
+    jvm, paimon = place.jvm, place.jvm.org.apache.paimon
+    positions = _positions(place, root, where)
+    table = paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))
+    snapshot, handler = table.snapshotManager().latestSnapshot(), table.store().newIndexFileHandler()
+    vectors = paimon.deletionvectors
+    kind = "Bitmap64DeletionVector" if table.coreOptions().deletionVectorBitmap64() else "BitmapDeletionVector"
+    maintainers: dict[int, Any] = {}
+    for split in table.newSnapshotReader().read().dataSplits():
+        for file in split.dataFiles():
+            vector = getattr(vectors, kind)()
+            for position in positions.get(file.fileName(), ()):
+                vector.delete(position)
+            if file.fileName() in positions:
+                if split.bucket() not in maintainers:
+                    make = vectors.append.BaseAppendDeleteFileMaintainer.forBucketedAppend
+                    maintainers[split.bucket()] = make(handler, snapshot, split.partition(), split.bucket())
+                maintainers[split.bucket()].notifyNewDeletionVector(file.fileName(), vector)
+    _commit(jvm, table, [(one, [entry.indexFile() for entry in one.persist()]) for one in maintainers.values()])
+
+
+def _positions(place: Place, root: str, where: str) -> dict[str, list[int]]:
     files, _ = scan(place.jvm, root, None, cardinalities=True)
     stored = place.spark.read.parquet(*(file.path for file in files)).where(where)
     positions = defaultdict(list)
     for row in stored.select("_metadata.file_name", "_metadata.row_index").collect():
         positions[row.file_name].append(row.row_index)
-    place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(positions))
+    return positions
+
+
+def _commit(jvm: Any, table: Any, added: list[tuple[Any, list[Any]]]) -> None:
+    """Commit the index files of maintainers of buckets, in place of those that the buckets have."""
+    paimon, messages = jvm.org.apache.paimon, []
+    for maintainer, files in added:
+        none = _list(jvm, [])
+        increment = paimon.io.DataIncrement(none, none, none, _list(jvm, files), none)
+        empty = paimon.io.CompactIncrement.emptyIncrement()
+        where = (maintainer.getPartition(), maintainer.getBucket())
+        messages.append(paimon.table.sink.CommitMessageImpl(*where, None, increment, empty))
+    commit = paimon.table.sink.BatchWriteBuilderImpl(table).newCommit()
+    commit.commit(_list(jvm, messages))
+    commit.close()
 
 
 def read(place: Place, root: str, version: int | None = None) -> list[list[Any]]:
@@ -128,6 +168,7 @@ COMMANDS = {
     "create": create,
     "insert": insert,
     "delete": delete,
+    "delete_in_buckets": delete_in_buckets,
     "compact": compact,
     "expire": expire,
     "sql": sql,

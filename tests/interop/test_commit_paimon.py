@@ -60,7 +60,8 @@ class Ids:
 
     def theirs(self, engines: Engines, root: str, where: str, gone: Predicate) -> None:
         """Delete by Paimon's own classes."""
-        engines.ask("paimon-delete", root=root, where=where)
+        buckets = any(file.record["_BUCKET"] for file in PaimonTable(root).snapshot().data_files)
+        engines.ask("paimon-delete_in_buckets" if buckets else "paimon-delete", root=root, where=where)
         self.left = {number for number in self.left if not gone(number)}
 
     def insert(self, engines: Engines, root: str, start: int, stop: int) -> None:
