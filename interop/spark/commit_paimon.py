@@ -12,31 +12,98 @@ from paimon_library import BASE, COLUMNS
 from paimon_tables import scan
 
 
-def create(place: Place, root: str, stop: int, bits: int, partition: str | None = None) -> str:
-    """Make an append table, with a file of rows for each partition."""
-    options = BASE | {"deletion-vectors.bitmap64": str(bits == 64).lower()}
-    lines = place.folder / "rows.jsonl"
-    lines.write_text("\n".join(place.spark.sql(rows(0, stop, 1)).toJSON().collect()))
+def create(
+    place: Place,
+    root: str,
+    stop: int,
+    bits: int,
+    partition: str | None = None,
+    options: dict[str, str] | None = None,
+) -> str:
+    """Make an append table, with a file of rows for each partition (and bucket)."""
+    every = BASE | {"deletion-vectors.bitmap64": str(bits == 64).lower()} | (options or {})
     library = place.jvm.dvcodec.interop.PaimonTables
-    library.create(root, json.dumps(COLUMNS), partition, "[]", json.dumps(options))
-    library.write(root, str(lines), False)
+    library.create(root, json.dumps(COLUMNS), partition, "[]", json.dumps(every))
+    insert(place, root, 0, stop)
     return root
+
+
+def insert(place: Place, root: str, start: int, stop: int) -> None:
+    """Add rows, a file for each partition (and bucket)."""
+    lines = place.folder / "rows.jsonl"
+    lines.write_text("\n".join(place.spark.sql(rows(start, stop, 1)).toJSON().collect()))
+    place.jvm.dvcodec.interop.PaimonTables.write(root, str(lines), False)
+
+
+def compact(place: Place, root: str) -> None:
+    """Rewrite the files that Paimon's compaction finds."""
+    place.jvm.dvcodec.interop.PaimonTables.compact(root)
+
+
+def expire(place: Place, root: str, retain: int) -> None:
+    """Forget all snapshots but the newest, with the files that only they need."""
+    place.jvm.dvcodec.interop.PaimonTables.expire(root, retain)
+
+
+def sql(place: Place, text: str) -> list[list[str]]:
+    """Run a statement of Spark's connector, which there is for Spark 3.5; return its rows as text."""
+    return [[str(value) for value in row] for row in place.spark.sql(text).collect()]
 
 
 def delete(place: Place, root: str, where: str) -> None:
     """Let Paimon's classes delete rows, by the positions that Spark finds."""
+    place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(_positions(place, root, where)))
+
+
+def delete_in_buckets(place: Place, root: str, where: str) -> None:
+    """`delete` for a table with buckets and without partitions."""
+    jvm, paimon = place.jvm, place.jvm.org.apache.paimon
+    positions = _positions(place, root, where)
+    table = paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(root))
+    snapshot, handler = table.snapshotManager().latestSnapshot(), table.store().newIndexFileHandler()
+    vectors = paimon.deletionvectors
+    kind = "Bitmap64DeletionVector" if table.coreOptions().deletionVectorBitmap64() else "BitmapDeletionVector"
+    maintainers: dict[int, Any] = {}
+    for split in table.newSnapshotReader().read().dataSplits():
+        for file in split.dataFiles():
+            vector = getattr(vectors, kind)()
+            for position in positions.get(file.fileName(), ()):
+                vector.delete(position)
+            if file.fileName() in positions:
+                if split.bucket() not in maintainers:
+                    make = vectors.append.BaseAppendDeleteFileMaintainer.forBucketedAppend
+                    maintainers[split.bucket()] = make(handler, snapshot, split.partition(), split.bucket())
+                maintainers[split.bucket()].notifyNewDeletionVector(file.fileName(), vector)
+    _commit(jvm, table, [(one, [entry.indexFile() for entry in one.persist()]) for one in maintainers.values()])
+
+
+def _positions(place: Place, root: str, where: str) -> dict[str, list[int]]:
     files, _ = scan(place.jvm, root, None, cardinalities=True)
     stored = place.spark.read.parquet(*(file.path for file in files)).where(where)
     positions = defaultdict(list)
     for row in stored.select("_metadata.file_name", "_metadata.row_index").collect():
         positions[row.file_name].append(row.row_index)
-    place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(positions))
+    return positions
 
 
-def read(place: Place, root: str) -> list[list[Any]]:
-    """Return what Paimon's scan returns."""
+def _commit(jvm: Any, table: Any, added: list[tuple[Any, list[Any]]]) -> None:
+    """Commit the index files of maintainers of buckets, in place of those that the buckets have."""
+    paimon, messages = jvm.org.apache.paimon, []
+    for maintainer, files in added:
+        none = _list(jvm, [])
+        increment = paimon.io.DataIncrement(none, none, none, _list(jvm, files), none)
+        empty = paimon.io.CompactIncrement.emptyIncrement()
+        where = (maintainer.getPartition(), maintainer.getBucket())
+        messages.append(paimon.table.sink.CommitMessageImpl(*where, None, increment, empty))
+    commit = paimon.table.sink.BatchWriteBuilderImpl(table).newCommit()
+    commit.commit(_list(jvm, messages))
+    commit.close()
+
+
+def read(place: Place, root: str, version: int | None = None) -> list[list[Any]]:
+    """Return what Paimon's scan returns, of the newest snapshot or another."""
     lines = place.folder / "rows.jsonl"
-    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, None, str(lines))
+    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, version, str(lines))
     return listed(place.spark.read.schema(columns).json(str(lines)))
 
 
@@ -97,4 +164,15 @@ def _list(jvm: Any, items: Any) -> Any:
     return found
 
 
-COMMANDS = {"create": create, "delete": delete, "read": read, "scan": scan_ids, "change": change}
+COMMANDS = {
+    "create": create,
+    "insert": insert,
+    "delete": delete,
+    "delete_in_buckets": delete_in_buckets,
+    "compact": compact,
+    "expire": expire,
+    "sql": sql,
+    "read": read,
+    "scan": scan_ids,
+    "change": change,
+}
