@@ -16,7 +16,13 @@ from dvcodec.lance.addresses import (
 )
 from dvcodec.lance.arrays import EncodedArray
 from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
-from dvcodec.lance.deletions import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance.deletions import (
+    DeletionFile,
+    choose_kind,
+    encode_deletion_file,
+    read_deletion_file,
+    write_deletion_file,
+)
 from dvcodec.lance.fragments import Fragment, FragmentFile
 from dvcodec.lance.manifest import (
     BasePath,
@@ -56,6 +62,7 @@ __all__ = [
     "decode_row_addr_map",
     "decode_row_ids",
     "decode_versions",
+    "encode_deletion_file",
     "encode_row_addr_map",
     "encode_row_ids",
     "encode_versions",
