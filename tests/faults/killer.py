@@ -5,7 +5,8 @@ are counted, and at the n-th the fork sends itself SIGKILL: nothing of Python ru
 removing and the like are seen by an audit hook, whoever calls them; writing and syncing by what stands in for
 `os.fdopen` and `os.fsync`, through which all files are written (that they are is asserted by the tests).
 
-An order: writer (index), inputs, out, and one of kill (the step to die at) and limit (bytes that a file may have).
+An order: writer (index) and inputs, or delete (the kind of a table); out; and one of kill (the step to die at) and
+limit (bytes that a file may have).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cli_runner import run
+from faults.deletes import delete
 from faults.writers import WRITERS, CommandFailed
 
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink", "os.truncate")
@@ -88,7 +90,6 @@ class Written(io.FileIO):
 
 def work(order: dict[str, Any]) -> dict[str, Any]:
     """Carry out an order, in the fork."""
-    writer = WRITERS[order["writer"]]
     out = os.path.realpath(order["out"])
     steps = Steps(out, order.get("kill"))
     if "limit" in order:
@@ -97,7 +98,10 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
         os.fsync, os.fdopen = steps.fsync, steps.fdopen  # type: ignore[assignment]
         sys.addaudithook(steps.hook)
     try:
-        writer.write(Path(order["inputs"]), Path(out))
+        if "delete" in order:
+            delete(Path(out))
+        else:
+            WRITERS[order["writer"]].write(Path(order["inputs"]), Path(out))
     except CommandFailed as err:
         return {"error": "CommandFailed", "text": err.args[1], "steps": steps.seen}
     except OSError as err:

@@ -49,6 +49,9 @@ _MODULES = {
     "tables.convert": {
         "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
     },
+    "tables.delete": {
+        "delete": "Delete rows of a table: write deletion vectors and commit them.",
+    },
     "zap.shared": {
         "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },

@@ -12,12 +12,11 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.tables import rules
-from dvcodec.tables.model import DataFile, DeletionVector, vectors_of
+from dvcodec.tables.deletes import Deletes
+from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.reading import Progress
-from dvcodec.tables.rules import Part
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def live_batches(
     """
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    rows_of = _Deletes(snapshot)
+    rows_of = Deletes(snapshot)
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
@@ -72,7 +71,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     """
     snapshot = table.snapshot(snapshot_id)
     (file,) = named_files(snapshot, data_file)
-    return _Deletes(snapshot)(file)
+    return Deletes(snapshot)(file)
 
 
 def export_live(
@@ -114,7 +113,7 @@ def export_live(
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
-    rows_of = _Deletes(snapshot)
+    rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
     written = 0
     with (
@@ -140,40 +139,6 @@ def export_live(
 
 _GROUP_ROWS = 1 << 17
 """Rows from which on a row group is full."""
-
-
-class _Deletes:
-    """Reads the deleted rows of data files, one at a time.
-
-    Refuses vectors for a data file that has another path now: its deleted rows would be live again.
-    """
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        for vector in snapshot.vectors:
-            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
-        self._snapshot = snapshot
-        self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[Part]] = {}
-        for vector in snapshot.vectors:
-            if vector.data_file is None:
-                for part in self._read(vector):
-                    self._wide.setdefault(part.found.data_file, []).append(part)
-
-    def __call__(self, file: DataFile) -> RowSet:
-        """Return the deleted rows of a data file.
-
-        Raises:
-            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file.
-        """
-        vectors = self._named.get(file.path, ())
-        parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
-        rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
-        return RowSet().union(*(part.found.rows for part in parts))
-
-    def _read(self, vector: DeletionVector) -> list[Part]:
-        found = self._snapshot.read(vector)
-        total = sum(one.rows.cardinality for one in found)
-        return [Part(vector, one, total) for one in found]
 
 
 def _batches(

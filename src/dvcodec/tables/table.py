@@ -18,8 +18,12 @@ from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    from dvcodec.core.rowset import RowSet
+    from dvcodec.tables.delete import Deletion, Isolation, KeySource
     from dvcodec.tables.findings import Finding
+    from dvcodec.tables.reading import Progress
 
 __all__ = ["Snapshot", "Table"]
 
@@ -252,6 +256,35 @@ class Table(ABC):
             DecodeError: the metadata is corrupt.
             OSError: it cannot be read.
         """
+
+    def delete(
+        self,
+        where: pc.Expression | str | None = None,
+        *,
+        keys: KeySource | None = None,
+        on: Sequence[str] = (),
+        positions: Mapping[str, RowSet] | KeySource | None = None,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
+        retries: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Deletion:
+        """Delete rows and commit; see `dvcodec.tables.delete.delete`."""
+        from dvcodec.tables.delete import delete  # noqa: PLC0415  (it is built on tables)
+
+        return delete(
+            self,
+            where,
+            keys=keys,
+            on=on,
+            positions=positions,
+            isolation=isolation,
+            dry_run=dry_run,
+            retries=retries,
+            threads=threads,
+            progress=progress,
+        )
 
     def stored_files(self) -> Iterator[StoredFile]:
         """List all files below the table's folder.

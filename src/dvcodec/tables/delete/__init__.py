@@ -1,1 +1,122 @@
-"""Delete rows of a table: find them, write deletion vectors, commit. One way for all formats."""
+"""Delete rows of a table: find them, write deletion vectors, commit. One way for all formats.
+
+A `Finder` says which rows: `predicate`, `keys` and `positions` have one each. `plan` searches the data files with it,
+`run` writes and commits, and repeats after a conflict. What differs by format is its `Committer`, in
+``dvcodec.tables.<format>.commit``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.delete.committer import Committer
+from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.delete.run import RETRIES, Deletion, Isolation, run
+from dvcodec.tables.model import TableKind
+from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+__all__ = ["Deletion", "Isolation", "KeySource", "committer", "delete"]
+
+KeySource: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | os.PathLike[str]"
+"""Keys: an Arrow table, batch or reader, or the path of a Parquet file or folder."""
+
+
+def delete(
+    table: Table,
+    where: pc.Expression | str | None = None,
+    *,
+    keys: KeySource | None = None,
+    on: Sequence[str] = (),
+    positions: Mapping[str, RowSet] | KeySource | None = None,
+    isolation: Isolation = "snapshot",
+    dry_run: bool = False,
+    retries: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Deletion:
+    """Delete the rows of a table that match, in one commit.
+
+    Data files that lose rows get a deletion vector, which takes in the one that they had; those that lose all their
+    rows are removed. No data file is rewritten. If nothing matches, nothing is committed. If another writer commits
+    first, the rows are united with its vectors, or searched again in the data files that it wrote, and committed then.
+
+    Args:
+        table: see `open_table`.
+        where: a pyarrow expression, or SQL text (extra ``sql``). As in SQL, rows for which it is NULL stay.
+        keys: rows are deleted whose key is here; may be larger than memory.
+        on: columns of the key.
+        positions: data file -> 0-based physical row positions; or Arrow data, or the path of a Parquet file, with
+            columns ``file_path`` and ``pos``. Exactly one of `where`, `keys` and `positions`.
+        isolation: ``snapshot``: rows that others add meanwhile stay. ``serializable``: if they may match, the delete
+            fails.
+        dry_run: search only; nothing is written.
+        retries: conflicts with other writers after which the delete fails; None = 50.
+        threads: data files searched at a time; None = 8, or for remote tables as many as the storage takes at once.
+        progress: called with how many data files have been searched, and of how many.
+
+    Raises:
+        UsageError: no such column or data file, or a table that must not be written to: the message says why.
+        Unsupported: the table uses a feature that is not known here; the message names it.
+        CommitConflict: another writer changed what this delete depends on; nothing was committed.
+        CommitUnknown: it could not be found out whether the commit is in.
+        MissingExtra: a package is not installed.
+        DecodeError: a vector, the metadata or a data file is corrupt; nothing was committed.
+        OSError: a file cannot be read or written; nothing was committed.
+    """
+    finder = _finder(where, keys, on, positions)
+    return run(
+        committer(table),
+        finder,
+        isolation=isolation,
+        dry_run=dry_run,
+        retries=RETRIES if retries is None else retries,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def committer(table: Table) -> Committer[Any]:
+    """Return what commits to a table.
+
+    Raises:
+        UsageError: deletes of its format cannot be committed here.
+    """
+    if table.kind is TableKind.SCORCH:
+        raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
+    found: Committer[Any] = import_module(f"dvcodec.tables.{table.kind.value}.commit").committer(table)
+    return found
+
+
+def _finder(
+    where: pc.Expression | str | None,
+    keys: KeySource | None,
+    on: Sequence[str],
+    positions: Mapping[str, RowSet] | KeySource | None,
+) -> Finder:
+    given = [name for name, value in (("where", where), ("keys", keys), ("positions", positions)) if value is not None]
+    if len(given) != 1:
+        raise UsageError(f"expected one of where, keys and positions, found {' and '.join(given) or 'none'}")
+    if (keys is None) != (not on):
+        raise UsageError("keys and on go together: on names the columns of the key")
+    if where is not None:
+        from dvcodec.tables.delete.predicate import where_finder  # noqa: PLC0415  (each has packages of its own)
+
+        return where_finder(where)
+    if keys is not None:
+        from dvcodec.tables.delete.keys import keys_finder  # noqa: PLC0415
+
+        return keys_finder(keys, on)
+    from dvcodec.tables.delete.positions import positions_finder  # noqa: PLC0415
+
+    assert positions is not None  # noqa: S101
+    return positions_finder(positions)

@@ -5,12 +5,13 @@ Specification: Delta's PROTOCOL.md, "Table Features" and "Valid Feature Names in
 
 from __future__ import annotations
 
-from dvcodec.core.errors import Unsupported
+from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
 
-__all__ = ["check_protocol", "declares_mapping", "mapping_mode"]
+__all__ = ["check_protocol", "check_writer", "declares_mapping", "mapping_mode"]
 
 READER_VERSION = 3
+WRITER_VERSION = 7
 KNOWN = frozenset(
     {
         "columnMapping",
@@ -55,6 +56,8 @@ OF_WRITERS = frozenset(
     }
 )
 """Writer features, which readers may ignore even where they are listed among the reader features."""
+CARRIED = KNOWN | OF_COLUMNS | OF_WRITERS - {"icebergCompatV1", "icebergCompatV2"}
+"""Features that a delete leaves as they are: it repeats the actions of data files, and writes no rows."""
 MODES = ("none", "name", "id")
 
 
@@ -75,6 +78,43 @@ def check_protocol(protocol: Protocol) -> None:
         raise Unsupported(
             "protocol.readerFeatures", source=protocol.source, expected=f"of {known}", actual=", ".join(unknown)[:200]
         )
+
+
+def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Check that a delete may commit a deletion vector.
+
+    Raises:
+        UsageError: the table does not have vectors enabled, is append-only, or has a property that forbids them.
+        Unsupported: a writer feature that is not known here.
+    """
+    features = {*protocol.reader_features, *protocol.writer_features}
+    unknown = sorted(features - CARRIED)
+    if unknown or (protocol.writer_version or 0) > WRITER_VERSION:
+        actual = ", ".join(unknown)[:200] or f"writer version {protocol.writer_version}"
+        raise Unsupported(
+            "protocol of the table", source=protocol.source, expected="features that a delete may leave", actual=actual
+        )
+    wanted = "delta.enableDeletionVectors"
+    listed = "deletionVectors" in protocol.reader_features and "deletionVectors" in protocol.writer_features
+    if not (listed and _is_on(metadata, wanted)):
+        raise UsageError(
+            f"{table}: deletion vectors are not enabled (feature deletionVectors, {wanted}): enable them first"
+        )
+    for name, why in _FORBIDDING.items():
+        if _is_on(metadata, name):
+            raise UsageError(f"{table}: {name} is set: {why}")
+
+
+_FORBIDDING = {
+    "delta.appendOnly": "its rows must not be deleted",
+    "delta.enableChangeDataFeed": "a delete would have to write change data files, which dvcodec does not",
+    "delta.enableIcebergCompatV1": "Iceberg readers of the table would not see deletion vectors",
+    "delta.enableIcebergCompatV2": "Iceberg readers of the table would not see deletion vectors",
+}
+
+
+def _is_on(metadata: Metadata, name: str) -> bool:
+    return (metadata.configuration.get(name) or "").lower() == "true"
 
 
 def declares_mapping(protocol: Protocol) -> bool:

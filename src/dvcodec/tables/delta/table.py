@@ -21,11 +21,14 @@ from dvcodec.tables.table import Table
 __all__ = ["DeltaTable", "open"]
 
 
-def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
+def open(  # noqa: A001  (every kind of table has one)
+    location: Folder | str | os.PathLike[str], known: DeltaTable | None = None
+) -> DeltaTable:
     """Open a table by its folder. Its log is listed once: what is committed later is not seen.
 
     Args:
         location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        known: the table as it was opened before: what it has read of the log is not read again.
 
     Raises:
         UsageError: there is no log.
@@ -35,7 +38,8 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
     names = folder.names(LOG)
     if not names:
         raise UsageError(f"{folder.location}: not a Delta table ({LOG} is empty or missing)")
-    return DeltaTable(folder, Log.from_names(folder.join(LOG), names))
+    last = None if known is None else known.last
+    return DeltaTable(folder, Log.from_names(folder.join(LOG), names), last)
 
 
 class DeltaTable(Table):
@@ -43,14 +47,15 @@ class DeltaTable(Table):
 
     Attributes:
         log: its log.
+        last: the version that was rebuilt last, others go on from it; None before.
     """
 
     kind = TableKind.DELTA
 
-    def __init__(self, folder: Folder, log: Log) -> None:
+    def __init__(self, folder: Folder, log: Log, last: State | None = None) -> None:
         self.folder = folder
         self.log = log
-        self._last: State | None = None
+        self.last = last
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are not there.
@@ -127,10 +132,10 @@ class DeltaTable(Table):
 
     def _state(self, version: int) -> State:
         """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""
-        known = self._last
+        known = self.last
         if known is None or known.version != version:
             nearer = known if known is not None and known.version < version else None
-            known = self._last = rebuild(self.folder, self.log, version, nearer)
+            known = self.last = rebuild(self.folder, self.log, version, nearer)
         check_protocol(known.protocol)
         return known
 

@@ -1,0 +1,129 @@
+"""The command delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
+from dvcodec.cli.shared import Json
+from dvcodec.cli.storage import storage
+from dvcodec.cli.tables.shared import Allow, Kind, TableName, Threads
+from dvcodec.core.errors import UsageError
+from dvcodec.tables import open_table
+from dvcodec.tables.delete import Deletion, Isolation
+from dvcodec.tables.delete import delete as delete_rows
+
+
+def delete(
+    target: TableName,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Condition of the rows to delete.", show_default=False)
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            "--keys", metavar="FILE", help="Parquet file with the keys of the rows to delete.", show_default=False
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="COLUMNS", help="Columns of the key, with commas between.", show_default=False),
+    ] = None,
+    positions: Annotated[
+        str | None,
+        typer.Option(
+            "--positions",
+            metavar="FILE",
+            help="Parquet file with the columns file_path and pos (0-based rows of data files).",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; write nothing.")] = False,
+    isolation: Annotated[
+        str,
+        typer.Option(
+            "--isolation",
+            help="snapshot: rows that others add meanwhile stay. serializable: if they may match, fail.",
+        ),
+    ] = "snapshot",
+    kind: Kind = None,
+    allow: Allow = None,
+    threads: Threads = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Delete rows of a table: write deletion vectors and commit them.
+
+    Data files that lose all their rows are removed from the table; none is rewritten. Nothing is committed if no live
+    row matches.
+    """
+    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    with counter("searching") as progress:
+        done = delete_rows(
+            table,
+            where,
+            keys=keys,
+            on=on.split(",") if on else (),
+            positions=positions,
+            isolation=_isolation(isolation),
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+        )
+    if as_json:
+        print_json(_values(done))
+        return
+    if done.plan.deletes:
+        _show(done, limit)
+    searched = f"{counted(done.plan.searched, 'data file')} searched, {number(done.plan.skipped)} skipped by statistics"
+    if done.committed:
+        what = f"snapshot {done.snapshot}: {counted(done.rows, 'row')} deleted from {counted(done.files, 'data file')}"
+        print(f"{what} ({searched})")
+    elif done.plan.deletes:
+        print(
+            f"dry run: {counted(done.rows, 'row')} of {counted(done.files, 'data file')} would be deleted ({searched})"
+        )
+    else:
+        print(f"no live row matches: nothing was committed ({searched})")
+
+
+def _isolation(name: str) -> Isolation:
+    if name == "snapshot" or name == "serializable":  # noqa: PLR1714  (narrows the type)
+        return name
+    raise UsageError(f"--isolation {name}: expected snapshot or serializable")
+
+
+def _show(done: Deletion, limit: int) -> None:
+    shown = Table("data file", "deleted now", "before", "rows", "then", right=("deleted now", "before", "rows"))
+    for one in done.plan.deletes[:limit]:
+        rows = one.data_file.physical_rows
+        then = "removed" if one.whole else "vector replaced" if one.replaced else "vector added"
+        values = (number(one.gained), number(one.before.cardinality), "?" if rows is None else number(rows))
+        shown.add(plain(one.data_file.path), *values, then)
+    shown.show()
+    if done.files > limit:
+        print(f"... {counted(done.files - limit, 'more data file')}")
+
+
+def _values(done: Deletion) -> dict[str, Any]:
+    return {
+        "committed": done.committed,
+        "snapshot": done.snapshot,
+        "rows": done.rows,
+        "files": [
+            {
+                "path": one.data_file.path,
+                "deleted": one.gained,
+                "deleted_before": one.before.cardinality,
+                "physical_rows": one.data_file.physical_rows,
+                "removed": one.whole,
+            }
+            for one in done.plan.deletes
+        ],
+        "searched": done.plan.searched,
+        "skipped": done.plan.skipped,
+        "retries": done.retries,
+        "bytes_written": done.bytes_written,
+    }

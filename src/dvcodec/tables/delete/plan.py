@@ -1,0 +1,125 @@
+"""Plan a delete: search the data files that may match, and unite the rows found with those deleted before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.io.parallel import run_bounded
+from dvcodec.tables.delete.committer import FileDelete
+from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.deletes import Deletes
+from dvcodec.tables.model import DataFile, vectors_of
+from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Snapshot
+
+__all__ = ["Plan", "plan_again", "plan_deletes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a delete would commit upon a snapshot.
+
+    Attributes:
+        base: the snapshot that was searched.
+        deletes: data files that lose rows, in the order of the snapshot.
+        searched: data files that were opened.
+        skipped: data files that partition values or statistics rule out.
+    """
+
+    base: Snapshot
+    deletes: tuple[FileDelete, ...]
+    searched: int
+    skipped: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that are deleted anew."""
+        return sum(one.gained for one in self.deletes)
+
+
+def plan_deletes(
+    base: Snapshot, finder: Finder, *, threads: int | None = None, progress: Progress | None = None
+) -> Plan:
+    """Search a snapshot.
+
+    Args:
+        base: the newest snapshot of a table.
+        finder: which rows; prepared for this snapshot.
+        threads: data files searched at a time; None = 8, or for remote tables as many as the storage takes at once.
+        progress: called with how many data files have been searched, and of how many.
+
+    Raises:
+        DecodeError, OSError: a vector or a data file is corrupt or cannot be read: its rows are unknown.
+    """
+    files = [file for file in base.data_files if finder.may_match(base, file)]
+    current = _Current(base)
+    found = []
+    threads = base.table.folder.storage.threads(base.table.location, threads)
+    for done, one in enumerate(
+        run_bounded(lambda file: current.delete(file, finder.find(base, file)), files, threads), 1
+    ):
+        if one is not None:
+            found.append(one)
+        if progress is not None:
+            progress(done, len(files))
+    return Plan(base, tuple(found), len(files), len(base.data_files) - len(files))
+
+
+def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
+    """Move a plan to a newer snapshot: the same rows, united with the vectors of the newer one.
+
+    Rows of data files that were added meanwhile are not searched.
+
+    Returns:
+        None if a data file of the plan is gone, or its row positions are those of another file.
+    """
+    current = _Current(newest)
+    found = []
+    for old in plan.deletes:
+        file = newest.files.get(old.data_file.path)
+        if file is None or (file.size, file.physical_rows) != (old.data_file.size, old.data_file.physical_rows):
+            return None
+        one = current.delete(file, old.rows.difference(old.before))
+        if one is not None:
+            found.append(one)
+    return Plan(newest, tuple(found), plan.searched, plan.skipped)
+
+
+def added_files(plan: Plan, newest: Snapshot) -> Iterable[DataFile]:
+    """Return the data files that the newer snapshot has and the plan's does not."""
+    return (file for path, file in newest.files.items() if path not in plan.base.files)
+
+
+class _Current:
+    """The deletes that a snapshot has."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._vectors = vectors_of(snapshot.vectors)
+        self._deletes = Deletes(snapshot)
+
+    def delete(self, file: DataFile, rows: RowSet) -> FileDelete | None:
+        """Return what is to be deleted from a data file; None if no live row is.
+
+        Raises:
+            UsageError: positions beyond the data file.
+        """
+        if not rows:
+            return None
+        before = self._deletes(file)
+        after = before.union(rows)
+        if len(after) == len(before):
+            return None
+        count = file.physical_rows
+        if count is None:
+            count = self._snapshot.stored_rows(file)
+        if count is not None and after.max is not None and after.max >= count:
+            raise UsageError(
+                f"{file.path}: row position {after.max}, expected below {count}, the rows of the data file"
+            )
+        return FileDelete(
+            file, tuple(self._vectors.get(file.path, ())), before, after, whole=after.cardinality == count
+        )

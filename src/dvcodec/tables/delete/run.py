@@ -1,0 +1,192 @@
+"""Commit a delete: plan, write, commit, and once more after a conflict."""
+
+from __future__ import annotations
+
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Literal, TypeAlias
+
+from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
+from dvcodec.io import remove
+from dvcodec.tables.delete.committer import Committer, Written
+from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.delete.plan import Plan, added_files, plan_again, plan_deletes
+from dvcodec.tables.reading import Progress
+
+__all__ = ["Deletion", "Isolation", "run"]
+
+LOG = logging.getLogger("dvcodec.delete")
+RETRIES = 50
+"""Conflicts after which a delete gives up: with eight writers, each loses seven races for each that it wins."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
+"""Seconds."""
+
+Isolation: TypeAlias = Literal["snapshot", "serializable"]
+"""``snapshot``: rows that others add meanwhile stay; ``serializable``: a data file that others add meanwhile, and that
+may have such rows, fails the delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The result of a delete.
+
+    Attributes:
+        snapshot: id of the snapshot that has it; that of the base if nothing was committed.
+        committed: False if no live row matched, or for a dry run.
+        plan: what was deleted, or would be.
+        retries: conflicts with other writers on the way.
+        bytes_written: size of the new vector files.
+    """
+
+    snapshot: int
+    committed: bool
+    plan: Plan
+    retries: int = 0
+    bytes_written: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows deleted."""
+        return self.plan.rows
+
+    @property
+    def files(self) -> int:
+        """Data files that lost rows."""
+        return len(self.plan.deletes)
+
+    @property
+    def removed(self) -> int:
+        """Data files that lost all their rows, and are removed from the table."""
+        return sum(one.whole for one in self.plan.deletes)
+
+
+def run(
+    committer: Committer[Any],
+    finder: Finder,
+    *,
+    isolation: Isolation = "snapshot",
+    dry_run: bool = False,
+    retries: int = RETRIES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Deletion:
+    """Delete the rows that a finder finds, in one commit.
+
+    Args:
+        committer: of the table.
+        finder: which rows.
+        isolation: see `Isolation`.
+        dry_run: plan only.
+        retries: conflicts after which the last one is raised.
+        threads: data files searched at a time, see `plan_deletes`.
+        progress: called with how many data files have been searched, and of how many.
+
+    Raises:
+        UsageError: the table or the question does not allow it.
+        CommitConflict: another writer changed what this delete depends on.
+        CommitUnknown: it could not be found out whether the commit is in.
+        DecodeError, OSError: the table is corrupt, cannot be read or written.
+    """
+
+    def search() -> Plan:
+        base = committer.current()
+        committer.check(base)
+        finder.prepare(base)
+        return plan_deletes(base, finder, threads=threads, progress=progress)
+
+    plan, lost = search(), 0
+    while plan.deletes and not dry_run:
+        try:
+            snapshot, size = _attempt(committer, plan)
+            return Deletion(snapshot, True, plan, lost, size)
+        except CommitConflict as conflict:
+            lost += 1
+            if lost > retries:
+                raise
+            LOG.info("%s: conflict %d: %s", plan.base.table.location, lost, conflict)
+        time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(lost, 10))))  # noqa: S311  (no secret)
+        plan = _resolve(committer, finder, plan, isolation, search)
+    return Deletion(plan.base.info.id, False, plan, lost)
+
+
+def _resolve(
+    committer: Committer[Any], finder: Finder, plan: Plan, isolation: Isolation, search: Callable[[], Plan]
+) -> Plan:
+    """Return the plan for the newest snapshot, after others have committed.
+
+    Raises:
+        CommitConflict: a data file of named positions is gone, or `serializable` and rows may have been added.
+    """
+    newest = committer.current()
+    committer.check(newest)
+    finder.prepare(newest)
+    if isolation == "serializable":
+        found = next((file for file in added_files(plan, newest) if finder.may_match(newest, file)), None)
+        if found is not None:
+            raise CommitConflict(
+                f"{newest.table.location}: {found.path} was added meanwhile and may have rows to delete"
+            )
+    moved = plan_again(plan, newest) if newest.schema() == plan.base.schema() or not finder.can_search_again else None
+    if moved is not None:
+        return moved
+    if not finder.can_search_again:
+        gone = [one.data_file.path for one in plan.deletes if one.data_file.path not in newest.files]
+        raise CommitConflict(
+            f"{newest.table.location}: replaced meanwhile, with their row positions: {', '.join(gone[:3])}"
+        )
+    return search()
+
+
+def _attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
+    """Write and commit a plan once; return the id of the new snapshot and the bytes written.
+
+    New files are removed if nothing was committed, and kept if that is not known.
+    """
+    storage = plan.base.table.folder.storage
+    files: list[str] = []
+    try:
+        partial = [one for one in plan.deletes if not one.whole]
+        written = committer.write(plan.base, partial, files) if partial else Written({}, 0)
+        with _uninterrupted():
+            try:
+                snapshot = committer.commit(plan.base, plan.deletes, written, files)
+            except (CommitConflict, DecodeError, UsageError, OSError):
+                raise
+            except BaseException:  # the commit may be in
+                files.clear()
+                raise
+            files.clear()
+    except BaseException:
+        for path in files:
+            remove(path, storage_options=storage)
+        raise
+    return snapshot, written.bytes_written
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the commit is settled; a second one interrupts it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if held and callable(before):
+            before(number, frame)
+        held.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            raise KeyboardInterrupt

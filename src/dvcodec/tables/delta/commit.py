@@ -1,0 +1,151 @@
+"""Commit deletes to a Delta table: one JSON file in ``_delta_log``, created only if it does not exist.
+
+Specification: Delta's PROTOCOL.md, "Add File and Remove File", "Deletion Vectors", "Writer Requirements"; conflicts as
+Delta Spark's ``ConflictChecker`` has them. deltalake cannot commit vectors: its transactions refuse to remove and add
+one path, and its actions have no field for a vector.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dvcodec import __version__
+from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, UsageError
+from dvcodec.core.location import DvLocation
+from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
+from dvcodec.io.store import Reason, StoreError
+from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.delta.log import LOG
+from dvcodec.tables.delta.protocol import check_writer
+from dvcodec.tables.delta.snapshot import DeltaSnapshot
+from dvcodec.tables.delta.stats import loosened
+from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.delta.table import open as open_delta
+
+__all__ = ["DeltaCommitter", "committer"]
+
+_REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
+"""Members of a ``remove`` that repeat those of the ``add``."""
+_LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
+
+
+def committer(table: DeltaTable) -> DeltaCommitter:
+    """Return what commits to a table."""
+    return DeltaCommitter(table)
+
+
+class DeltaCommitter(Committer[DeltaSnapshot]):
+    """Commits deletes to a Delta table; see `Committer`."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._table = table
+
+    def current(self) -> DeltaSnapshot:
+        """Return the newest version; see `Committer.current`. The log is listed, and what is new in it is read."""
+        folder = self._table.folder
+        folder.storage.reopen(folder.location)
+        self._table = open_delta(folder, self._table)
+        return self._table.snapshot()
+
+    def check(self, base: DeltaSnapshot) -> None:
+        """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features."""
+        check_writer(base.protocol, base.metadata, base.table.location)
+
+    def write(self, base: DeltaSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
+        """Write one vector file into the table's folder; see `Committer.write`."""
+        folder = base.table.folder
+        path = new_file(folder.location)
+        written.append(path)
+        rows = {one.data_file.path: one.rows for one in deletes}
+        locations = write_deletion_vectors(path, rows, storage_options=folder.storage)
+        if read_deletion_vectors(path, locations, storage_options=folder.storage) != rows:
+            raise NotCanonical("vectors", source=path, expected="the rows that were written", actual="others")
+        return Written({str(one.data_file): one for one in locations}, locations[0].file_size or 0)
+
+    def commit(
+        self,
+        base: DeltaSnapshot,
+        deletes: Sequence[FileDelete],
+        written: Written,
+        files: list[str],  # noqa: ARG002
+    ) -> int:
+        """Create the file of the next version; see `Committer.commit`."""
+        folder, version = base.table.folder, base.info.id + 1
+        location = folder.join(f"{LOG}/{version:020}.json")
+        data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written)).encode()
+        try:
+            folder.storage.put_if_absent(location, data)
+        except FileExistsError:
+            raise CommitConflict(f"{folder.location}: version {version} was committed by another writer") from None
+        except StoreError as err:
+            if err.reason in _LOST and not self._is_in(location, data):
+                raise CommitUnknown(f"{location}: the commit was not answered: {err}") from err
+            if err.reason not in _LOST:
+                raise
+        return version
+
+    def _is_in(self, location: str, data: bytes) -> bool:
+        """Whether a commit whose request failed was made."""
+        try:
+            self._table.folder.storage.reopen(self._table.folder.location)
+            return self._table.folder.storage.read(location, len(data), "max_commit_bytes") == data
+        except OSError:
+            return False
+
+
+def _actions(base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written) -> Iterator[dict[str, Any]]:
+    now = int(time.time() * 1000)
+    yield {"commitInfo": _info(base, deletes, now)}
+    for one in deletes:
+        added = {name: value for name, value in one.data_file.record.items() if not name.endswith("_parsed")}
+        gone = {"path": added["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+        yield {"remove": gone | {name: added[name] for name in _REPEATED if added.get(name) is not None}}
+        if not one.whole:
+            yield {"add": added | _changed(one, written.locations[one.data_file.path], base)}
+
+
+def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict[str, Any]:
+    """Return the members of an ``add`` that a new vector changes."""
+    rows = one.data_file.physical_rows
+    if rows is None:
+        rows = base.stored_rows(one.data_file)
+    if rows is None:
+        raise UsageError(f"{one.data_file.path}: its rows are not known, and a vector requires numRecords")
+    descriptor = Descriptor.from_location(location, base.table.location)
+    return {
+        "dataChange": True,
+        "stats": loosened(one.data_file.record.get("stats"), rows, base.log.location),
+        "deletionVector": json.loads(descriptor.to_json()),
+    }
+
+
+def _info(base: DeltaSnapshot, deletes: Sequence[FileDelete], now: int) -> dict[str, Any]:
+    removed = sum(one.whole for one in deletes)
+    metrics = {
+        "numRemovedFiles": removed,
+        "numAddedFiles": 0,
+        "numDeletedRows": sum(one.gained for one in deletes),
+        "numDeletionVectorsAdded": len(deletes) - removed,
+        "numDeletionVectorsRemoved": sum(bool(one.replaced) for one in deletes),
+        "numDeletionVectorsUpdated": sum(bool(one.replaced) and not one.whole for one in deletes),
+    }
+    info: dict[str, Any] = {"timestamp": now}
+    if (base.metadata.configuration.get("delta.enableInCommitTimestamps") or "").lower() == "true":
+        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
+    return info | {
+        "operation": "DELETE",
+        "operationParameters": {},
+        "readVersion": base.info.id,
+        "isBlindAppend": False,
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "engineInfo": f"dvcodec/{__version__}",
+        "txnId": str(uuid.uuid4()),
+    }
+
+
+def _json(action: dict[str, Any]) -> str:
+    return json.dumps(action, separators=(",", ":"))

@@ -1,0 +1,28 @@
+"""Deletes that are committed, for a process that dies on the way: how a table is made, and what is deleted from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import delta_table
+from dvcodec import RowSet
+from dvcodec.tables import live_batches, open_table
+from dvcodec.tables.delete import committer
+from dvcodec.tables.delete.run import run
+from tables.delete.finders import Where
+
+__all__ = ["GONE", "TABLES", "delete", "ids"]
+
+TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_table.make}
+"""How a table of a format is made, with ids from 0 to 255 in two data files."""
+GONE = RowSet.from_ranges([(50, 60), (128, 256)])
+"""Ids that are deleted: some rows of one data file, all of the other."""
+
+
+def delete(folder: Path) -> None:
+    run(committer(open_table(folder)), Where("id", GONE.__contains__))
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(number for batch in live_batches(open_table(folder)) for number in batch.column("id").to_pylist())

@@ -1,0 +1,33 @@
+"""A writer that races with others: commits small, overlapping deletes to one table. Run as a program, once a writer.
+
+Arguments: the table; the number of this writer; of how many; deletes of each; storage options as JSON. It waits for a
+line, so that all begin together, and prints for each delete its rows, retries and snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from dvcodec.tables import open_table
+from dvcodec.tables.delete import committer
+from dvcodec.tables.delete.run import run
+from tables.delete.finders import Where
+
+WIDTH = 3
+"""Rows of a delete; the next one begins a row later, so that each row is deleted by up to three writers."""
+
+
+def main(target: str, writer: int, writers: int, deletes: int, options: dict[str, str]) -> None:
+    table = open_table(target, storage_options=options)
+    sys.stdin.readline()
+    for turn in range(deletes):
+        first = turn * writers + writer
+        done = run(
+            committer(table), Where("id", lambda number, first=first: 0 <= number - first < WIDTH), retries=10_000
+        )
+        print(json.dumps([done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:5]), json.loads(sys.argv[5]))

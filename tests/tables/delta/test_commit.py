@@ -1,0 +1,258 @@
+"""Deletes committed to Delta tables: what is written, conflicts, refusals; deltalake reads the tables and writes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_table
+from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
+from dvcodec.tables import audit, live_batches, open_table
+from dvcodec.tables.delete.run import Deletion, run
+from dvcodec.tables.delta.commit import DeltaCommitter, committer
+from dvcodec.tables.delta.table import DeltaTable
+from tables.delete.finders import Where
+from tables.delete.races import race
+
+
+def ids(folder: Path) -> list[int]:
+    return [number for batch in live_batches(open_table(folder)) for number in batch.column("id").to_pylist()]
+
+
+def delete(folder: Path, condition: Callable[[Any], bool], **options: Any) -> Deletion:
+    table = open_table(folder)
+    assert isinstance(table, DeltaTable)
+    return run(committer(table), Where("id", condition), **options)
+
+
+def actions(folder: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """256 rows in two files, 64 + 4 deleted of the first."""
+    return delta_table.make(tmp_path / "t")
+
+
+def test_rows_are_deleted(folder: Path) -> None:
+    before = ids(folder)
+    done = delete(folder, lambda number: number % 3 == 0)
+    assert ids(folder) == [number for number in before if number % 3]
+    assert (done.snapshot, done.committed, done.files, done.removed, done.retries) == (3, True, 2, 0, 0)
+    assert done.rows == len(before) - len(ids(folder))
+    assert audit(open_table(folder)).findings == ()
+    info, *rest = actions(folder, 3)
+    assert info["commitInfo"]["operationMetrics"]["numDeletedRows"] == str(done.rows)
+    assert [next(iter(action)) for action in rest] == ["remove", "add", "remove", "add"]
+
+
+def test_the_add_is_repeated(folder: Path) -> None:
+    """But for its vector and for how tight its bounds are."""
+    stats = '{"numRecords":128,"minValues":{"id":128,"d":1.10},"tightBounds":true}'
+    add = delta_table.data_file(folder, "c.parquet", 1000) | {
+        "stats": stats,
+        "tags": {"a": "b"},
+        "baseRowId": 7,
+        "defaultRowCommitVersion": 3,
+        "clusteringProvider": "liquid",
+        "unknown": {"x": [1]},
+    }
+    delta_table.commit(folder, 3, "WRITE", {"add": add})
+    delete(folder, lambda number: number == 1001)
+    _, remove, added = actions(folder, 4)
+    vector = added["add"].pop("deletionVector")
+    assert added["add"] == add | {"stats": stats.replace("true", "false")}
+    assert vector["cardinality"] == 1
+    kept = {name: add[name] for name in ("path", "partitionValues", "size", "tags", "baseRowId")}
+    assert kept.items() <= remove["remove"].items()
+    assert remove["remove"]["defaultRowCommitVersion"] == 3
+    assert "deletionVector" not in remove["remove"]
+
+
+def test_the_old_vector_is_taken_in(folder: Path) -> None:
+    old = actions(folder, 2)[2]["add"]["deletionVector"]
+    done = delete(folder, lambda number: number == 0)
+    _, remove, add = actions(folder, 3)
+    assert remove["remove"]["deletionVector"] == old
+    assert add["add"]["deletionVector"]["cardinality"] == old["cardinality"] + 1
+    assert done.rows == 1
+
+
+def test_a_file_that_loses_all_its_rows_is_removed(folder: Path) -> None:
+    done = delete(folder, lambda number: number < delta_table.ROWS)
+    assert (done.files, done.removed, done.bytes_written) == (1, 1, 0)
+    assert [next(iter(action)) for action in actions(folder, 3)] == ["commitInfo", "remove"]
+    assert len(list(folder.glob("*.bin"))) == 2
+    assert ids(folder) == list(range(delta_table.ROWS, 2 * delta_table.ROWS))
+
+
+def test_nothing_to_delete_is_no_commit(folder: Path) -> None:
+    deleted = list(delta_table.SECOND)
+    for condition in (lambda number: number > 5000, lambda number: number in deleted):
+        done = delete(folder, condition)
+        assert (done.committed, done.snapshot, done.rows) == (False, 2, 0)
+    assert len(list((folder / "_delta_log").iterdir())) == 3
+
+
+def test_a_dry_run_writes_nothing(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    done = delete(folder, lambda number: number < 200, dry_run=True)
+    assert (done.committed, done.files, done.removed) == (False, 2, 1)
+    assert sorted(folder.rglob("*")) == before
+
+
+class Late(DeltaCommitter):
+    """Lets others commit first, just before its own commit."""
+
+    def __init__(self, table: DeltaTable, others: Iterator[Callable[[], object]]) -> None:
+        super().__init__(table)
+        self.others = others
+
+    def commit(self, *arguments: Any) -> int:
+        next(self.others, lambda: None)()
+        return super().commit(*arguments)
+
+
+def late(folder: Path, *others: Callable[[], object], condition: Callable[[Any], bool], **options: Any) -> Deletion:
+    table = open_table(folder)
+    assert isinstance(table, DeltaTable)
+    return run(Late(table, iter(others)), Where("id", condition), **options)
+
+
+def test_vectors_of_the_winner_are_taken_in(folder: Path) -> None:
+    before = ids(folder)
+    others = (lambda: delete(folder, lambda number: number == 7), lambda: delete(folder, lambda number: number == 200))
+    done = late(folder, *others, condition=lambda number: number % 10 == 0)
+    assert (done.snapshot, done.retries) == (5, 2)
+    assert ids(folder) == [number for number in before if number % 10 and number != 7]
+    assert audit(open_table(folder)).findings == ()
+
+
+def test_rows_that_are_added_meanwhile_stay(folder: Path) -> None:
+    def append() -> None:
+        delta_table.commit(folder, 3, "WRITE", {"add": delta_table.data_file(folder, "c.parquet", 300)})
+
+    late(folder, append, condition=lambda number: number >= 200)
+    assert max(ids(folder)) == 427
+
+
+def test_serializable_fails_if_rows_are_added_meanwhile(folder: Path) -> None:
+    def append() -> None:
+        delta_table.commit(folder, 3, "WRITE", {"add": delta_table.data_file(folder, "c.parquet", 300)})
+
+    with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile"):
+        late(folder, append, condition=lambda number: number >= 200, isolation="serializable")
+    assert len(list(folder.glob("*.bin"))) == 2
+
+
+def test_files_that_were_rewritten_are_searched_again(folder: Path) -> None:
+    def rewrite() -> None:
+        gone = {"path": "b.parquet", "dataChange": True, "deletionTimestamp": 1}
+        add = delta_table.data_file(folder, "c.parquet", delta_table.ROWS)
+        delta_table.commit(folder, 3, "OPTIMIZE", {"remove": gone}, {"add": add})
+
+    late(folder, rewrite, condition=lambda number: number >= 200)
+    assert max(ids(folder)) == 199
+
+
+def test_conflicts_without_end(folder: Path) -> None:
+    others = (lambda k=k: delete(folder, lambda number: number == 100 + 50 + k) for k in range(9))
+    with pytest.raises(CommitConflict, match="version 6 was committed by another writer"):
+        late(folder, *others, condition=lambda number: number == 9, retries=3)
+    assert len(list(folder.glob("*.bin"))) == 6
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+    first = actions(folder, 0)
+    change(first[1]["protocol"], first[2]["metaData"]["configuration"])
+    path = folder / "_delta_log" / f"{0:020}.json"
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in first))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda _, found: found.clear(), UsageError, "deletion vectors are not enabled"),
+        (lambda found, _: found.update(writerFeatures=[]), UsageError, "deletion vectors are not enabled"),
+        (lambda _, found: found.update({"delta.appendOnly": "true"}), UsageError, "delta.appendOnly is set"),
+        (lambda _, found: found.update({"delta.enableChangeDataFeed": "TRUE"}), UsageError, "ChangeDataFeed is set"),
+        (lambda _, found: found.update({"delta.enableIcebergCompatV2": "true"}), UsageError, "IcebergCompatV2 is set"),
+        (lambda found, _: found["writerFeatures"].append("new"), Unsupported, "found new"),
+        (lambda found, _: found.update(minWriterVersion=8), Unsupported, "writer version 8"),
+    ],
+)
+def test_refused(folder: Path, change: Callable[..., object], kind: type[Exception], message: str) -> None:
+    changed(folder, change)
+    with pytest.raises(kind, match=message):
+        delete(folder, lambda number: number == 100)
+    assert len(list(folder.glob("*.bin"))) == 2
+
+
+def test_in_commit_timestamps(folder: Path) -> None:
+    """They grow, even where the clock goes back."""
+    changed(
+        folder,
+        lambda protocol, properties: (
+            protocol["writerFeatures"].append("inCommitTimestamp"),
+            properties.update({"delta.enableInCommitTimestamps": "true"}),
+        ),
+    )
+    future = 4_000_000_000_000
+    path = folder / "_delta_log" / f"{2:020}.json"
+    info, *rest = actions(folder, 2)
+    info["commitInfo"] = {"inCommitTimestamp": future} | info["commitInfo"]
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in (info, *rest)))
+    delete(folder, lambda number: number == 150)
+    info, *_ = actions(folder, 3)
+    assert next(iter(info["commitInfo"].items())) == ("inCommitTimestamp", future + 1)
+
+
+def test_deltalake_reads_and_writes_on(folder: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    expected = set(ids(folder))
+
+    def check() -> None:
+        assert set(ids(folder)) == expected
+        found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(folder)))
+        rows = pa.table(found.execute("select id from t").read_all())
+        assert sorted(rows.column("id").to_pylist()) == sorted(expected)
+        problems = [one for one in audit(open_table(folder)).findings if one.check != "orphan"]
+        assert problems == []
+
+    for turn in range(2):
+        delete(folder, lambda number, turn=turn: number % 7 == turn)
+        expected -= {number for number in expected if number % 7 == turn}
+        check()
+        start = 1000 * (turn + 1)
+        deltalake.write_deltalake(str(folder), pa.table({"id": pa.array(range(start, start + 50))}), mode="append")
+        expected |= set(range(start, start + 50))
+        check()
+        deltalake.DeltaTable(str(folder)).create_checkpoint()
+        delete(folder, lambda number, start=start: number == start)
+        expected -= {start}
+        check()
+
+
+def test_row_positions_of_the_model(folder: Path) -> None:
+    delete(folder, lambda number: number in (128, 130))
+    snapshot = open_table(folder).snapshot()
+    found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
+    assert found == {"a.parquet": delta_table.SECOND, "b.parquet": RowSet([0, 2])}
+
+
+@pytest.mark.parametrize(("writers", "deletes"), [(2, 12), (8, 3)])
+def test_races(folder: Path, writers: int, deletes: int) -> None:
+    for name, start in (("c.parquet", 0), ("d.parquet", 128)):
+        version = len(list((folder / "_delta_log").iterdir()))
+        delta_table.commit(folder, version, "WRITE", {"add": delta_table.data_file(folder, name, start)})
+    first = open_table(folder).snapshot().info.id
+    snapshots = race(str(folder), writers, deletes)
+    assert snapshots == list(range(first + 1, first + 1 + len(snapshots)))
+    assert audit(open_table(folder)).findings == ()
