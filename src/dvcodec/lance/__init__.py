@@ -19,7 +19,6 @@ from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
 from dvcodec.lance.deletions import (
     DeletionFile,
     choose_kind,
-    encode_deletion_file,
     read_deletion_file,
     write_deletion_file,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "decode_row_addr_map",
     "decode_row_ids",
     "decode_versions",
-    "encode_deletion_file",
     "encode_row_addr_map",
     "encode_row_ids",
     "encode_versions",

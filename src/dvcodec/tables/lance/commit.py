@@ -26,7 +26,8 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
-from dvcodec.lance import DeletionFile, choose_kind, encode_deletion_file, read_deletion_file, read_manifest
+from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
+from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.tables.delete.committer import Committer, FileDelete, Written
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
