@@ -20,6 +20,7 @@ from pypaimon import CatalogFactory, Schema
 from pypaimon.deletionvectors.bitmap_deletion_vector import BitmapDeletionVector
 from pypaimon.deletionvectors.deletion_vector import DeletionVector
 from pypaimon.manifest.index_manifest_file import IndexManifestFile
+from pypaimon.schema.data_types import PyarrowFieldParser
 from pypaimon.write.table_delete import TableDeleteByRowId
 
 OPTIONS = {
@@ -133,6 +134,19 @@ def table_scan(warehouse: str) -> None:
     print(json.dumps(sorted(found.column("id").to_pylist())))
 
 
+def table_append(warehouse: str, lines: str) -> None:
+    """Add rows to a table, from a file of JSON lines with all its columns."""
+    table = _open(warehouse, "db.t")
+    builder = table.new_batch_write_builder()
+    write, commit = builder.new_write(), builder.new_commit()
+    kinds = PyarrowFieldParser.from_paimon_schema(table.table_schema.fields)
+    rows = [json.loads(line) for line in Path(lines).read_text().splitlines()]
+    write.write_arrow(pa.Table.from_pylist(rows).cast(kinds))
+    commit.commit(write.prepare_commit())
+    write.close()
+    commit.close()
+
+
 def manifest_read(warehouse: str) -> None:
     """Print the entries of the latest snapshot's index manifest."""
     table = _open(warehouse, "db.t")
@@ -165,6 +179,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decode": decode,
     "table-write": table_write,
     "table-scan": table_scan,
+    "table-append": table_append,
     "manifest-read": manifest_read,
     "versions": versions,
 }

@@ -12,15 +12,42 @@ from paimon_library import BASE, COLUMNS
 from paimon_tables import scan
 
 
-def create(place: Place, root: str, stop: int, bits: int, partition: str | None = None) -> str:
-    """Make an append table, with a file of rows for each partition."""
-    options = BASE | {"deletion-vectors.bitmap64": str(bits == 64).lower()}
-    lines = place.folder / "rows.jsonl"
-    lines.write_text("\n".join(place.spark.sql(rows(0, stop, 1)).toJSON().collect()))
+def create(
+    place: Place,
+    root: str,
+    stop: int,
+    bits: int,
+    partition: str | None = None,
+    options: dict[str, str] | None = None,
+) -> str:
+    """Make an append table, with a file of rows for each partition (and bucket)."""
+    every = BASE | {"deletion-vectors.bitmap64": str(bits == 64).lower()} | (options or {})
     library = place.jvm.dvcodec.interop.PaimonTables
-    library.create(root, json.dumps(COLUMNS), partition, "[]", json.dumps(options))
-    library.write(root, str(lines), False)
+    library.create(root, json.dumps(COLUMNS), partition, "[]", json.dumps(every))
+    insert(place, root, 0, stop)
     return root
+
+
+def insert(place: Place, root: str, start: int, stop: int) -> None:
+    """Add rows, a file for each partition (and bucket)."""
+    lines = place.folder / "rows.jsonl"
+    lines.write_text("\n".join(place.spark.sql(rows(start, stop, 1)).toJSON().collect()))
+    place.jvm.dvcodec.interop.PaimonTables.write(root, str(lines), False)
+
+
+def compact(place: Place, root: str) -> None:
+    """Rewrite the files that Paimon's compaction finds."""
+    place.jvm.dvcodec.interop.PaimonTables.compact(root)
+
+
+def expire(place: Place, root: str, retain: int) -> None:
+    """Forget all snapshots but the newest, with the files that only they need."""
+    place.jvm.dvcodec.interop.PaimonTables.expire(root, retain)
+
+
+def sql(place: Place, text: str) -> list[list[str]]:
+    """Run a statement of Spark's connector, which there is for Spark 3.5; return its rows as text."""
+    return [[str(value) for value in row] for row in place.spark.sql(text).collect()]
 
 
 def delete(place: Place, root: str, where: str) -> None:
@@ -33,10 +60,10 @@ def delete(place: Place, root: str, where: str) -> None:
     place.jvm.dvcodec.interop.PaimonTables.delete(root, json.dumps(positions))
 
 
-def read(place: Place, root: str) -> list[list[Any]]:
-    """Return what Paimon's scan returns."""
+def read(place: Place, root: str, version: int | None = None) -> list[list[Any]]:
+    """Return what Paimon's scan returns, of the newest snapshot or another."""
     lines = place.folder / "rows.jsonl"
-    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, None, str(lines))
+    columns = place.jvm.dvcodec.interop.PaimonTables.read(root, version, str(lines))
     return listed(place.spark.read.schema(columns).json(str(lines)))
 
 
@@ -97,4 +124,14 @@ def _list(jvm: Any, items: Any) -> Any:
     return found
 
 
-COMMANDS = {"create": create, "delete": delete, "read": read, "scan": scan_ids, "change": change}
+COMMANDS = {
+    "create": create,
+    "insert": insert,
+    "delete": delete,
+    "compact": compact,
+    "expire": expire,
+    "sql": sql,
+    "read": read,
+    "scan": scan_ids,
+    "change": change,
+}

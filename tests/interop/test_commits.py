@@ -43,13 +43,13 @@ class Engines:
         folder: where tables are made.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spark: str = "4.1") -> None:
         self.folder = folder
         self._log = (folder / "log").open("w+")
         # What the tests' own Spark has set here is not for others.
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         self._process = subprocess.Popen(
-            [HERE / ".venv-4.1" / "bin" / "python", HERE / "commit_tables.py", folder],
+            [HERE / f".venv-{spark}" / "bin" / "python", HERE / "commit_tables.py", folder],
             env=own,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

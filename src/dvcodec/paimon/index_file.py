@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dvcodec.core import frame, vector
@@ -48,6 +48,7 @@ __all__ = [
     "load_frames",
     "load_vector",
     "read_deletion_vectors",
+    "roll_index_files",
     "write_deletion_vectors",
     "write_index_files",
     "write_stored_vectors",
@@ -112,6 +113,12 @@ class IndexFile:
     path: str
     file_size: int
     vectors: tuple[DeletionVectorMeta, ...]
+
+    @classmethod
+    def of(cls, written: Sequence[DvLocation]) -> IndexFile:
+        """Return a file by the locations of all its vectors, in file order."""
+        last = written[-1]
+        return cls(last.path, last.offset + last.size, tuple(map(DeletionVectorMeta.from_location, written)))
 
 
 def load(
@@ -327,22 +334,37 @@ def write_index_files(
         UsageError: a row set that does not fit, an unknown layout, or an empty `folder`.
         OSError: a file cannot be written. In both cases no file remains.
     """
-    if not str(folder):
-        raise UsageError("folder must not be empty")
-    prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
-    items = _frames(vectors, layout, run_optimize)
     paths: list[str] = []
-    files: list[IndexFile] = []
+    items = _frames(vectors, layout, run_optimize)
     try:
-        for first in items:
-            paths.append(f"{prefix}-{len(files)}")
-            written = _write(paths[-1], itertools.chain([first], items), target_size, storage_options)
-            metas = tuple(map(DeletionVectorMeta.from_location, written))
-            files.append(IndexFile(paths[-1], written[-1].offset + written[-1].size, metas))
+        written = roll_index_files(folder, items, paths, target_size=target_size, storage_options=storage_options)
+        return [IndexFile.of(file) for file in written]
     except BaseException:
         for path in paths:
             remove(path, storage_options=storage_options)
         raise
+
+
+def roll_index_files(
+    folder: str,
+    vectors: Iterable[StoredFrame],
+    paths: list[str],
+    *,
+    target_size: int = TARGET_SIZE,
+    storage_options: StorageOptions = None,
+) -> list[list[DvLocation]]:
+    """Write frames unchanged, see `write_index_files`; return the locations file by file.
+
+    Each file is appended to `paths` before it is written: the caller removes them after an error.
+    """
+    if not str(folder):
+        raise UsageError("folder must not be empty")
+    prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
+    items = iter(vectors)
+    files: list[list[DvLocation]] = []
+    for first in items:
+        paths.append(f"{prefix}-{len(files)}")
+        files.append(_write(paths[-1], itertools.chain([first], items), target_size, storage_options))
     return files
 
 

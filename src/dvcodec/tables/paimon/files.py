@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout"]
 
+INDEX = "index"
+"""Folder of index files, unless they are beside the data files."""
+
 
 class Layout:
     """Paths of a table's files, as a schema's options lay them out.
@@ -96,9 +99,16 @@ class Layout:
         if path is not None:
             return path
         name = bare_name(entry.file_name, "_FILE_NAME", source)
-        if self._index_beside_data and entry.global_index is None:
-            return f"{self.data_folder(entry.partition, entry.bucket, source)[1]}/{name}"
-        return f"index/{name}"
+        folder = self.index_folder(entry.partition, entry.bucket, source) if entry.global_index is None else INDEX
+        return f"{folder}/{name}"
+
+    def index_folder(self, partition: bytes, bucket: int, source: str) -> str:
+        """Return the folder of a bucket's index files.
+
+        Raises:
+            DecodeError: the partition is corrupt.
+        """
+        return self.data_folder(partition, bucket, source)[1] if self._index_beside_data else INDEX
 
 
 def external_path(path: str | None, source: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dvcodec.core import avro
 from dvcodec.core.avro_schema import differs
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import read_window
@@ -21,7 +22,18 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
 
-__all__ = ["ManifestEntry", "live_entries", "read_manifest", "read_manifest_list", "read_manifests"]
+__all__ = [
+    "DELETE",
+    "ManifestEntry",
+    "StoredRecords",
+    "live_entries",
+    "read_entry",
+    "read_manifest",
+    "read_manifest_list",
+    "read_manifests",
+    "read_stored_list",
+    "read_stored_manifest",
+]
 
 VERSION = 2
 ADD, DELETE = 0, 1
@@ -67,6 +79,23 @@ _ENTRY_SCHEMA = {
 """What is used here. Producers write more, and older ones lack what has a default."""
 _STATISTICS = frozenset({"_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_EMBEDDED_FILE_INDEX"})
 """What is dropped once an entry is read: a reader may skip files by it, and it is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """A manifest or a manifest list, as stored.
+
+    Attributes:
+        source: the file, for errors.
+        schema: the Avro schema that it was written with.
+        codec: of its blocks.
+        records: with all fields; can be iterated over once.
+    """
+
+    source: str
+    schema: Any
+    codec: str
+    records: Iterator[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +145,17 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
         DecodeError: the list is corrupt.
         OSError: it cannot be read.
     """
-    source = folder.join(f"manifest/{name}")
-    return [bare_name(record["_FILE_NAME"], "_FILE_NAME", source) for record in _records(folder, source, _LIST_SCHEMA)]
+    stored = read_stored_list(folder, name)
+    return [bare_name(record["_FILE_NAME"], "_FILE_NAME", stored.source) for record in stored.records]
+
+
+def read_stored_list(folder: Folder, name: str) -> StoredRecords:
+    """Read a manifest list with all its fields.
+
+    Raises:
+        DecodeError, OSError: see `read_manifest_list`.
+    """
+    return _open(folder, name, _LIST_SCHEMA)
 
 
 def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
@@ -136,24 +174,47 @@ def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
         DecodeError: the manifest is corrupt.
         OSError: it cannot be read.
     """
-    source = folder.join(f"manifest/{name}")
-    return [_entry(record, source) for record in _records(folder, source, _ENTRY_SCHEMA)]
+    stored = read_stored_manifest(folder, name)
+    return [read_entry(record, stored.source) for record in stored.records]
 
 
-def _records(folder: Folder, location: str, known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def read_stored_manifest(folder: Folder, name: str) -> StoredRecords:
+    """Read a manifest with all its fields; `read_entry` reads one of its records.
+
+    Raises:
+        DecodeError, OSError: see `read_manifest`.
+    """
+    return _open(folder, name, _ENTRY_SCHEMA)
+
+
+def _open(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRecords:
+    location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
         cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
     file = avro.decode(cursor)
     problem = differs(file.schema, known)
     if problem:
         raise cursor.error(Unsupported, "Avro schema", at=0, expected="that of a manifest", actual=problem)
+    return StoredRecords(location, file.schema, file.codec, _checked(file, cursor))
+
+
+def _checked(file: avro.AvroFile, cursor: Cursor) -> Iterator[dict[str, Any]]:
     for record in file.records():
         if record["_VERSION"] != VERSION:
             raise cursor.error(Unsupported, "_VERSION", at=0, expected=VERSION, actual=record["_VERSION"])
         yield record
 
 
-def _entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
+def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
+    """Read a record of a manifest.
+
+    Args:
+        record: of `read_stored_manifest`.
+        source: the manifest, for errors.
+
+    Raises:
+        NotCanonical: it is corrupt.
+    """
     kind, file = record["_KIND"], record["_FILE"]
     if kind not in (ADD, DELETE):
         raise NotCanonical("_KIND", source=source, expected="0 (ADD) or 1 (DELETE)", actual=kind)

@@ -12,7 +12,7 @@ from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
-from dvcodec.tables.paimon.metadata import TableSchema
+from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import read_rows
 from dvcodec.tables.paimon.schema import read_column
@@ -38,11 +38,13 @@ class PaimonSnapshot(Snapshot):
         partitions: how its data files are partitioned; None for the state of a table without snapshots.
         visible: which records are rows, by data file.
         schemas: returns a schema of the table by its id.
+        state: its file; None for the state of a table without snapshots.
     """
 
     partitions: PartitionSpec | None = field(repr=False, compare=False)
     visible: Mapping[str, Visible | str] = field(repr=False, compare=False)
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
+    state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
         found = load_vector(meta_of(vector), vector.location, storage_options=self.table.folder.storage)

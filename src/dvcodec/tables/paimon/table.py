@@ -81,6 +81,7 @@ class PaimonTable(Table):
             partitions=layout.spec,
             visible=visible_records(schema, data_files),
             schemas=self._schema,
+            state=state,
         )
 
     def referenced(self) -> frozenset[str]:  # noqa: D102

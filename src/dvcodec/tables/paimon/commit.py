@@ -1,0 +1,226 @@
+"""Commit deletes to an append table: index files, manifests, and the snapshot file that names them all.
+
+Java class ``FileStoreCommitImpl``: ``snapshot/snapshot-N+1`` is created only if it does not exist, then the hint
+``snapshot/LATEST`` is written.
+
+Paimon's own Python library is not used: pypaimon requires releases of pyarrow and pandas that exclude the current ones,
+writes 32-bit vectors into tables of ``deletion-vectors.bitmap64`` and cannot read such a table. A commit is a few files
+that this package reads anyway. All that it does not change is carried over from the snapshot before, members that are
+not known here included.
+
+Two writers of this package, or one and a store that renames without replacing (HDFS), cannot both create a snapshot. In
+object stores, and between processes on a local disk, Paimon's Java writers first look whether the file exists and then
+replace it; they are protected by the lock of their catalog, which this package does not take.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
+from dvcodec.io import open_sink
+from dvcodec.io.store import Reason, StoreError
+from dvcodec.paimon import read_index_manifest, write_index_manifest
+from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.json_fields import parse_json
+from dvcodec.tables.paimon.files import Layout
+from dvcodec.tables.paimon.metadata import SnapshotRecord, numbered, read_snapshot
+from dvcodec.tables.paimon.new_index import NewIndex
+from dvcodec.tables.paimon.new_manifests import Lists, write_lists
+from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.paimon.table import PaimonTable
+from dvcodec.tables.paimon.writable import check_writable
+
+__all__ = ["PaimonCommitter", "committer"]
+
+BATCH = 2**63 - 1
+"""``commitIdentifier`` of a commit that is not one of a stream."""
+_OF_ONE_COMMIT = frozenset(
+    ["changelogManifestList", "changelogManifestListSize", "changelogRecordCount", "properties", "operation"]
+)
+"""Members that say something of the commit that made a snapshot; others hold until they are changed."""
+_WRITER = "writerVersion"
+"""Member with the release of Paimon that wrote a snapshot."""
+_LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
+_MOST = 1 << 24
+"""Bytes of a snapshot file."""
+
+
+def committer(table: PaimonTable) -> PaimonCommitter:
+    """Return what commits to a table."""
+    return PaimonCommitter(table)
+
+
+class PaimonCommitter(Committer[PaimonSnapshot]):
+    """Commits deletes to an append table; see `Committer`."""
+
+    def __init__(self, table: PaimonTable) -> None:
+        self._folder = table.folder
+        self._reopen()
+
+    def current(self) -> PaimonSnapshot:
+        """Return the newest snapshot in the newest schema; see `Committer.current`."""
+        self._reopen()
+        return PaimonTable(self._folder).snapshot()
+
+    def check(self, base: PaimonSnapshot) -> None:
+        """Refuse tables with a primary key or without deletion vectors, and features; see `check_writable`."""
+        check_writable(base)
+
+    def write(self, base: PaimonSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
+        """Write new index files; see `Committer.write`."""
+        return NewIndex(base).write(deletes, written)
+
+    def commit(self, base: PaimonSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
+        """Write manifests and create the next snapshot; see `Committer.commit`."""
+        state = base.state
+        if state is None:
+            raise UsageError(f"{self._folder.location}: there is no snapshot to delete from")
+        try:
+            snapshot, unused = self._prepare(base, state, deletes, written, files)
+        except FileNotFoundError:
+            self._check_current(base, state)  # the snapshot may have been replaced, and then expired
+            raise
+        self._check_current(base, state)
+        self._create(state.id + 1, json.dumps(snapshot, indent=2).encode())
+        self._hint(state.id + 1)
+        for path in unused:
+            with suppress(OSError):
+                self._folder.storage.remove(path)
+        return state.id + 1
+
+    def _prepare(
+        self,
+        base: PaimonSnapshot,
+        state: SnapshotRecord,
+        deletes: Sequence[FileDelete],
+        written: Written,
+        files: list[str],
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Write all files of the new snapshot but its own.
+
+        Returns:
+            The new snapshot, and files of `written` that it does not need.
+        """
+        folder, token = self._folder, uuid.uuid4()
+        schema = base.schemas(base.schema_id or 0)
+
+        def new_file(kind: str) -> str:
+            name = f"{kind}-{token}-{len(files)}"
+            files.append(folder.join(f"manifest/{name}"))
+            return name
+
+        removed = [one.data_file for one in deletes if one.whole]
+        lists = write_lists(folder, state, removed, Layout(folder, schema), new_file)
+        old = []
+        if state.index_manifest is not None:
+            source = folder.join(f"manifest/{state.index_manifest}")
+            old = read_index_manifest(source, storage_options=folder.storage)
+        entries, unused = NewIndex(base).entries(old, deletes, written, files)
+        index_manifest = new_file("index-manifest") if entries else None
+        if index_manifest is not None:
+            target = folder.join(f"manifest/{index_manifest}")
+            write_index_manifest(target, entries, codec=lists.codec, storage_options=folder.storage)
+        return self._snapshot(state, schema.id, lists, index_manifest), unused
+
+    def _snapshot(
+        self, state: SnapshotRecord, schema_id: int, lists: Lists, index_manifest: str | None
+    ) -> dict[str, Any]:
+        """Return the new snapshot: the members of the one before, with what changes.
+
+        Statistics of another schema are left out, as Paimon's writers do.
+        """
+        source = self._folder.join(state.name)
+        before: dict[str, Any] = dict(parse_json(self._folder.read(state.name), source, "metadata"))
+        changed: dict[str, Any] = {
+            "uuid": str(uuid.uuid4()),
+            "id": state.id + 1,
+            "schemaId": schema_id,
+            "baseManifestList": lists.base,
+            "baseManifestListSize": lists.base_size,
+            "deltaManifestList": lists.delta,
+            "deltaManifestListSize": lists.delta_size,
+            "indexManifest": index_manifest,
+            "commitUser": str(uuid.uuid4()),
+            "commitIdentifier": BATCH,
+            "commitKind": "OVERWRITE",
+            "timeMillis": max(time.time_ns() // 1_000_000, state.time_ms),
+            "totalRecordCount": before.get("totalRecordCount", 0) - lists.deleted_rows,
+            "deltaRecordCount": -lists.deleted_rows,
+        }
+        optional = {"uuid", "baseManifestListSize", "deltaManifestListSize"} - before.keys()
+        after = before | {name: value for name, value in changed.items() if name not in optional}
+        if schema_id != state.schema_id:
+            after.pop("statistics", None)
+        gone = _OF_ONE_COMMIT | {_WRITER}
+        return {name: value for name, value in after.items() if value is not None and name not in gone}
+
+    def _check_current(self, base: PaimonSnapshot, state: SnapshotRecord) -> None:
+        """Check that nothing was committed, rolled back or altered since the base was read.
+
+        Raises:
+            CommitConflict: it was.
+        """
+        self._reopen()
+        for name, number in (("snapshot", state.id), ("schema", base.schema_id)):
+            found = max(numbered(self._folder.names(name), name), default=None)
+            if found != number:
+                raise self._conflict(f"{name} {number} is not the newest one any more, that is {found}")
+        try:
+            same = read_snapshot(self._folder, state.name) == state
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise self._conflict(f"snapshot {state.id} is not the one that was read")
+
+    def _create(self, number: int, data: bytes) -> None:
+        """Create a snapshot file, which commits it.
+
+        Raises:
+            CommitConflict, CommitUnknown, OSError: see `commit`.
+        """
+        location = self._folder.join(f"snapshot/snapshot-{number}")
+        try:
+            self._folder.storage.put_if_absent(location, data)
+        except FileExistsError:
+            raise self._conflict(f"snapshot {number} was committed by another writer") from None
+        except StoreError as err:
+            if err.reason not in _LOST:
+                raise
+            if not self._is_in(location, data):
+                raise CommitUnknown(f"{location}: the commit was not answered: {err}") from err
+
+    def _is_in(self, location: str, data: bytes) -> bool:
+        """Whether a commit whose request failed was made.
+
+        Raises:
+            CommitConflict: another one was.
+        """
+        self._reopen()
+        try:
+            found = self._folder.storage.read(location, _MOST, "bytes of a snapshot")
+        except OSError:
+            return False
+        if found != data:
+            raise self._conflict(f"{location} was committed by another writer")
+        return True
+
+    def _hint(self, number: int) -> None:
+        """Say which snapshot is the newest. Readers look whether there is a newer one."""
+        with (
+            suppress(OSError),
+            open_sink(self._folder.join("snapshot/LATEST"), storage_options=self._folder.storage) as out,
+        ):
+            out.write(str(number).encode())
+
+    def _conflict(self, what: str) -> CommitConflict:
+        return CommitConflict(f"{self._folder.location}: {what}")
+
+    def _reopen(self) -> None:
+        """Forget what is known of the table's files."""
+        self._folder.storage.reopen(self._folder.location)

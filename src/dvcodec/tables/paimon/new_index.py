@@ -1,0 +1,174 @@
+"""The index files of a new snapshot: new vectors, and those of other data files that shared a file with old ones.
+
+Java classes ``AppendDeleteFileMaintainer`` and ``BucketedAppendDeleteFileMaintainer``. A snapshot has at most one
+vector for a data file, so an index file with a replaced vector is left out of the index manifest, and what else is in
+it is copied to a new file. In tables with buckets, readers and writers expect one index file for a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeAlias
+
+from dvcodec import paimon
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.frame import StoredFrame
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.location import DvLocation
+from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
+from dvcodec.io.target import local_path
+from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
+from dvcodec.paimon.index_file import roll_index_files
+from dvcodec.tables.delete.committer import FileDelete, Written
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.paimon.files import Layout
+from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.paimon.writable import has_buckets, index_target_size
+
+__all__ = ["NewIndex"]
+
+Bucket: TypeAlias = "tuple[bytes, int]"
+"""Serialized partition, and number of a bucket of it."""
+
+
+class NewIndex:
+    """Writes the index files of one commit.
+
+    Args:
+        base: the snapshot that is committed upon.
+    """
+
+    def __init__(self, base: PaimonSnapshot) -> None:
+        self._base, self._folder = base, base.table.folder
+        schema = base.schemas(base.schema_id or 0)
+        self._source = self._folder.join(schema.name)
+        self._layout = Layout(self._folder, schema)
+        self._one_file = has_buckets(schema, self._source)
+        self._size = MAX_FILE_BYTES if self._one_file else index_target_size(schema, self._source)
+        self._kind = "bitmap64" if schema.is_true("deletion-vectors.bitmap64") else "bitmap32"
+
+    def write(self, deletes: Sequence[FileDelete], paths: list[str]) -> Written:
+        """Write the new vectors, those of each bucket into files of their own, and verify them.
+
+        Args:
+            deletes: none of them `FileDelete.whole`.
+            paths: each file is appended before it is written.
+
+        Raises:
+            UsageError: a row set that the table's vectors cannot store.
+            NotCanonical: what is read back differs.
+            OSError: a file cannot be written.
+        """
+        found: dict[str, DvLocation] = {}
+        for bucket, some in _by_bucket(deletes).items():
+            rows = {_name(one.data_file): one.rows for one in some}
+            known = {_name(one.data_file): one.data_file.path for one in some}
+            frames = (
+                StoredFrame(name, one.cardinality, paimon.encode(one, layout=self._kind)) for name, one in rows.items()
+            )
+            for file in self._roll(bucket, frames, paths):
+                again = paimon.read_deletion_vectors(file[0].path, file, storage_options=self._folder.storage)
+                if any(again[name] != rows[name] for name in again):
+                    raise NotCanonical("vectors", source=file[0].path, expected="the rows that were written")
+                found |= {known[str(at.data_file)]: replace(at, data_file=known[str(at.data_file)]) for at in file}
+        return Written(found, sum({at.path: at.file_size or 0 for at in found.values()}.values()))
+
+    def entries(
+        self, old: Sequence[IndexManifestEntry], deletes: Sequence[FileDelete], written: Written, paths: list[str]
+    ) -> tuple[list[IndexManifestEntry], list[str]]:
+        """Copy vectors that have to move to other files, and return the entries of the new index manifest.
+
+        Args:
+            old: entries of the base's index manifest.
+            deletes: all of the commit.
+            written: of `write`.
+            paths: each file is appended before it is written.
+
+        Returns:
+            The entries; and files of `write` that no entry has, as their vectors were copied on.
+
+        Raises:
+            DecodeError: a vector that has to move is corrupt.
+            OSError: a file cannot be read or written.
+        """
+        buckets = _by_bucket(deletes)
+        entries, unused = [], []
+        left_out: dict[Bucket, set[str]] = {bucket: set() for bucket in buckets}
+        for entry in old:
+            bucket = (entry.partition, entry.bucket)
+            if bucket in buckets and self._moves(entry, buckets[bucket]):
+                left_out[bucket].add(entry.file_name)
+            else:
+                entries.append(entry)
+        for bucket, some in buckets.items():
+            names = {_name(one.data_file) for one in some}
+            others = [one for one in self._vectors(bucket, left_out[bucket]) if one.record["f0"] not in names]
+            files = _files(some, written)
+            frames = (
+                self._frame(one.record["f0"], one.location, one.offset or 0, one.size or 0, one.cardinality)
+                for one in others
+            )
+            if self._one_file and others and files:
+                unused += [file[0].path for file in files]
+                again = (
+                    self._frame(str(at.data_file), at.path, at.offset, at.size, at.cardinality)
+                    for at in chain.from_iterable(files)
+                )
+                files = self._roll(bucket, chain(frames, again), paths)
+            else:
+                files = self._roll(bucket, frames, paths) + files
+            entries += [
+                IndexManifestEntry.from_index_file(IndexFile.of(file), partition=bucket[0], bucket=bucket[1])
+                for file in files
+            ]
+        return entries, unused
+
+    def _moves(self, entry: IndexManifestEntry, deletes: Iterable[FileDelete]) -> bool:
+        """Whether an index file of a bucket is left out."""
+        names = {_name(one.data_file) for one in deletes}
+        touched = self._one_file or any(meta.data_file in names for meta in entry.vectors or ())
+        return entry.index_type == DELETION_VECTORS and touched
+
+    def _vectors(self, bucket: Bucket, index_files: set[str]) -> Iterator[DeletionVector]:
+        for one in self._base.vectors:
+            record = one.record
+            if (record["_PARTITION"], record["_BUCKET"]) == bucket and record["_FILE_NAME"] in index_files:
+                yield one
+
+    def _frame(self, data_file: str, location: str, offset: int, size: int, cardinality: int | None) -> StoredFrame:
+        """Read a vector that is copied, and verify it."""
+        with self._folder.storage.open(location) as source:
+            data = bytes(read_frame(source, offset, size, DEFAULT_LIMITS).view)
+        rows = paimon.decode(data, cardinality=cardinality, source=location, base=offset)
+        return StoredFrame(data_file, rows.cardinality, data)
+
+    def _roll(self, bucket: Bucket, frames: Iterable[StoredFrame], paths: list[str]) -> list[list[DvLocation]]:
+        folder = self._folder.locate(self._layout.index_folder(*bucket, self._source))
+        local = local_path(folder)
+        if local is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        return roll_index_files(folder, frames, paths, target_size=self._size, storage_options=self._folder.storage)
+
+
+def _by_bucket(deletes: Iterable[FileDelete]) -> dict[Bucket, list[FileDelete]]:
+    found: dict[Bucket, list[FileDelete]] = {}
+    for one in deletes:
+        record = one.data_file.record
+        found.setdefault((record["_PARTITION"], record["_BUCKET"]), []).append(one)
+    return found
+
+
+def _files(deletes: Iterable[FileDelete], written: Written) -> list[list[DvLocation]]:
+    """Return the new vectors of a bucket by file, in file order, with the bare names of their data files."""
+    files: dict[str, list[DvLocation]] = {}
+    for one in deletes:
+        at = written.locations.get(one.data_file.path)
+        if at is not None:
+            files.setdefault(at.path, []).append(replace(at, data_file=_name(one.data_file)))
+    return [sorted(file, key=lambda at: at.offset) for file in files.values()]
+
+
+def _name(data_file: DataFile) -> str:
+    return str(data_file.record["_FILE_NAME"])

@@ -1,0 +1,226 @@
+"""Deletes that dvcodec commits to Paimon's append tables: Paimon reads the rows that are left, and writes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from dvcodec import CommitConflict
+from dvcodec.tables.paimon import PaimonTable
+from interop.driver import PyPaimon, need
+from interop.test_commits import HERE, PARTS, STOP, Engines, Predicate, positions
+from tables.paimon.deleting import assert_clean, delete, live, open_committer
+
+# A JVM is large: none beside those of the other tests with Spark.
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
+
+
+def started(folder: Path, spark: str) -> Engines:
+    need(shutil.which("java") is not None, "java")
+    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
+    need((HERE / f".venv-{spark}" / ".installed").is_file(), f"interop/spark/.venv-{spark}")
+    return Engines(folder, spark)
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    found = started(tmp_path_factory.mktemp("paimon"), "4.1")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def connector(tmp_path: Path) -> Iterator[Engines]:
+    """Spark's connector, of Paimon 0.9."""
+    found = started(tmp_path, "3.5")
+    yield found
+    found.close()
+
+
+class Ids:
+    """Which ids a table has, and what deletes them by our commits and by Paimon's."""
+
+    def __init__(self, stop: int) -> None:
+        self.left = set(range(stop))
+
+    def ours(self, root: str, gone: Predicate) -> int:
+        """Delete by a commit of ours."""
+        rows = {}
+        for file in PaimonTable(root).snapshot().data_files:
+            found = positions(file.location, gone)
+            if found:
+                rows[file.record["_FILE_NAME"]] = found
+        self.left = {number for number in self.left if not gone(number)}
+        return delete(root, rows)
+
+    def theirs(self, engines: Engines, root: str, where: str, gone: Predicate) -> None:
+        """Delete by Paimon's own classes."""
+        engines.ask("paimon-delete", root=root, where=where)
+        self.left = {number for number in self.left if not gone(number)}
+
+    def insert(self, engines: Engines, root: str, start: int, stop: int) -> None:
+        engines.ask("paimon-insert", root=root, start=start, stop=stop)
+        self.left |= set(range(start, stop))
+
+    def check(self, engines: Engines, root: str) -> None:
+        """Check that Paimon and this library read the rows that are left, and that no file is left over."""
+        assert engines.read("paimon", root=root) == live(root) == sorted(self.left)
+        assert_clean(root)
+
+
+LAYOUTS = {
+    "partitioned": ("part", {}),
+    "plain": (None, {"deletion-vector.index-file.target-size": "1 kb"}),
+    "buckets": (None, {"bucket": "3", "bucket-key": "id"}),
+    "index beside data": ("part", {"index-file-in-data-file-dir": "true"}),
+    "row tracking": (None, {"row-tracking.enabled": "true"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits"),
+    [(layout, bits) for layout in LAYOUTS for bits in (32, 64) if bits == 32 or layout in ("partitioned", "buckets")],
+)
+def test_paimon_writes_on(engines: Engines, layout: str, bits: int) -> None:
+    partition, options = LAYOUTS[layout]
+    # Few files are many enough to be compacted.
+    every = options | {"compaction.min.file-num": "2"}
+    root = f"{engines.folder}/{layout} {bits}".replace(" ", "_")
+    engines.ask("paimon-create", root=root, stop=STOP, bits=bits, partition=partition, options=every)
+    ids = Ids(STOP)
+    states = {1: sorted(ids.left)}
+
+    def checked(snapshot: int | None = None) -> None:
+        ids.check(engines, root)
+        newest = PaimonTable(root).snapshot().info.id
+        assert snapshot in (None, newest)
+        states[newest] = sorted(ids.left)
+
+    checked(ids.ours(root, lambda number: number % 11 == 3))
+    ids.theirs(engines, root, "id < 20", lambda number: number < 20)
+    checked()
+    checked(ids.ours(root, lambda number: 100 < number < 300 or number % 11 == 4))
+    # Data files of one part are removed; without partitions, this is a part of every file.
+    checked(ids.ours(root, lambda number: number % len(PARTS) == 2))
+    ids.insert(engines, root, STOP, STOP + 90)
+    checked()
+    checked(ids.ours(root, lambda number: number % 5 == 1))
+    # All data files of the insert that have a row left.
+    checked(ids.ours(root, lambda number: number >= STOP))
+    ids.theirs(engines, root, "id % 17 = 4", lambda number: number % 17 == 4)
+    checked()
+    for version, expected in states.items():
+        assert [row[0] for row in engines.ask("paimon-read", root=root, version=version)] == expected
+        assert live(root, version) == expected
+    if layout != "buckets":  # compaction of buckets is a writer's work
+        ids.insert(engines, root, STOP + 90, STOP + 200)
+        engines.ask("paimon-compact", root=root)
+        assert PaimonTable(root).snapshot().info.operation == "COMPACT"
+        checked()
+        checked(ids.ours(root, lambda number: number % 5 == 2))
+    engines.ask("paimon-expire", root=root, retain=1)
+    assert len(PaimonTable(root).snapshots()) == 1
+    checked()
+    checked(ids.ours(root, lambda number: number % 5 == 3))
+    ids.theirs(engines, root, "id % 19 = 4", lambda number: number % 19 == 4)
+    checked()
+    checked(ids.ours(root, lambda _: True))
+
+
+def test_a_commit_of_paimon_in_between_is_a_conflict(engines: Engines) -> None:
+    root = engines.ask("paimon-create", root=f"{engines.folder}/conflict", stop=STOP, bits=32)
+    base = open_committer(root).current()
+    engines.ask("paimon-delete", root=root, where="id = 1")
+    before = {str(path): path.stat().st_size for path in Path(root).rglob("*")}
+    name = base.data_files[0].record["_FILE_NAME"]
+    with pytest.raises(CommitConflict):
+        delete(root, {name: [0]}, base)
+    assert {str(path): path.stat().st_size for path in Path(root).rglob("*")} == before
+    assert engines.read("paimon", root=root) == live(root) == [0, *range(2, STOP)]
+
+
+def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:
+    """Its metadata lacks what later releases added, and its Spark has SQL for all that is done to a table."""
+
+    def sql(text: str) -> list[list[str]]:
+        found: list[list[str]] = connector.ask("paimon-sql", text=text.format("pai.db.t"))
+        return found
+
+    def numbers(text: str) -> list[int]:
+        return sorted(int(row[0]) for row in sql(text))
+
+    sql("CREATE DATABASE IF NOT EXISTS pai.db")
+    sql(
+        "CREATE TABLE {} (id BIGINT, part STRING) PARTITIONED BY (part) TBLPROPERTIES "
+        "('bucket' = '-1', 'deletion-vectors.enabled' = 'true', 'file.format' = 'parquet')"
+    )
+    sql("INSERT INTO {} SELECT /*+ COALESCE(1) */ id, 'p' || id % 3 FROM range(0, 300)")
+    root = str(connector.folder / "paimon" / "db.db" / "t")
+    ids = Ids(300)
+
+    def checked() -> None:
+        assert numbers("SELECT id FROM {}") == live(root) == sorted(ids.left)
+        assert numbers("SELECT id FROM {} WHERE part = 'p1'") == sorted(n for n in ids.left if n % 3 == 1)
+        assert_clean(root)
+
+    ids.ours(root, lambda number: number % 7 == 0)
+    checked()
+    sql("DELETE FROM {} WHERE id BETWEEN 50 AND 70")
+    ids.left -= set(range(50, 71))
+    checked()
+    ids.ours(root, lambda number: number % 3 == 1 or number % 7 == 3)
+    checked()
+    sql("INSERT INTO {} SELECT /*+ COALESCE(1) */ id, 'p' || id % 3 FROM range(300, 400)")
+    ids.left |= set(range(300, 400))
+    checked()
+    ids.ours(root, lambda number: number % 5 == 2)
+    sql("UPDATE {} SET id = id + 1000 WHERE id % 10 = 6")
+    ids.left = {number + 1000 * (number % 10 == 6) for number in ids.left}
+    rows = sql("SELECT id FROM {}")
+    assert sorted(int(row[0]) for row in rows) == live(root) == sorted(ids.left)
+    sql("CALL pai.sys.compact(table => 'db.t')")
+    ids.ours(root, lambda number: number % 11 == 4)
+    assert numbers("SELECT id FROM {}") == live(root) == sorted(ids.left)
+    assert numbers("SELECT id FROM {} VERSION AS OF 1") == list(range(300))
+    sql("CALL pai.sys.expire_snapshots(table => 'db.t', retain_max => 1)")
+    ids.ours(root, lambda number: number % 13 == 5)
+    assert numbers("SELECT id FROM {}") == live(root) == sorted(ids.left)
+    assert_clean(root)
+
+
+def test_pypaimon_writes_on(engines: Engines, pypaimon: PyPaimon, tmp_path: Path) -> None:
+    root = engines.ask("paimon-create", root=f"{tmp_path}/db.db/t", stop=STOP, bits=32, partition="part")
+    ids = Ids(STOP)
+
+    def checked() -> None:
+        ids.check(engines, root)
+        assert json.loads(pypaimon.run("table-scan", tmp_path)) == sorted(ids.left)
+
+    ids.ours(root, lambda number: number % 11 == 3)
+    checked()
+    ids.ours(root, lambda number: number % len(PARTS) == 2 or number % 11 == 4)
+    checked()
+    lines = tmp_path / "lines"
+    lines.write_text("\n".join(map(json.dumps, map(row, range(STOP, STOP + 50)))))
+    pypaimon.run("table-append", tmp_path, lines)
+    ids.left |= set(range(STOP, STOP + 50))
+    checked()
+    ids.ours(root, lambda number: number % 5 == 1)
+    ids.theirs(engines, root, "id % 17 = 4", lambda number: number % 17 == 4)
+    checked()
+
+
+def row(number: int) -> dict[str, object]:
+    """Return a row as `rows` in interop/spark/common.py has it."""
+    return {
+        "id": number,
+        "part": PARTS[number % len(PARTS)],
+        "name": f"row {number}",
+        "price": None if number % 10 == 0 else number / 4,
+        "day": str(date(2020, 1, 1) + timedelta(number % 400)),
+    }

@@ -1,0 +1,67 @@
+"""Deletes by position, committed as `dvcodec.tables.delete.run` does, in one attempt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from dvcodec import RowSet
+from dvcodec.tables import audit
+from dvcodec.tables.delete.committer import FileDelete, Written
+from dvcodec.tables.model import vectors_of
+from dvcodec.tables.new_files import new_files
+from dvcodec.tables.paimon import PaimonTable
+from dvcodec.tables.paimon.commit import PaimonCommitter, committer
+from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+
+Rows = Mapping[str, Iterable[int]]
+"""Positions by the bare name of a data file."""
+
+
+def open_committer(root: str | os.PathLike[str]) -> PaimonCommitter:
+    return committer(PaimonTable(os.fspath(root)))
+
+
+def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:
+    vectors, found = vectors_of(base.vectors), []
+    for file in base.data_files:
+        if file.record["_FILE_NAME"] in rows:
+            replaced = tuple(vectors.get(file.path, ()))
+            before = RowSet([])
+            for vector in replaced:
+                before = before.union(base.read(vector)[0].rows)
+            after = before.union(RowSet(rows[file.record["_FILE_NAME"]]))
+            found.append(FileDelete(file, replaced, before, after, whole=len(after) == file.physical_rows))
+    return found
+
+
+def delete(root: str | os.PathLike[str], rows: Rows, base: PaimonSnapshot | None = None) -> int:
+    """Delete rows, upon the current snapshot or one that was read before; return the new snapshot's id."""
+    to = open_committer(root)
+    base = base or to.current()
+    to.check(base)
+    wanted = deletes(base, rows)
+    assert {one.data_file.record["_FILE_NAME"] for one in wanted} == set(rows)
+    with new_files() as files:
+        partial = [one for one in wanted if not one.whole]
+        written = to.write(base, partial, files) if partial else Written({}, 0)
+        return to.commit(base, wanted, written, files)
+
+
+def live(root: str | os.PathLike[str], snapshot: int | None = None, column: str = "id") -> list[int]:
+    """Return the sorted values of a column in the live rows."""
+    found: list[int] = []
+    state = PaimonTable(os.fspath(root)).snapshot(snapshot)
+    gone = {entry.data_file: entry.rows for vector in state.vectors for entry in state.read(vector)}
+    for file in state.data_files:
+        dead = gone.get(file.path, RowSet([]))
+        for part in state.rows(file, columns=[column]):
+            values = part.batch.column(column).to_pylist()
+            found += [value for i, value in enumerate(values, part.start) if i not in dead]
+    return sorted(found)
+
+
+def assert_clean(root: str | os.PathLike[str]) -> None:
+    """Check that an audit finds nothing, orphans included."""
+    report = audit(PaimonTable(os.fspath(root)))
+    assert [str(finding) for finding in report.findings] == []

@@ -1,0 +1,526 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dvcodec import CommitConflict, CommitUnknown, Unsupported, UsageError, paimon
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
+from dvcodec.io.sink import open_local_sink
+from dvcodec.io.store import Reason, StoreError
+from dvcodec.tables import audit
+from dvcodec.tables.paimon import PaimonTable, commit
+from dvcodec.tables.paimon.writable import index_target_size
+from tables.paimon.crafted import MANIFEST_SCHEMA, CraftedFile, Value, craft_table, rewrite_avro, rewrite_json
+from tables.paimon.deleting import assert_clean, delete, deletes, live, open_committer
+
+COLUMNS = [(0, "id", "BIGINT"), (1, "part", "STRING")]
+ROWS = 100
+
+
+def rows(start: int, count: int = ROWS, part: str | None = "x") -> pa.Table:
+    return pa.table({"id": range(start, start + count), "part": [part] * count})
+
+
+def file(number: int, deleted: Sequence[int] | None = None, **more: Any) -> CraftedFile:
+    return CraftedFile(f"f{number}.parquet", rows(number * ROWS), deleted, **more)
+
+
+def in_part(number: int, part: str | None, deleted: Sequence[int] | None = None, **more: Any) -> CraftedFile:
+    values: tuple[Value, ...] = (part,)
+    folder = f"part={part or '__DEFAULT_PARTITION__'}"
+    name = f"f{number}.parquet"
+    return CraftedFile(name, rows(number * ROWS, part=part), deleted, partition=values, folder=folder, **more)
+
+
+def craft(root: Path, *states: Sequence[CraftedFile], **options: str) -> Path:
+    return craft_table(root / "t", COLUMNS, states, options={name.replace("_", "-"): v for name, v in options.items()})
+
+
+def left(*gone: int, files: int) -> list[int]:
+    return sorted(set(range(files * ROWS)) - set(gone))
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def snapshot_of(root: Path, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / f"snapshot/snapshot-{number}").read_text())
+    return found
+
+
+def index_entries(root: Path, number: int) -> list[paimon.IndexManifestEntry]:
+    name = snapshot_of(root, number).get("indexManifest")
+    return [] if name is None else paimon.read_index_manifest(root / "manifest" / name)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return list(avro.decode(Cursor(path.read_bytes())).records())
+
+
+# ---------------------------------------------------------------------- what is deleted
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_rows_are_deleted_and_older_snapshots_stay(tmp_path: Path, bits: int) -> None:
+    wide = {"deletion-vectors.bitmap64": str(bits == 64).lower()}
+    root = craft(tmp_path, [file(0), file(1)], **wide)
+    before = files_of(root)
+    assert delete(root, {"f0.parquet": [3, 5]}) == 2
+    assert delete(root, {"f0.parquet": [7], "f1.parquet": [0]}) == 3
+    assert live(root) == left(3, 5, 7, 100, files=2)
+    assert (live(root, 1), live(root, 2)) == (left(files=2), left(3, 5, files=2))
+    assert {vector.format for vector in PaimonTable(str(root)).snapshot().vectors} == {f"paimon{bits}"}
+    assert (root / "snapshot/LATEST").read_text() == "3"
+    after = files_of(root)
+    assert {name: after[name] for name in before if name != "snapshot/LATEST"} == {
+        name: data for name, data in before.items() if name != "snapshot/LATEST"
+    }
+    assert_clean(root)
+
+
+def test_vectors_that_share_an_index_file_are_copied_unchanged(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0, [1]), file(1, [2], bits=64), file(2, [3])])
+    (old,) = index_entries(root, 1)
+    delete(root, {"f0.parquet": [9]})
+    copied, new = index_entries(root, 2)
+    assert [meta.data_file for meta in copied.vectors or ()] == ["f1.parquet", "f2.parquet"]
+    assert [meta.data_file for meta in new.vectors or ()] == ["f0.parquet"]
+    assert old.file_name not in (copied.file_name, new.file_name)
+    formats = {vector.data_file: vector.format for vector in PaimonTable(str(root)).snapshot().vectors}
+    assert formats == {
+        "bucket-0/f0.parquet": "paimon32",
+        "bucket-0/f1.parquet": "paimon64",
+        "bucket-0/f2.parquet": "paimon32",
+    }
+    assert live(root) == left(1, 9, 102, 203, files=3)
+    delete(root, {"f0.parquet": [10]})
+    assert index_entries(root, 3)[0] == copied  # not touched again
+    assert_clean(root)
+
+
+def test_partitions_have_index_files_of_their_own(tmp_path: Path) -> None:
+    states = [[in_part(0, "a", [1]), in_part(1, "b", [2]), in_part(2, None, [3])]]
+    root = craft_table(tmp_path / "t", COLUMNS, states, partition_keys=["part"])
+    a, b, none = index_entries(root, 1)
+    delete(root, {"f1.parquet": [5], "f2.parquet": [6]})
+    first, *others = index_entries(root, 2)
+    assert first == a
+    assert [(one.partition, len(one.vectors or ())) for one in others] == [(b.partition, 1), (none.partition, 1)]
+    assert live(root) == left(1, 102, 105, 203, 206, files=3)
+    assert_clean(root)
+
+
+def test_a_bucket_has_one_index_file(tmp_path: Path) -> None:
+    state = [file(0, [1], bucket=0), file(1, [2], bucket=1), file(2, [3], bucket=1), file(3, bucket=1)]
+    root = craft(tmp_path, state, bucket="2")
+    first, _ = index_entries(root, 1)
+    delete(root, {"f1.parquet": [8], "f3.parquet": [9]})
+    kept, new = index_entries(root, 2)
+    assert kept == first
+    assert sorted(meta.data_file for meta in new.vectors or ()) == ["f1.parquet", "f2.parquet", "f3.parquet"]
+    assert live(root) == left(1, 102, 108, 203, 309, files=4)
+    delete(root, {"f2.parquet": range(ROWS)})
+    kept, new = index_entries(root, 3)
+    assert sorted(meta.data_file for meta in new.vectors or ()) == ["f1.parquet", "f3.parquet"]
+    assert live(root) == left(1, 102, 108, 309, *range(200, 300), files=4)
+    assert_clean(root)
+
+
+def test_index_files_are_rolled_at_the_target_size(tmp_path: Path) -> None:
+    root = craft(tmp_path, [[file(0), file(1), file(2)]][0], **{"deletion-vector.index-file.target-size": "1 b"})
+    delete(root, {f"f{i}.parquet": [i] for i in range(3)})
+    assert [len(one.vectors or ()) for one in index_entries(root, 2)] == [1, 1, 1]
+    assert_clean(root)
+
+
+def test_index_files_beside_data_files(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)], **{"index-file-in-data-file-dir": "true"})
+    delete(root, {"f0.parquet": [4]})
+    (entry,) = index_entries(root, 2)
+    assert (root / "bucket-0" / entry.file_name).is_file()
+    assert live(root) == left(4, files=1)
+
+
+# ---------------------------------------------------------------------- data files that are removed
+
+
+def test_a_data_file_without_live_rows_is_removed(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0, [1])], [file(0, [1]), file(1, [2])])
+    delete(root, {"f0.parquet": range(ROWS), "f1.parquet": [3]})
+    assert live(root) == left(*range(ROWS), 102, 103, files=2)
+    assert [file.path for file in PaimonTable(str(root)).snapshot().data_files] == ["bucket-0/f1.parquet"]
+    assert live(root, 2) == left(1, 102, files=2)
+    new = snapshot_of(root, 3)
+    assert (new["totalRecordCount"], new["deltaRecordCount"]) == (ROWS, -ROWS)
+    assert [meta.data_file for entry in index_entries(root, 3) for meta in entry.vectors or ()] == ["f1.parquet"]
+    assert_clean(root)
+
+
+def test_the_last_vector_goes_with_its_data_file(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0, [1]), file(1)])
+    delete(root, {"f0.parquet": range(ROWS)})
+    assert "indexManifest" not in snapshot_of(root, 2)
+    delete(root, {"f1.parquet": range(ROWS)})
+    assert live(root) == []
+    assert snapshot_of(root, 3)["totalRecordCount"] == 0
+    assert_clean(root)
+
+
+def test_entries_of_removed_files_have_all_fields_of_those_that_added_them(tmp_path: Path) -> None:
+    state = [in_part(0, "a", more={"_EXTRA_FILES": ["f0.index"]}), in_part(1, None), in_part(2, None), in_part(3, "b")]
+    root = craft_table(tmp_path / "t", COLUMNS, [state[:2], state], partition_keys=["part"])
+    added: dict[str, dict[str, Any]] = {}
+
+    def change(record: dict[str, Any]) -> None:
+        record["_FILE"] |= {"_MIN_KEY": b"key", "_CREATION_TIME": 1_700_000_000_123, "_NEW": "new"}
+        added[record["_FILE"]["_FILE_NAME"]] = record
+
+    inner = MANIFEST_SCHEMA["fields"][-1]["type"]  # type: ignore[index]
+    fields = [*inner["fields"], {"name": "_NEW", "type": ["null", "string"], "default": None}]
+    newer = MANIFEST_SCHEMA | {
+        "fields": [*MANIFEST_SCHEMA["fields"][:-1], {"name": "_FILE", "type": inner | {"fields": fields}}]
+    }
+    for name in ("manifest-1-0", "manifest-2-0"):
+        rewrite_avro(root / "manifest" / name, change, newer)
+    # The added field makes rows unknown to readers; a commit is made nevertheless, to see that it stays.
+    to = open_committer(root)
+    base = to.current()
+    gone = deletes(base, {f"f{i}.parquet": range(ROWS) for i in range(3)})
+    to.commit(base, gone, commit.Written({}, 0), [])
+    delta = records(root / "manifest" / snapshot_of(root, 3)["deltaManifestList"])
+    assert [(one["_NUM_ADDED_FILES"], one["_NUM_DELETED_FILES"]) for one in delta] == [(0, 2), (0, 1)]
+    assert [one["_PARTITION_STATS"]["_NULL_COUNTS"] for one in delta] == [[1], [1]]
+    for listed in delta:
+        path = root / "manifest" / listed["_FILE_NAME"]
+        assert listed["_FILE_SIZE"] == path.stat().st_size
+        for record in records(path):
+            expected = added[record["_FILE"]["_FILE_NAME"]]
+            record["_FILE"]["_CREATION_TIME"] = expected["_FILE"]["_CREATION_TIME"]
+            assert record == expected | {"_KIND": 1}
+    assert [file.path for file in PaimonTable(str(root)).snapshot().data_files] == ["part=b/bucket-0/f3.parquet"]
+
+
+# ---------------------------------------------------------------------- the snapshot
+
+
+def test_members_of_the_snapshot_before_are_carried_over(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    carried = {"watermark": -(2**63), "statistics": "stat-1", "nextRowId": 300, "logOffsets": {"0": 7}, "new": [1]}
+    rewrite_json(
+        root / "snapshot/snapshot-1",
+        **carried,
+        uuid="u",
+        baseManifestListSize=1,
+        deltaManifestListSize=2,
+        changelogRecordCount=5,
+        changelogManifestList="manifest-list-1-0",
+        properties={"a": "b"},
+        operation="WRITE",
+        writerVersion="2.1",
+    )
+    (root / "statistics").mkdir()
+    (root / "statistics/stat-1").write_text("{}")
+    before = snapshot_of(root, 1)
+    delete(root, {"f0.parquet": [1]})
+    after = snapshot_of(root, 2)
+    assert {name: after[name] for name in carried} == carried
+    assert set(after) == (set(before) | {"indexManifest"}) - {
+        "changelogRecordCount",
+        "changelogManifestList",
+        "properties",
+        "operation",
+        "writerVersion",
+    }
+    assert after["uuid"] != "u"
+    assert (after["commitKind"], after["commitIdentifier"], after["id"]) == ("OVERWRITE", 2**63 - 1, 2)
+    for which in ("base", "delta"):
+        size = (root / "manifest" / after[f"{which}ManifestList"]).stat().st_size
+        assert after[f"{which}ManifestListSize"] == size
+
+
+def test_older_snapshots_get_no_newer_members(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    delete(root, {"f0.parquet": [1]})
+    assert set(snapshot_of(root, 2)) == {name for name, value in snapshot_of(root, 1).items() if value is not None} | {
+        "indexManifest"
+    }
+
+
+def test_a_newer_schema_is_that_of_the_commit(tmp_path: Path) -> None:
+    """Its options count, and statistics of the older one are left out, as by Paimon's writers."""
+    root = craft(tmp_path, [file(0)])
+    rewrite_json(root / "snapshot/snapshot-1", statistics="stat-1")
+    schema = json.loads((root / "schema/schema-0").read_text())
+    schema |= {"id": 1, "options": schema["options"] | {"deletion-vectors.bitmap64": "true"}}
+    (root / "schema/schema-1").write_text(json.dumps(schema))
+    delete(root, {"f0.parquet": [1]})
+    after = snapshot_of(root, 2)
+    assert after["schemaId"] == 1
+    assert "statistics" not in after
+    assert [vector.format for vector in PaimonTable(str(root)).snapshot().vectors] == ["paimon64"]
+
+
+# ---------------------------------------------------------------------- conflicts
+
+
+def intervene(root: Path) -> None:
+    delete(root, {"f1.parquet": [50]})
+
+
+def alter(root: Path) -> None:
+    schema = json.loads((root / "schema/schema-0").read_text())
+    (root / "schema/schema-1").write_text(json.dumps(schema | {"id": 1}))
+
+
+def roll_back(root: Path) -> None:
+    (root / "snapshot/snapshot-2").unlink()
+
+
+def roll_back_and_commit(root: Path) -> None:
+    roll_back(root)
+    delete(root, {"f0.parquet": [50]})
+
+
+def commit_and_expire(root: Path) -> None:
+    intervene(root)
+    intervene_again = {"f1.parquet": [51]}
+    delete(root, intervene_again)
+    for number in (1, 2, 3):
+        (root / f"snapshot/snapshot-{number}").unlink()
+    for path in (root / "manifest").glob("manifest-list-2-*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("other", [intervene, alter, roll_back, roll_back_and_commit, commit_and_expire])
+def test_any_other_commit_is_a_conflict(tmp_path: Path, other: Callable[[Path], None]) -> None:
+    root = craft(tmp_path, [file(0)], [file(0), file(1, [4])])
+    base = open_committer(root).current()
+    other(root)
+    before = files_of(root)
+    with pytest.raises(CommitConflict):
+        delete(root, {"f0.parquet": [1], "f1.parquet": range(ROWS)}, base)
+    assert files_of(root) == before
+
+
+def test_a_snapshot_that_comes_up_at_the_last_moment_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+    base = open_committer(root).current()
+    intervene(root)
+    before = files_of(root)
+    monkeypatch.setattr(commit.PaimonCommitter, "_check_current", lambda *_: None)
+    with pytest.raises(CommitConflict, match="snapshot 2 was committed by another writer"):
+        delete(root, {"f0.parquet": [1]}, base)
+    assert files_of(root) == before
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_unanswered_commit_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrived: bool) -> None:
+    root = craft(tmp_path, [file(0)])
+    storage = type(PaimonTable(str(root)).folder.storage)
+    put = storage.put_if_absent
+
+    def lost(self: Any, location: str, data: bytes) -> None:
+        if arrived:
+            put(self, location, data)
+        raise StoreError(location, "write", Reason.TIMEOUT, "")
+
+    monkeypatch.setattr(storage, "put_if_absent", lost)
+    if arrived:
+        assert delete(root, {"f0.parquet": [1]}) == 2
+        assert live(root) == left(1, files=1)
+    else:
+        with pytest.raises(CommitUnknown, match="not answered"):
+            delete(root, {"f0.parquet": [1]})
+
+
+def test_an_answer_lost_to_another_commit_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+    storage = type(PaimonTable(str(root)).folder.storage)
+    put = storage.put_if_absent
+
+    def lost(_: Any, location: str, __: bytes) -> None:
+        monkeypatch.setattr(storage, "put_if_absent", put)
+        intervene(root)
+        raise StoreError(location, "write", Reason.TIMEOUT, "")
+
+    monkeypatch.setattr(storage, "put_if_absent", lost)
+    with pytest.raises(CommitConflict):
+        delete(root, {"f0.parquet": [1]})
+    assert live(root) == left(150, files=2)
+    assert_clean(root)
+
+
+@pytest.mark.parametrize("step", ["index", "manifest", "manifest-list", "index-manifest", "snapshot"])
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    root = craft(tmp_path, [file(0, [1]), file(1, [2]), file(2)])
+    before = files_of(root)
+    opened = open_local_sink
+
+    def fail(local: Path, **more: Any) -> Any:
+        if re.match(rf"{step}-[0-9a-f]{{1,8}}(-|$)", local.name):
+            raise OSError(28, "No space left on device", str(local))
+        return opened(local, **more)
+
+    for module in ("dvcodec.io.opening", "dvcodec.io.store.local"):
+        monkeypatch.setattr(f"{module}.open_local_sink", fail)
+    with pytest.raises(OSError, match="No space left"):
+        delete(root, {"f0.parquet": [5], "f1.parquet": range(ROWS)})
+    assert files_of(root) == before
+
+
+@pytest.mark.parametrize("step", ["manifest", "manifest-list", "index-manifest", "snapshot", "LATEST"])
+def test_a_crash_leaves_the_old_rows_or_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whatever was written before is an orphan to the audit, and no hindrance to the next delete."""
+    root = craft(tmp_path, [file(0, [1]), file(1, [2]), file(2)])
+    to = open_committer(root)
+    base = to.current()
+    gone = deletes(base, {"f0.parquet": [5], "f1.parquet": range(ROWS)})
+    opened = open_local_sink
+
+    def crash(local: Path, **more: Any) -> Any:
+        if local.name == step or re.match(rf"{step}-[0-9a-f]{{1,8}}(-|$)", local.name):
+            raise SystemExit
+        return opened(local, **more)
+
+    written = to.write(base, gone[:1], [])
+    for module in ("dvcodec.io.opening", "dvcodec.io.store.local"):
+        monkeypatch.setattr(f"{module}.open_local_sink", crash)
+    with pytest.raises(SystemExit):
+        to.commit(base, gone, written, [])
+    monkeypatch.undo()
+    done = step == "LATEST"
+    assert live(root) == left(*([1, 5, *range(100, 200)] if done else [1, 102]), files=3)
+    found = {finding.check for finding in audit(PaimonTable(str(root))).findings}
+    assert found == (set() if done else {"orphan-vector-file"})
+    delete(root, {"f2.parquet": [7]})
+    assert live(root) == left(*([1, 5, *range(100, 200)] if done else [1, 102]), 207, files=3)
+
+
+def test_writers_that_race_lose_nothing(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+
+    def work(first: int) -> int:
+        lost = 0
+        for position in range(first, ROWS, 20):
+            while True:
+                try:
+                    delete(root, {f"f{position % 2}.parquet": [position]})
+                    break
+                except CommitConflict:
+                    lost += 1
+        return lost
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    gone = [position + 100 * (position % 2) for position in range(ROWS) if position % 20 < 4]
+    assert live(root) == left(*gone, files=2)
+    assert [info.id for info in PaimonTable(str(root)).snapshots()] == list(range(1, 22))
+    assert_clean(root)
+
+
+def test_a_corrupt_vector_is_not_copied(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0, [1]), file(1, [2])])
+    path = root / "index/index-1-0"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    before = files_of(root)
+    with pytest.raises(ValueError, match="CRC"):
+        delete(root, {"f0.parquet": [5]})
+    assert files_of(root) == before
+
+
+# ---------------------------------------------------------------------- tables that are refused
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("branch", "b1"),
+        ("type", "format-table"),
+        ("changelog-producer", "input"),
+        ("data-evolution.enabled", "true"),
+        ("chain-table.enabled", "true"),
+        ("scan.fallback-branch", "other"),
+        ("metadata.iceberg.storage", "table-location"),
+        ("manifest.format", "orc"),
+        ("query-auth.enabled", "true"),
+        ("commit.callbacks", "org.example.Callback"),
+        ("bucket", "-2"),
+        ("bucket", "many"),
+        ("deletion-vector.index-file.target-size", "2 fathoms"),
+    ],
+)
+def test_options_are_refused_by_name(tmp_path: Path, option: str, value: str) -> None:
+    root = craft(tmp_path, [file(0)], **{option: value})
+    with pytest.raises(Unsupported, match=re.escape(option)):
+        delete(root, {"f0.parquet": [1]})
+
+
+@pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "false"}])
+def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, options: dict[str, str]) -> None:
+    root = craft(tmp_path, [file(0)], **options)
+    with pytest.raises(UsageError, match=r"expected the table option deletion-vectors\.enabled = true.*ALTER TABLE"):
+        delete(root, {"f0.parquet": [1]})
+
+
+def test_a_primary_key_is_refused(tmp_path: Path) -> None:
+    root = craft_table(tmp_path / "t", COLUMNS, [[file(0, level=5)]], primary_keys=["id"], options={"bucket": "1"})
+    with pytest.raises(Unsupported, match="expected an append table, found the primary key id"):
+        delete(root, {"f0.parquet": [1]})
+
+
+def test_a_branch_is_refused(tmp_path: Path) -> None:
+    root = craft_table(tmp_path / "branch/branch-b1", COLUMNS, [[file(0)]])
+    with pytest.raises(Unsupported, match="branch"):
+        delete(root, {"f0.parquet": [1]})
+
+
+def test_unknown_metadata_of_data_files_is_refused(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    inner = MANIFEST_SCHEMA["fields"][-1]["type"]  # type: ignore[index]
+    fields = [*inner["fields"], {"name": "_SHADOW", "type": ["null", "string"], "default": None}]
+    newer = MANIFEST_SCHEMA | {
+        "fields": [*MANIFEST_SCHEMA["fields"][:-1], {"name": "_FILE", "type": inner | {"fields": fields}}]
+    }
+    rewrite_avro(root / "manifest/manifest-1-0", lambda record: record["_FILE"].update(_SHADOW="s"), newer)
+    with pytest.raises(Unsupported, match="_SHADOW"):
+        delete(root, {"f0.parquet": [1]})
+
+
+def test_other_indexes_are_refused(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0, [1])])
+    manifest = root / "manifest/index-manifest-1-0"
+    entries = paimon.read_index_manifest(manifest)
+    paimon.write_index_manifest(manifest, [*entries, paimon.IndexManifestEntry("btree", "index-x", 1, 1)])
+    with pytest.raises(Unsupported, match=r"_INDEX_TYPE.*btree"):
+        delete(root, {"f0.parquet": [1]})
+
+
+def test_a_schema_that_moves_files_is_refused(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    schema = json.loads((root / "schema/schema-0").read_text())
+    schema |= {"id": 1, "options": schema["options"] | {"data-file.path-directory": "data"}}
+    (root / "schema/schema-1").write_text(json.dumps(schema))
+    with pytest.raises(Unsupported, match="options of file paths"):
+        delete(root, {"f0.parquet": [1]})
+
+
+@pytest.mark.parametrize("size", [("1k", 1024), ("2 MB", 2 << 20), ("3", 3), ("4 b", 4), ("1 gb", 1 << 30)])
+def test_sizes(tmp_path: Path, size: tuple[str, int]) -> None:
+    root = craft(tmp_path, [file(0)], **{"deletion-vector.index-file.target-size": size[0]})
+    base = open_committer(root).current()
+    assert index_target_size(base.schemas(0), "") == size[1]
