@@ -137,8 +137,20 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
     return AvroFile(schema, codec, cursor, sync, limits)
 
 
-def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, codec: str = "zstandard") -> bytes:
+def encode(
+    schema: Mapping[str, Any],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    codec: str = "zstandard",
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
     """Build a container file of one block.
+
+    Args:
+        schema: of the records.
+        records: what the file holds; values of logical types may be given as they are stored.
+        codec: compression of the block.
+        metadata: what the header has besides schema and codec.
 
     Raises:
         UsageError: a codec that is not one of `CODECS`, or a record that does not fit the schema.
@@ -157,10 +169,11 @@ def encode(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, c
         except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
             raise UsageError(f"record {count} does not fit the Avro schema: {_text(err)}") from None
         count += 1
-    metadata = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
+    header = {key: value.encode() for key, value in (metadata or {}).items()}
+    header |= {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
     sync = secrets.token_bytes(SYNC_BYTES)
-    out = [MAGIC, _put_zigzag(len(metadata))]
-    for key, value in metadata.items():
+    out = [MAGIC, _put_zigzag(len(header))]
+    for key, value in header.items():
         out += [_put_zigzag(len(key)), key.encode(), _put_zigzag(len(value)), value]
     out += [_put_zigzag(0), sync]
     if count:

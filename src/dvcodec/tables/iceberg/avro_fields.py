@@ -20,7 +20,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_window
 
-__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "open_avro", "partition_names", "select"]
+__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fields_of", "open_avro", "partition_names", "select"]
 
 INTEGERS = ("int", "long")
 """Types of an `AvroColumn` of whole numbers."""
@@ -94,7 +94,7 @@ def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Curs
     Raises:
         NotCanonical: a required field is not there, or one is of another type.
     """
-    fields = _fields(schema, what, cursor)
+    fields = fields_of(schema, what, cursor)
     by_id = {field["field-id"]: field for field in fields if isinstance(field.get("field-id"), int)}
     by_name = {field["name"]: field for field in fields if "field-id" not in field}
     found: dict[str, Found] = {}
@@ -118,7 +118,7 @@ def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical
         NotCanonical: a field without an id, or of no primitive type.
     """
     found = {}
-    for field in _fields(schema, "partition", cursor):
+    for field in fields_of(schema, "partition", cursor):
         if not isinstance(field.get("field-id"), int):
             _fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
         primitive = _type_name(not_null(field["type"]))
@@ -136,8 +136,12 @@ def not_null(kind: Any) -> Any:
     return kind
 
 
-def _fields(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
-    """Return the fields of a record type, of a schema that has been cleaned."""
+def fields_of(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
+    """Return the fields of a record type.
+
+    Raises:
+        NotCanonical: it is not a record.
+    """
     schema = not_null(schema)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         _fail(cursor, what, "a record", _type_name(schema))

@@ -16,7 +16,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import SnapshotInfo
 
-__all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_metadata"]
+__all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
 
 VERSIONS = (1, 2, 3)
 NAME_MAPPING = "schema.name-mapping.default"
@@ -113,7 +113,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         Unsupported: another format version.
         OSError: it cannot be read.
     """
-    members = JsonFields.of(_parse(_read_text(location, storage), location), location)
+    members = read_members(location, storage)
     version = members.integer("format-version")
     if version not in VERSIONS:
         known = ", ".join(map(str, VERSIONS))
@@ -134,6 +134,17 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         statistics=tuple(item.path("statistics-path") for item in files),
         name_mapping=members.object_if_any("properties").text_or_none(NAME_MAPPING),
     )
+
+
+def read_members(location: str, storage: Storage) -> JsonFields:
+    """Read a metadata file as JSON, with all its members.
+
+    Raises:
+        NotCanonical: it is not a JSON object.
+        LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
+        OSError: it cannot be read.
+    """
+    return JsonFields.of(_parse(_read_text(location, storage), location), location)
 
 
 def _read_text(location: str, storage: Storage) -> bytes:

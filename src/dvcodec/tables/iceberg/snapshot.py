@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
@@ -27,6 +27,8 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dvcodec.tables.iceberg.table import IcebergTable
+
 __all__ = ["IcebergSnapshot"]
 
 
@@ -45,6 +47,11 @@ class IcebergSnapshot(Snapshot):
     plan: Plan = field(repr=False, compare=False)
     deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
     passed_over: tuple[str, ...] = ()
+
+    @property
+    def iceberg_table(self) -> IcebergTable:
+        """The table, by its own type."""
+        return cast("IcebergTable", self.table)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector, or the position deletes of a file that hold for data files of the snapshot.

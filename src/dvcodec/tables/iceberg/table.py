@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io.allowed_locations import check_reach
@@ -24,6 +24,9 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
+
+if TYPE_CHECKING:
+    from dvcodec.tables.iceberg.place import Place
 
 __all__ = ["IcebergTable", "open"]
 
@@ -82,6 +85,7 @@ class IcebergTable(Table):
     Attributes:
         metadata: the metadata file.
         passed_over: bare names of metadata files beside it that may be newer: their names say no version.
+        place: the catalog that the table was opened from; None = none.
     """
 
     kind = TableKind.ICEBERG
@@ -90,6 +94,7 @@ class IcebergTable(Table):
         self.folder = folder
         self.metadata = metadata
         self.passed_over = passed_over
+        self.place: Place | None = None
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
         self._entries: Cache[Manifest, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
@@ -147,7 +152,8 @@ class IcebergTable(Table):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        check_newest(metadata.source, self.folder.storage, metadata.earlier)
+        if self.place is None:  # a catalog says which one is the newest
+            check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         for record in metadata.snapshots.values():

@@ -17,6 +17,7 @@ public final class Main {
     COMMANDS.put("puffin-generic-write", PuffinGenericWrite::run);
     COMMANDS.put("puffin-read", PuffinRead::run);
     COMMANDS.put("delta-read", DeltaRead::run);
+    COMMANDS.put("rest-catalog", RestCatalog::run);
     COMMANDS.put("bench", Bench::run);
     COMMANDS.put("versions", Versions::run);
   }

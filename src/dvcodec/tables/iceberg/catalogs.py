@@ -1,0 +1,265 @@
+"""Commits to Iceberg tables through the catalogs of pyiceberg.
+
+REST catalogs make the new metadata themselves. Catalogs in SQL, Glue, Hive and BigQuery leave that to pyiceberg, which
+does not write metadata of format version 3 (as of 0.12): there the file comes from here, and pyiceberg does what makes
+it current: it swaps the row, the version or the lock. DynamoDB's catalog has no commit in pyiceberg.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import CommitConflict, CommitUnknown, DvcodecError, UsageError
+from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
+from dvcodec.io.allowed_locations import protocols
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.change import MAIN, Change, changed, forgotten, metadata_bytes
+from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.place import Place
+from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import open as open_iceberg
+from dvcodec.tables.json_fields import JsonFields
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as PyIcebergTable
+
+__all__ = ["CatalogPlace", "from_catalog", "from_pyiceberg"]
+
+_OPTIONS = {
+    "s3.endpoint": "endpoint",
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+    "client.region": "aws_region",
+    "s3.region": "aws_region",
+    "s3.force-virtual-addressing": "aws_virtual_hosted_style_request",
+    "adls.account-name": "azure_storage_account_name",
+    "adls.account-key": "azure_storage_account_key",
+    "adls.sas-token": "azure_storage_sas_token",
+    "adls.tenant-id": "azure_storage_tenant_id",
+    "adls.client-id": "azure_storage_client_id",
+    "adls.client-secret": "azure_storage_client_secret",
+}
+"""Properties of pyiceberg's file access, as options of a store; others do not concern it."""
+_WAITS = (0.0, 0.2, 1.0, 3.0)
+"""Seconds before each look whether an unanswered commit is in."""
+
+
+def from_pyiceberg(
+    table: PyIcebergTable, *, storage_options: StorageOptions = None, allow: Iterable[str] = ()
+) -> IcebergTable:
+    """Open a table that pyiceberg loaded, as of its metadata; commits go through its catalog.
+
+    Args:
+        table: of pyiceberg.
+        storage_options: how its store is reached; None = as the table's own properties say.
+        allow: see `dvcodec.tables.open_table`.
+
+    Raises:
+        DecodeError: the metadata is corrupt.
+        OSError: it cannot be read.
+    """
+    options = _store_options(table) if storage_options is None else storage_options
+    return CatalogPlace(table.catalog, table.name(), storage_of(options), allow).open(table)
+
+
+def from_catalog(
+    catalog: Catalog,
+    identifier: str | tuple[str, ...],
+    *,
+    storage_options: StorageOptions = None,
+    allow: Iterable[str] = (),
+) -> IcebergTable:
+    """Open a table of a catalog by its name; see `from_pyiceberg`.
+
+    Raises:
+        UsageError: the catalog does not have it.
+        DecodeError: the metadata is corrupt.
+        OSError: it cannot be read.
+    """
+    with _errors_of(identifier):
+        table = catalog.load_table(identifier)
+    return from_pyiceberg(table, storage_options=storage_options, allow=allow)
+
+
+class CatalogPlace(Place):
+    """A table in a catalog.
+
+    Args:
+        catalog: of pyiceberg.
+        identifier: the table's name in it.
+        storage: opens and writes the table's files.
+        allow: see `dvcodec.tables.open_table`.
+    """
+
+    def __init__(
+        self, catalog: Catalog, identifier: str | tuple[str, ...], storage: Storage, allow: Iterable[str] = ()
+    ) -> None:
+        self._catalog, self._identifier = catalog, identifier
+        self._storage, self._allow = storage, protocols(allow)
+
+    def load(self) -> IcebergTable:
+        """Ask the catalog for the current metadata file, and open the table by it."""
+        return self.open(self._load())
+
+    def open(self, table: PyIcebergTable) -> IcebergTable:
+        """Open the table as of the metadata that pyiceberg loaded."""
+        found = open_iceberg(Folder(table.metadata_location, allow=self._allow, storage=self._storage))
+        found.place = self
+        return found
+
+    def check(self, table: IcebergTable, members: JsonFields) -> None:  # noqa: ARG002  (the catalog knows the rest)
+        """Refuse catalogs that pyiceberg does not commit to."""
+        from pyiceberg.catalog import MetastoreCatalog  # noqa: PLC0415
+        from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415
+
+        name = type(self._catalog).__name__
+        if not isinstance(self._catalog, (RestCatalog, MetastoreCatalog)) or name == "DynamoDbCatalog":
+            raise UsageError(
+                f"{table.metadata.source}: pyiceberg does not commit to a {name}; it does to catalogs of "
+                "REST, SQL, Glue and Hive"
+            )
+
+    def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
+        """Commit through the catalog; an unanswered request is settled by asking for the table again."""
+        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ServerError  # noqa: PLC0415
+
+        base = table.metadata.current
+        written: list[str] = []
+        try:
+            self._commit(table, members, change, written)
+        except (CommitStateUnknownException, ServerError, OSError) as error:
+            self._settle(change, base, error)
+        except Exception as error:
+            if isinstance(error, DvcodecError):
+                raise
+            if self._has(self._load(), change):
+                return
+            for location in written:
+                remove(location, storage_options=self._storage)
+            if isinstance(error, CommitFailedException) or self._load().metadata_location != table.metadata.source:
+                raise CommitConflict(f"{self._name}: {error}") from error
+            raise OSError(f"{self._name}: the catalog refused the commit: {error}") from error
+
+    def _commit(self, table: IcebergTable, members: JsonFields, change: Change, written: list[str]) -> None:
+        from pyiceberg.catalog import MetastoreCatalog  # noqa: PLC0415
+
+        catalog = self._catalog
+        if isinstance(catalog, MetastoreCatalog):
+            catalog = self._with_own_metadata(table.folder, change, written)
+        requirements, updates = _requests(members, change, table.metadata.current)
+        catalog.commit_table(self._load(), requirements, updates)
+        for location in written:
+            new = read_members(location, self._storage)
+            for path in forgotten(members, new.values):
+                with suppress(OSError, DvcodecError):
+                    self._storage.remove(table.folder.locate(path))
+
+    def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
+        """Return the catalog with another method that writes metadata: upon the file that the swap will compare."""
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
+
+        def write(metadata: Any, io: Any, metadata_path: str) -> None:  # noqa: ARG001  (pyiceberg calls it so)
+            previous = metadata.metadata_log[-1].metadata_file
+            members = read_members(folder.locate(previous), self._storage)
+            snapshot = change.snapshot
+            if snapshot is not None and (
+                snapshot["sequence-number"] <= members.integer("last-sequence-number")
+                or snapshot["first-row-id"] < members.integer("next-row-id")
+            ):
+                raise CommitFailedException(f"{previous}: another branch was committed to")
+            location = folder.locate(metadata_path)
+            written.append(location)
+            with open_sink(location, storage_options=self._storage) as sink:
+                sink.write(metadata_bytes(changed(members, change, previous), metadata_path))
+
+        catalog: Any = copy.copy(self._catalog)
+        catalog._write_metadata = write  # noqa: SLF001  (the one place where pyiceberg writes it)
+        catalog._write_metadata_no_exist_check = write  # noqa: SLF001
+        return catalog
+
+    def _settle(self, change: Change, base: int | None, error: Exception) -> None:
+        """Find out whether an unanswered commit is in.
+
+        Raises:
+            CommitConflict: another commit is, upon the same base, so that this one never will be.
+            CommitUnknown: neither is.
+        """
+        for wait in _WAITS:
+            time.sleep(wait)
+            with suppress(OSError, UsageError):
+                now = self._load()
+                if self._has(now, change):
+                    return
+                current = now.metadata.current_snapshot_id
+                if current != base:
+                    raise CommitConflict(f"{self._name}: another writer committed first") from error
+        raise CommitUnknown(f"{self._name}: the catalog did not answer: {error}") from error
+
+    def _has(self, table: PyIcebergTable, change: Change) -> bool:
+        if change.snapshot is None:
+            return bool(table.metadata.format_version == change.upgrade)
+        return table.metadata.snapshot_by_id(change.snapshot_id) is not None
+
+    @property
+    def _name(self) -> str:
+        return self._identifier if isinstance(self._identifier, str) else ".".join(self._identifier)
+
+    def _load(self) -> PyIcebergTable:
+        with _errors_of(self._identifier):
+            return self._catalog.load_table(self._identifier)
+
+
+def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return requirements and updates of a commit, as pyiceberg has them."""
+    from pyiceberg.table.refs import SnapshotRefType  # noqa: PLC0415
+    from pyiceberg.table.snapshots import Snapshot  # noqa: PLC0415
+    from pyiceberg.table.update import (  # noqa: PLC0415
+        AddSnapshotUpdate,
+        AssertRefSnapshotId,
+        AssertTableUUID,
+        SetSnapshotRefUpdate,
+        UpgradeFormatVersionUpdate,
+    )
+
+    requirements = AssertTableUUID(uuid=members.text("table-uuid")), AssertRefSnapshotId(ref=MAIN, snapshot_id=base)
+    updates: list[Any] = []
+    if change.upgrade is not None:
+        updates.append(UpgradeFormatVersionUpdate(format_version=change.upgrade))
+    if change.snapshot is not None:
+        branch = members.object_if_any("refs").object_if_any(MAIN)
+        kept = {
+            name: branch.integer_or_none(name)
+            for name in ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
+        }
+        reference = {"ref-name": MAIN, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id, **kept}
+        updates += [AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)), SetSnapshotRefUpdate(**reference)]
+    return requirements, tuple(updates)
+
+
+@contextmanager
+def _errors_of(identifier: str | tuple[str, ...]) -> Iterator[None]:
+    """Raise what a catalog cannot do as errors of this library."""
+    from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
+
+    try:
+        yield
+    except NoSuchTableError as error:
+        raise UsageError(f"{identifier}: no such table in the catalog") from error
+    except (DvcodecError, OSError):
+        raise
+    except Exception as error:
+        raise OSError(f"{identifier}: the catalog cannot be asked: {error}") from error
+
+
+def _store_options(table: PyIcebergTable) -> dict[str, str]:
+    properties = table.io.properties
+    options = {name: str(properties[key]) for key, name in _OPTIONS.items() if properties.get(key)}
+    if options.get("endpoint", "").startswith("http:"):
+        options["allow_http"] = "true"
+    return options

@@ -1,0 +1,113 @@
+"""What a commit changes in a table's metadata, and the metadata JSON with it.
+
+Specification: Iceberg table spec, "Table Metadata Fields", "Snapshots"; bounds and order of the logs are those of
+Iceberg Java's ``TableMetadata.Builder``. Members that are not concerned, also unknown ones, stay as they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import NO_SNAPSHOT
+
+__all__ = ["MAIN", "Change", "changed", "forgotten", "metadata_bytes", "properties_of"]
+
+MAIN = "main"
+"""The branch that is committed to."""
+_PREVIOUS_MAX = "write.metadata.previous-versions-max"
+_DELETE_AFTER = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A commit.
+
+    Attributes:
+        timestamp_ms: of the commit.
+        snapshot: the new snapshot of the main branch, as the metadata has it; None = no new snapshot.
+        upgrade: the new format version; None = as it is.
+    """
+
+    timestamp_ms: int
+    snapshot: Mapping[str, Any] | None = None
+    upgrade: int | None = None
+
+    @property
+    def snapshot_id(self) -> int:
+        """Id of the new snapshot, or `NO_SNAPSHOT`."""
+        return NO_SNAPSHOT if self.snapshot is None else int(self.snapshot["snapshot-id"])
+
+
+def properties_of(members: JsonFields) -> dict[str, str]:
+    """Return the table's properties.
+
+    Raises:
+        NotCanonical: one is not text.
+    """
+    found = members.object_if_any("properties")
+    return {name: found.text(name) for name in found.values}
+
+
+def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
+    """Return the new metadata.
+
+    Args:
+        members: the metadata that is committed upon.
+        change: the commit.
+        source: path of that metadata file, as it is recorded in the log of the new one.
+
+    Raises:
+        NotCanonical: a member has another type.
+    """
+    new = dict(members.values)
+    if change.upgrade is not None:
+        new["format-version"] = change.upgrade
+        new.setdefault("next-row-id", 0)
+    snapshot = change.snapshot
+    if snapshot is not None:
+        number = snapshot["snapshot-id"]
+        entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
+        branch = members.object_if_any("refs").object_if_any(MAIN).values
+        new["snapshots"] = [*_array(members, "snapshots"), dict(snapshot)]
+        new["snapshot-log"] = [*_array(members, "snapshot-log"), entry]
+        new["refs"] = {**new.get("refs", {}), MAIN: {"type": "branch", **branch, "snapshot-id": number}}
+        new["current-snapshot-id"] = number
+        new["last-sequence-number"] = snapshot["sequence-number"]
+        new["next-row-id"] = snapshot["first-row-id"] + snapshot["added-rows"]
+    log = _array(members, "metadata-log")
+    most = max(1, _number(properties_of(members).get(_PREVIOUS_MAX), 100))
+    kept = log[len(log) - most + 1 :] if len(log) >= most else log
+    new["metadata-log"] = [*kept, {"timestamp-ms": members.integer("last-updated-ms"), "metadata-file": source}]
+    new["last-updated-ms"] = change.timestamp_ms
+    return new
+
+
+def forgotten(members: JsonFields, new: Mapping[str, Any]) -> list[str]:
+    """Return the paths of metadata files that are to be removed after the commit, as the table's properties say."""
+    if properties_of(members).get(_DELETE_AFTER, "").lower() != "true":
+        return []
+    kept = {entry["metadata-file"] for entry in new["metadata-log"]}
+    before = (entry.path("metadata-file") for entry in members.objects_if_any("metadata-log"))
+    return [path for path in before if path not in kept]
+
+
+def metadata_bytes(new: Mapping[str, Any], name: str) -> bytes:
+    """Return the content of a metadata file, compressed if its name says so."""
+    data = json.dumps(new, separators=(",", ":"), ensure_ascii=False).encode()
+    return gzip.compress(data) if name.endswith((".gz.metadata.json", ".gz")) else data
+
+
+def _array(members: JsonFields, name: str) -> list[Any]:
+    return members.array(name) if name in members else []
+
+
+def _number(text: str | None, default: int) -> int:
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        return default

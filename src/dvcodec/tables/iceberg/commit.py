@@ -1,0 +1,179 @@
+"""Commits deletes to Iceberg tables of format version 3: new manifests, a manifest list, a snapshot.
+
+Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, as Iceberg
+Java's ``RowDelta`` does it. A data file has one vector at most: the new one takes in the old one and position deletes
+for that data file alone, whose entries become deleted. Position deletes of a whole partition and equality deletes stay.
+The main branch is committed to; tags and other branches are not touched.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dvcodec import iceberg
+from dvcodec.core import vector as vector_
+from dvcodec.core.errors import CommitUnknown, NotCanonical, Unsupported, UsageError
+from dvcodec.core.frame import Magic
+from dvcodec.io import read_window
+from dvcodec.io.target import local_path
+from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.iceberg.change import Change, properties_of
+from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
+from dvcodec.tables.iceberg.folder_place import FolderPlace
+from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.place import Place
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
+from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import DeletionVector
+
+__all__ = ["IcebergCommitter", "Retries", "committer"]
+
+_AHEAD = 64 << 20
+"""Bytes of a new file that are read back at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how fast a commit is tried again, by the table's properties ``commit.retry.*``.
+
+    Attributes:
+        number: of tries after the first.
+        min_wait_ms: before the first of them, doubled for each next one.
+        max_wait_ms: between two.
+        total_ms: for all of them.
+    """
+
+    number: int = 4
+    min_wait_ms: int = 100
+    max_wait_ms: int = 60_000
+    total_ms: int = 1_800_000
+
+
+def committer(table: IcebergTable, *, place: Place | None = None, only_writer: bool = False) -> IcebergCommitter:
+    """Return what commits deletes to a table.
+
+    Args:
+        table: opened by its folder, or from a catalog: see `catalogs.from_pyiceberg`.
+        place: what to commit to; None = the catalog that the table was opened from, or else its folder.
+        only_writer: of a folder with metadata files named as catalogs do: see `folder_place`.
+    """
+    where = place or table.place or FolderPlace(table.folder, only_writer=only_writer)
+    return IcebergCommitter(where)
+
+
+class IcebergCommitter(Committer[IcebergSnapshot]):
+    """Commits deletes to an Iceberg table of format version 3.
+
+    Args:
+        place: a folder or a catalog.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def current(self) -> IcebergSnapshot:
+        """Return the newest snapshot of the main branch; see `Committer.current`."""
+        return self._place.load().snapshot()
+
+    def check(self, base: IcebergSnapshot) -> None:
+        """Refuse a table that must not be written to; see `Committer.check`.
+
+        Raises:
+            UsageError: format version 1 or 2; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
+                committed to where it was opened from.
+            Unsupported: encryption, or a property that is not known how to obey.
+        """
+        table, members = base.iceberg_table, _members(base)
+        refuse_unknown(table, members)
+        self._place.check(table, members)
+        refuse_without_vectors(base, members)
+
+    def retries(self, base: IcebergSnapshot) -> Retries:
+        """Return how the table wants commits to be tried again."""
+        properties, names = (
+            properties_of(_members(base)),
+            ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms"),
+        )
+        default = Retries()
+        values = (default.number, default.min_wait_ms, default.max_wait_ms, default.total_ms)
+        found = [properties.get(f"commit.retry.{name}", str(value)) for name, value in zip(names, values, strict=True)]
+        return Retries(*(int(text) if text.isdecimal() else value for text, value in zip(found, values, strict=True)))
+
+    def write(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
+        """Write all vectors into one Puffin file in the table's data folder, and read it back; see `Committer.write`.
+
+        Raises:
+            Unsupported: an encrypted data file, whose vector would have to be encrypted too.
+        """
+        vectors = {delete.data_file.path: delete.rows for delete in deletes}
+        for delete in deletes:
+            if "key_metadata" in delete.data_file.record:
+                path = delete.data_file.path
+                raise Unsupported("data file", source=path, expected="no encryption", actual="key_metadata")
+        if not vectors:
+            return Written({}, 0)
+        table = base.iceberg_table
+        root = properties_of(_members(base)).get("write.data.path", f"{table.metadata.location}/data").rstrip("/")
+        path = f"{root}/{uuid.uuid4()}-deletes.puffin"
+        location = table.folder.locate(path)
+        local = local_path(location)
+        if local is not None:
+            local.parent.mkdir(parents=True, exist_ok=True)
+        written.append(location)
+        storage = table.folder.storage
+        found = iceberg.write_deletion_vectors(location, vectors, storage_options=storage)
+        size = found[0].file_size or 0
+        with storage.hold(location, (0, min(size, _AHEAD))), storage.open(location) as source:
+            for one in found:
+                window = read_window(source, one.offset, one.size)
+                stored = vector_.read(window, allowed=(Magic.PORTABLE64,), exact=True, cardinality=one.cardinality)
+                if stored.load() != vectors[str(one.data_file)]:
+                    raise NotCanonical("vector as read back", source=location, offset=one.offset, expected="its rows")
+        return Written({str(one.data_file): replace(one, path=path) for one in found}, size)
+
+    def commit(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
+        """Commit a snapshot of operation ``delete`` upon the base; see `Committer.commit`."""
+        removed = {delete.data_file.path for delete in deletes if delete.whole}
+        touched = {delete.data_file.path for delete in deletes}
+        gone = [vector for vector in base.vectors if vector.data_file in touched]
+        _check_replaced(base, deletes, gone)
+        replacement = Replacement(
+            vectors={path: written.locations[path] for path in touched - removed},
+            removed=frozenset(removed),
+            gone=frozenset((vector.path, vector.offset) for vector in gone),
+            manifests=frozenset(vector.record["manifest"] for vector in gone),
+        )
+        members = _members(base)
+        change = SnapshotWriter(base, members, files).write(replacement)
+        self._put(base, members, change)
+        return change.snapshot_id
+
+    def _put(self, base: IcebergSnapshot, members: JsonFields, change: Change) -> None:
+        """Make the change. One that is interrupted has taken place or not: files of one that has must stay."""
+        try:
+            self._place.put(base.iceberg_table, members, change)
+        except (KeyboardInterrupt, SystemExit) as interrupt:
+            try:
+                is_in = change.snapshot_id in self._place.load().metadata.snapshots
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is not known whether the commit is in)
+                raise CommitUnknown(f"{base.metadata.source}: interrupted while committing: {error}") from interrupt
+            if not is_in:
+                raise
+
+
+def _members(base: IcebergSnapshot) -> JsonFields:
+    return read_members(base.metadata.source, base.table.folder.storage)
+
+
+def _check_replaced(base: IcebergSnapshot, deletes: Sequence[FileDelete], gone: Sequence[DeletionVector]) -> None:
+    """Check that the new vectors take in all that holds for their data files alone."""
+    taken = {(vector.path, vector.offset) for delete in deletes for vector in delete.replaced}
+    for vector in gone:
+        data = base.plan.data.get(str(vector.data_file))
+        holds = data is not None and (vector.format == "iceberg" or base.plan.holds(vector, data))
+        if holds and (vector.path, vector.offset) not in taken:
+            raise UsageError(f"{vector.where}: holds for {vector.data_file}, and the new vector does not include it")

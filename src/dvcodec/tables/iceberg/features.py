@@ -1,0 +1,68 @@
+"""What of an Iceberg table has to be known before it is written to."""
+
+from __future__ import annotations
+
+from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.tables.iceberg.change import MAIN, properties_of
+from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import NO_SNAPSHOT
+
+__all__ = ["refuse_unknown", "refuse_without_vectors"]
+
+_DELETE_MODE = "write.delete.mode"
+_REFUSED = {
+    "encryption.key-id": "tables without encryption",
+    "write.location-provider.impl": "files in the table's own folders",
+    "delta-version": "a table that Iceberg writers commit to, not one that Delta makes",
+}
+"""Table properties that are not known how to obey, and what is known instead."""
+
+
+def refuse_unknown(table: IcebergTable, members: JsonFields) -> None:
+    """Refuse a table that has something that a commit would have to know of.
+
+    Raises:
+        UsageError: the table was moved.
+        Unsupported: a feature that is not known; the message names it.
+    """
+    source = table.metadata.source
+    if table.folder.moved:
+        raise UsageError(
+            f"{source}: the table was moved: its metadata names {table.folder.recorded}, so that engines would not "
+            f"find new files at {table.location}"
+        )
+    properties = properties_of(members)
+    for name, known in _REFUSED.items():
+        if name in properties:
+            raise Unsupported(f"property {name}", source=source, expected=known, actual=properties[name])
+    if members.values.get("encryption-keys"):
+        raise Unsupported("encryption-keys", source=source, expected="tables without encryption", actual="keys")
+    branch = members.object_if_any("refs").object_if_any(MAIN)
+    if branch.values.get("type", "branch") != "branch":
+        raise Unsupported(f"refs.{MAIN}", source=source, expected="a branch", actual=branch.values["type"])
+
+
+def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
+    """Refuse a table whose format version or properties do not have deletion vectors.
+
+    Raises:
+        UsageError: the message says how they are enabled.
+    """
+    source, version = base.metadata.source, base.metadata.format_version
+    if version < VECTORS_VERSION:
+        raise UsageError(
+            f"{source}: format version {version}, and deletion vectors need {VECTORS_VERSION}: upgrade the table first "
+            "(dvcodec enable, or ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')); readers of version 2 "
+            "cannot read it afterwards"
+        )
+    if base.info.id != NO_SNAPSHOT and members.integer_or_none("next-row-id") is None:
+        members.fail("next-row-id", "a number, in format version 3")
+    mode = properties_of(members).get(_DELETE_MODE, "merge-on-read")
+    if mode.lower() != "merge-on-read":
+        raise UsageError(
+            f"{source}: property {_DELETE_MODE} is {mode}: the table wants data files rewritten, not deletion vectors; "
+            "set it to merge-on-read, or remove it"
+        )

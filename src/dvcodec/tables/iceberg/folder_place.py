@@ -1,0 +1,124 @@
+"""Commits to Iceberg tables without a catalog: the new metadata file is put beside the old one, if it is absent.
+
+``v3.metadata.json`` is followed by ``v4.metadata.json``, as Iceberg Java's ``HadoopTableOperations`` does it: of
+several writers only one can make that file, so this naming is safe for concurrent commits, as far as the other writer
+does not replace existing files either. (Java renames: on HDFS this is atomic. On a local disk and on object stores it
+looks first and then renames, and a commit in between is lost.) The version hint is written afterwards; readers go on
+from it to newer versions.
+
+``00003-<uuid>.metadata.json`` is how catalogs name metadata files: which one is current, the catalog says, and a file
+more in the folder is nothing to it. Such a table is refused, unless the caller knows that no catalog has it, and that
+nothing but dvcodec commits to it (`only_writer`). The ``uuid`` of the next file is then made from the name of the last
+one: so two dvcodec processes want the same file, and only one of them gets it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+
+from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
+from dvcodec.io import open_sink
+from dvcodec.io.paths import join, split
+from dvcodec.io.target import local_path
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
+from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT
+from dvcodec.tables.iceberg.place import Place
+from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import open as open_iceberg
+from dvcodec.tables.json_fields import JsonFields
+
+__all__ = ["FolderPlace"]
+
+_LOGGER = logging.getLogger("dvcodec.tables")
+_HADOOP = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_CATALOG = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
+_COMPRESSION = "write.metadata.compression-codec"
+_NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
+"""Namespace of the names of next metadata files."""
+
+
+class FolderPlace(Place):
+    """A table's folder.
+
+    Args:
+        folder: of the table.
+        only_writer: whether no catalog has the table, and nothing but dvcodec commits to it.
+    """
+
+    def __init__(self, folder: Folder, *, only_writer: bool = False) -> None:
+        self._folder = replace(folder, recorded=None)
+        self._only_writer = only_writer
+
+    def load(self) -> IcebergTable:
+        """Open the table by its newest metadata file."""
+        self._folder.storage.reopen(self._folder.location)
+        return open_iceberg(self._folder)
+
+    def check(self, table: IcebergTable, members: JsonFields) -> None:
+        """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""
+        source, name = table.metadata.source, split(table.metadata.source)[1]
+        if table.passed_over:
+            raise UsageError(f"{source}: {table.passed_over[0]} beside it may be newer: its name says no version")
+        if properties_of(members).get("write.metadata.path") is not None:
+            raise UsageError(f"{source}: property write.metadata.path: commit through the table's catalog")
+        beside = set(table.folder.names())
+        for kind, names in (("Delta", {"_delta_log"}), ("Paimon", {"snapshot", "schema"})):
+            if names <= beside:
+                raise UsageError(f"{source}: Iceberg metadata of a {kind} table: commit to that table")
+        if not _HADOOP.fullmatch(name) and not (self._only_writer and _CATALOG.fullmatch(name)):
+            raise UsageError(
+                f"{source}: metadata files of this name belong to a catalog, which would not see a commit by folder: "
+                "open the table through its catalog; or pass only_writer=True if no catalog has the table and nothing "
+                "but dvcodec commits to it"
+            )
+
+    def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
+        """Write the next metadata file if it is absent, then the version hint."""
+        storage = table.folder.storage
+        source, last = table.metadata.source, split(table.metadata.source)[1]
+        compressed = properties_of(members).get(_COMPRESSION, "none").lower() == "gzip"
+        version, name = _next_name(last, ".gz.metadata.json" if compressed else ".metadata.json")
+        folder = split(source)[0]
+        storage.reopen(table.folder.location)
+        if any(_version(other) >= version for other in table.folder.names(METADATA)):  # also if it is compressed
+            raise CommitConflict(f"{source}: not the newest metadata file any more")
+        new = changed(members, change, f"{table.metadata.location}/{METADATA}/{last}")
+        old = forgotten(members, new)
+        try:
+            storage.put_if_absent(join(folder, name), metadata_bytes(new, name))
+        except FileExistsError:
+            raise CommitConflict(f"{join(folder, name)}: another writer committed this version") from None
+        storage.reopen(table.folder.location)
+        if _HADOOP.fullmatch(name):
+            self._write_hint(folder, version)
+        for path in old:
+            with suppress(OSError, DvcodecError):
+                storage.remove(table.folder.locate(path))
+
+    def _write_hint(self, folder: str, version: int) -> None:
+        """Write the version hint; readers that find an older one go on to newer versions."""
+        storage, hint = self._folder.storage, join(folder, VERSION_HINT)
+        local = local_path(hint)
+        try:
+            if local is not None:  # Hadoop's checksum of the old one would make the new one unreadable
+                local.with_name(f".{local.name}.crc").unlink(missing_ok=True)
+            with open_sink(hint, storage_options=storage) as sink:
+                sink.write(str(version).encode())
+        except (OSError, DvcodecError) as error:
+            _LOGGER.warning("%s: not written: %s", hint, error)
+
+
+def _version(name: str) -> int:
+    match = _HADOOP.fullmatch(name) or _CATALOG.fullmatch(name)
+    return int(match[1]) if match else -1
+
+
+def _next_name(last: str, suffix: str) -> tuple[int, str]:
+    version = _version(last) + 1
+    stem = f"v{version}" if _HADOOP.fullmatch(last) else f"{version:05d}-{uuid.uuid5(_NAMES, last)}"
+    return version, f"{stem}{suffix}"

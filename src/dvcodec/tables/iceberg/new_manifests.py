@@ -1,0 +1,209 @@
+"""New manifests and manifest lists of version 3, as bytes.
+
+Specification: Iceberg table spec, "Manifests", "Manifest Lists", and appendix D, "Binary single-value serialization".
+The header has what Iceberg Java writes there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from dvcodec.core import avro
+from dvcodec.tables.iceberg.avro_fields import not_null
+from dvcodec.tables.iceberg.avro_v3 import LIST_SCHEMA, entry_schema
+from dvcodec.tables.iceberg.carried import counts_of
+from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
+from dvcodec.tables.iceberg.manifests import DELETED
+from dvcodec.tables.json_fields import JsonFields
+
+__all__ = ["UNPARTITIONED", "assign_row_ids", "codec_of", "manifest_bytes", "manifest_list_bytes", "manifest_record"]
+
+UNPARTITIONED: Mapping[str, Any] = {"type": "record", "name": "r102", "fields": []}
+"""Avro type of the partition of files without partition fields."""
+_CODEC = "write.manifest.compression-codec"
+_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+
+
+def codec_of(properties: Mapping[str, str]) -> str:
+    """Return the Avro codec that the table's properties want for manifests; ``deflate`` by default."""
+    return _CODECS.get(properties.get(_CODEC, "gzip").lower(), "deflate")
+
+
+def manifest_bytes(
+    content: int,
+    entries: Sequence[Mapping[str, Any]],
+    partition: Mapping[str, Any],
+    *,
+    spec: JsonFields,
+    schema: JsonFields,
+    codec: str,
+) -> bytes:
+    """Build a manifest.
+
+    Args:
+        content: `DATA` or `DELETES`.
+        entries: by the field names of version 3.
+        partition: Avro type of their partition struct.
+        spec: their partition spec, as the table's metadata has it.
+        schema: of the table, likewise.
+        codec: compression.
+
+    Raises:
+        UsageError: an entry that does not fit.
+    """
+    header = {
+        "schema": json.dumps(schema.values, separators=(",", ":")),
+        "partition-spec": json.dumps(spec.array("fields"), separators=(",", ":")),
+        "partition-spec-id": str(spec.integer("spec-id")),
+        "format-version": "3",
+        "content": "deletes" if content == DELETES else "data",
+    }
+    return avro.encode(entry_schema(partition), entries, codec=codec, metadata=header)
+
+
+def manifest_record(
+    path: str,
+    length: int,
+    content: int,
+    entries: Sequence[Mapping[str, Any]],
+    partition: Mapping[str, Any],
+    *,
+    spec: JsonFields,
+    snapshot_id: int,
+    sequence_number: int,
+) -> dict[str, Any]:
+    """Return what a manifest list says of a new manifest; data manifests have no first row id yet.
+
+    Args:
+        path: of the manifest, as recorded.
+        length: bytes of the manifest.
+        content: `DATA` or `DELETES`.
+        entries: of the manifest.
+        partition: Avro type of their partition struct.
+        spec: their partition spec.
+        snapshot_id: of the commit.
+        sequence_number: of the commit, which new entries inherit.
+    """
+    live = (entry["sequence_number"] for entry in entries if entry["status"] != DELETED)
+    return {
+        "manifest_path": path,
+        "manifest_length": length,
+        "partition_spec_id": spec.integer("spec-id"),
+        "content": content,
+        "sequence_number": sequence_number,
+        "min_sequence_number": min((number for number in live if number is not None), default=sequence_number),
+        "added_snapshot_id": snapshot_id,
+        **counts_of(entries),
+        "partitions": _summaries(entries, partition, spec),
+        "key_metadata": None,
+        "first_row_id": None,
+    }
+
+
+def assign_row_ids(manifests: Iterable[dict[str, Any]], first: int) -> int:
+    """Give data manifests without a first row id theirs, as Iceberg Java does; return the next row id.
+
+    Args:
+        manifests: all of a snapshot, in order.
+        first: the table's next row id.
+    """
+    for manifest in manifests:
+        if manifest["content"] == DATA and manifest["first_row_id"] is None:
+            manifest["first_row_id"] = first
+            first += int(manifest["existing_rows_count"] + manifest["added_rows_count"])
+    return first
+
+
+def manifest_list_bytes(
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    snapshot_id: int,
+    parent: int | None,
+    sequence_number: int,
+    first_row_id: int,
+    codec: str,
+) -> bytes:
+    """Build a manifest list.
+
+    Raises:
+        UsageError: a manifest that lacks a field of version 3.
+    """
+    header = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent is None else str(parent),
+        "sequence-number": str(sequence_number),
+        "first-row-id": str(first_row_id),
+        "format-version": "3",
+    }
+    return avro.encode(LIST_SCHEMA, manifests, codec=codec, metadata=header)
+
+
+# ---------------------------------------------------------------------- summaries of partitions
+
+
+def _summaries(
+    entries: Sequence[Mapping[str, Any]], partition: Mapping[str, Any], spec: JsonFields
+) -> list[dict[str, Any]] | None:
+    """Summarize the partition values of entries, in the order of the spec's fields.
+
+    None where values have no agreed order (UUIDs): readers then look into the manifest.
+    """
+    types = {field.get("field-id"): (field["name"], not_null(field["type"])) for field in partition["fields"]}
+    found = []
+    for field in spec.objects("fields"):
+        name, kind = types.get(field.integer("field-id"), (None, "null"))
+        values = [None if name is None else entry["data_file"]["partition"].get(name) for entry in entries]
+        summary = _summary(values, kind)
+        if summary is None:
+            return None
+        found.append(summary)
+    return found
+
+
+def _summary(values: Sequence[Any], kind: Any) -> dict[str, Any] | None:
+    primitive = kind["type"] if isinstance(kind, dict) else kind
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    known = [value for value in values if value is not None and value == value]  # noqa: PLR0124  (not NaN)
+    summary: dict[str, Any] = {
+        "contains_null": None in values,
+        "contains_nan": any(value != value for value in values),  # noqa: PLR0124
+        "lower_bound": None,
+        "upper_bound": None,
+    }
+    if known:
+        if logical == "uuid" and len(set(known)) > 1:
+            return None
+        encode, order = _encoding(primitive, logical)
+        low, high = min(known, key=order), max(known, key=order)
+        summary |= {"lower_bound": encode(low), "upper_bound": encode(high)}
+    return summary
+
+
+def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], bytes], Callable[[Any], Any]]:
+    """Return how a value of a type is stored as a bound, and what it is ordered by."""
+    if logical == "decimal":
+        return lambda value: _shortest(_unscaled(value)), _unscaled
+    if primitive in ("float", "double"):
+        pack = struct.Struct("<f" if primitive == "float" else "<d").pack
+        return pack, lambda value: (value, math.copysign(1, value))
+    if primitive == "boolean":
+        return lambda value: bytes([value]), int
+    if primitive in ("int", "long"):
+        return struct.Struct("<i" if primitive == "int" else "<q").pack, int
+    return (
+        lambda value: value.encode() if isinstance(value, str) else bytes(value),
+        lambda value: value.encode() if isinstance(value, str) else value,
+    )
+
+
+def _unscaled(value: Any) -> int:
+    return int.from_bytes(value, "big", signed=True)
+
+
+def _shortest(number: int) -> bytes:
+    """Return two's complement, big-endian, in as few bytes as hold it."""
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

@@ -1,0 +1,267 @@
+"""Writes the manifests and the manifest list of a new snapshot."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dvcodec import iceberg
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.location import DvLocation
+from dvcodec.io import open_sink
+from dvcodec.tables.iceberg.avro_v3 import FILE_COLUMNS
+from dvcodec.tables.iceberg.carried import Carried, read_all_manifests, read_carried
+from dvcodec.tables.iceberg.change import Change, properties_of
+from dvcodec.tables.iceberg.latest import METADATA
+from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
+from dvcodec.tables.iceberg.manifests import ADDED, DELETED
+from dvcodec.tables.iceberg.new_manifests import (
+    UNPARTITIONED,
+    assign_row_ids,
+    codec_of,
+    manifest_bytes,
+    manifest_list_bytes,
+    manifest_record,
+)
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.iceberg.summary import summarize
+from dvcodec.tables.json_fields import JsonFields
+
+__all__ = ["Replacement", "SnapshotWriter"]
+
+EXISTING = 0
+_Entry = dict[str, Any]
+_Group = tuple[int, str]
+"""Partition spec, and the partition's Avro type as JSON: what entries of one manifest share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a commit changes in the lists of files.
+
+    Attributes:
+        vectors: new vectors by data file.
+        removed: data files that go.
+        gone: delete files and vectors that go: path and offset.
+        manifests: paths of the manifests that `gone` is in.
+        operation: of the snapshot.
+    """
+
+    vectors: Mapping[str, DvLocation]
+    removed: frozenset[str]
+    gone: frozenset[tuple[str, int | None]]
+    manifests: frozenset[str]
+    operation: str = "delete"
+
+
+@dataclass(slots=True)
+class _Files:
+    """Entries of new and of removed files, for the summary."""
+
+    added: list[_Entry] = field(default_factory=list)
+    removed: list[_Entry] = field(default_factory=list)
+
+
+class SnapshotWriter:
+    """Writes one snapshot upon a base.
+
+    Args:
+        base: what is committed upon.
+        members: its metadata.
+        files: location of each file that is written, appended before it is.
+    """
+
+    def __init__(self, base: IcebergSnapshot, members: JsonFields, files: list[str]) -> None:
+        self._base, self._members, self._files = base, members, files
+        self._folder = base.table.folder
+        self._properties = properties_of(members)
+        self._codec = codec_of(self._properties)
+        self._id = _fresh_id(base.metadata.snapshots)
+        self._sequence_number = members.integer("last-sequence-number") + 1
+        self._commit = uuid.uuid4()
+        self._manifests_written = 0
+        self._read: dict[str, Carried] = {}
+        self._known_partitions: dict[str, dict[str, Any]] = {}
+        self._changed = _Files()
+
+    def write(self, replacement: Replacement) -> Change:
+        """Write manifests and manifest list; return the change that makes them current.
+
+        Raises:
+            NotCanonical: the metadata is corrupt.
+            Unsupported: manifests have fields that are not known.
+            OSError: a file cannot be read or written.
+        """
+        manifests, replaced = [], 0
+        by_path = {manifest["manifest_path"]: manifest for manifest in self._base_manifests}
+        groups: dict[_Group, list[_Entry]] = defaultdict(list)
+        for path, location in replacement.vectors.items():
+            group, partition = self._partition_of(path, by_path)
+            groups[group].append(self._new_vector(location, partition, group[0]))
+        touched = {self._base.files[path].record["manifest"] for path in replacement.removed}
+        for manifest in self._base_manifests:
+            path = manifest["manifest_path"]
+            if manifest["content"] == DATA and path in touched:
+                carried = self._carried(manifest)
+                entries = self._filtered(carried, manifest, replacement)
+                manifests.append(self._write_manifest(DATA, entries, carried.partition, manifest["partition_spec_id"]))
+                replaced += 1
+            elif manifest["content"] == DELETES and path in replacement.manifests:
+                carried = self._carried(manifest)
+                group = manifest["partition_spec_id"], json.dumps(carried.partition)
+                groups[group] += self._filtered(carried, manifest, replacement)
+                replaced += 1
+            else:
+                self._fill_counts(manifest)
+                if manifest["added_files_count"] or manifest["existing_files_count"]:
+                    manifests.append(manifest)
+        for (spec_id, kind), entries in groups.items():
+            manifests.append(self._write_manifest(DELETES, entries, json.loads(kind), spec_id))
+        manifests.sort(key=lambda manifest: manifest["content"])  # data before deletes, as Java lists them
+        return self._snapshot(manifests, replaced, replacement)
+
+    @cached_property
+    def _base_manifests(self) -> list[_Entry]:
+        record = self._base.metadata.snapshots[self._base.info.id]
+        if record.manifest_list is None:
+            raise NotCanonical("snapshot", source=self._base.metadata.source, expected="a manifest-list")
+        return read_all_manifests(self._folder.locate(record.manifest_list), self._folder.storage)
+
+    def _carried(self, manifest: _Entry) -> Carried:
+        path = manifest["manifest_path"]
+        if path not in self._read:
+            self._read[path] = read_carried(manifest, self._folder.locate(path), self._folder.storage)
+        return self._read[path]
+
+    def _fill_counts(self, manifest: _Entry) -> None:
+        """Read a manifest for its counts, which lists of version 1 may lack."""
+        if any(value is None for name, value in manifest.items() if name.endswith("_count")):
+            self._carried(manifest)
+
+    def _partition_of(self, path: str, by_path: Mapping[str, _Entry]) -> tuple[_Group, Mapping[str, Any]]:
+        """Return what a data file's vector has in common with others of a manifest, and its partition as stored."""
+        record = self._base.files[path].record
+        spec_id = record["spec_id"]
+        if not self._base.metadata.specs[spec_id]:
+            return (spec_id, json.dumps(UNPARTITIONED)), {}
+        carried = self._carried(by_path[record["manifest"]])
+        partitions = self._partitions(record["manifest"], carried)
+        return (spec_id, json.dumps(carried.partition)), partitions[path]
+
+    def _partitions(self, manifest: str, carried: Carried) -> Mapping[str, Any]:
+        if manifest not in self._known_partitions:
+            self._known_partitions[manifest] = {
+                entry["data_file"]["file_path"]: entry["data_file"]["partition"] for entry in carried.entries
+            }
+        return self._known_partitions[manifest]
+
+    def _new_vector(self, location: DvLocation, partition: Mapping[str, Any], spec_id: int) -> _Entry:
+        file = {column.name: None for column in FILE_COLUMNS} | iceberg.manifest_entry(location)
+        entry = {
+            "status": ADDED,
+            "snapshot_id": self._id,
+            "sequence_number": None,
+            "file_sequence_number": None,
+            "data_file": file | {"partition": partition},
+        }
+        self._changed.added.append(entry | {"spec_id": spec_id})
+        return entry
+
+    def _filtered(self, carried: Carried, manifest: _Entry, replacement: Replacement) -> list[_Entry]:
+        """Return the entries of a manifest again: those that go as deleted, the others as existing."""
+        entries = []
+        for entry in carried.entries:
+            file = entry["data_file"]
+            if manifest["content"] == DATA:
+                goes = file["file_path"] in replacement.removed
+            else:
+                goes = (file["file_path"], file["content_offset"]) in replacement.gone
+            if goes:
+                self._changed.removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
+                entries.append(entry | {"status": DELETED, "snapshot_id": self._id})
+            else:
+                entries.append(entry | {"status": EXISTING})
+        return entries
+
+    def _write_manifest(
+        self, content: int, entries: Sequence[_Entry], partition: Mapping[str, Any], spec_id: int
+    ) -> _Entry:
+        spec = next(one for one in self._members.objects("partition-specs") if one.integer("spec-id") == spec_id)
+        current = self._members.integer("current-schema-id")
+        schema = next(one for one in self._members.objects("schemas") if one.integer("schema-id") == current)
+        data = manifest_bytes(content, entries, partition, spec=spec, schema=schema, codec=self._codec)
+        path = self._put(f"{self._commit}-m{self._manifests_written}.avro", data)
+        self._manifests_written += 1
+        return manifest_record(
+            path,
+            len(data),
+            content,
+            entries,
+            partition,
+            spec=spec,
+            snapshot_id=self._id,
+            sequence_number=self._sequence_number,
+        )
+
+    def _snapshot(self, manifests: list[_Entry], replaced: int, replacement: Replacement) -> Change:
+        """Write the manifest list and return the change with the snapshot."""
+        parent = self._base.info.id
+        first_row = self._members.integer("next-row-id")
+        next_row = assign_row_ids(manifests, first_row)
+        data = manifest_list_bytes(
+            manifests,
+            snapshot_id=self._id,
+            parent=parent,
+            sequence_number=self._sequence_number,
+            first_row_id=first_row,
+            codec=self._codec,
+        )
+        path = self._put(f"snap-{self._id}-1-{self._commit}.avro", data)
+        (before,) = (one for one in self._members.objects("snapshots") if one.integer("snapshot-id") == parent)
+        latest = max(self._members.integer("last-updated-ms"), before.integer("timestamp-ms"))
+        created = self._manifests_written
+        counts = {"created": created, "kept": len(manifests) - created, "replaced": replaced}
+        timestamp_ms = max(int(time.time() * 1000), latest)
+        snapshot = {
+            "sequence-number": self._sequence_number,
+            "snapshot-id": self._id,
+            "parent-snapshot-id": parent,
+            "timestamp-ms": timestamp_ms,
+            "summary": summarize(
+                replacement.operation,
+                self._changed.added,
+                self._changed.removed,
+                before.object_if_any("summary").values,
+                manifests=counts,
+            ),
+            "manifest-list": path,
+            "schema-id": self._members.integer("current-schema-id"),
+            "first-row-id": first_row,
+            "added-rows": next_row - first_row,
+        }
+        return Change(timestamp_ms, snapshot)
+
+    def _put(self, name: str, data: bytes) -> str:
+        """Write a file of metadata; return its path as recorded."""
+        root = self._properties.get("write.metadata.path", f"{self._base.metadata.location}/{METADATA}")
+        path = f"{root.rstrip('/')}/{name}"
+        location = self._folder.locate(path)
+        self._files.append(location)
+        with open_sink(location, storage_options=self._folder.storage) as sink:
+            sink.write(data)
+        return path
+
+
+def _fresh_id(taken: Iterable[int]) -> int:
+    """Return a random snapshot id that is not taken."""
+    known = set(taken)
+    while (number := secrets.randbits(63)) in known or not number:
+        pass
+    return number

@@ -1,0 +1,122 @@
+"""Commits through a REST catalog of Iceberg's own classes (interop/java), by pyiceberg's RestCatalog."""
+
+from __future__ import annotations
+
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import CommitConflict, CommitUnknown
+from dvcodec.tables import audit
+from dvcodec.tables.iceberg.catalogs import from_catalog
+from dvcodec.tables.iceberg.commit import committer
+from interop.driver import JAVA, _java, need
+from tables.iceberg.crafted import Commit, Crafted, craft_table
+from tables.iceberg.deleting import delete
+
+pytestmark = pytest.mark.interop
+
+
+class Server:
+    """The catalog's process.
+
+    Attributes:
+        uri: of the catalog.
+    """
+
+    def __init__(self, warehouse: Path) -> None:
+        command = [*_java(JAVA, "Main"), "rest-catalog", str(warehouse)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.uri = f"http://127.0.0.1:{int(cast('IO[str]', self._process.stdout).readline())}"
+
+    def fault(self, name: str) -> None:
+        """Let the next commit meet a fault: ``lost-answer``, ``lost-request``."""
+        urllib.request.urlopen(urllib.request.Request(f"{self.uri}/faults/{name}", method="POST")).close()  # noqa: S310
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    need((JAVA / "target" / "classpath.txt").is_file(), "the program of interop/java")
+    found = Server(tmp_path_factory.mktemp("warehouse"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def catalog(server: Server) -> Any:
+    rest = pytest.importorskip("pyiceberg.catalog.rest")
+    return rest.RestCatalog("rest", uri=server.uri)
+
+
+@pytest.fixture
+def crafted(tmp_path: Path, catalog: Any) -> Crafted:
+    """A table of the catalog, ``db.<name of the folder>``."""
+    first = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
+    made = craft_table(tmp_path / "t", first, Commit(deletes=[{"b": RowSet([3])}]))
+    catalog.create_namespace_if_not_exists("db")
+    catalog.register_table(f"db.{tmp_path.name}", str(made.metadata))
+    return made
+
+
+def name_of(crafted: Crafted) -> str:
+    return f"db.{crafted.folder.parent.name}"
+
+
+def live(catalog: Any, crafted: Crafted) -> int:
+    found = catalog.load_table(name_of(crafted)).scan().to_arrow().num_rows
+    assert isinstance(found, int)
+    return found
+
+
+def test_commits_one_after_the_other(catalog: Any, crafted: Crafted) -> None:
+    a, b, c = (crafted.paths[name] for name in "abc")
+    writer = committer(from_catalog(catalog, name_of(crafted)))
+    assert live(catalog, crafted) == 45 - 3
+    delete(writer, {a: RowSet([5]), b: RowSet([7])})
+    assert live(catalog, crafted) == 45 - 5
+    delete(writer, {a: RowSet([6]), c: RowSet.from_ranges([(0, 5)])})
+    assert live(catalog, crafted) == 45 - 6 - 5
+    table = from_catalog(catalog, name_of(crafted))
+    assert audit(table).ok
+    metadata = catalog.load_table(name_of(crafted)).metadata
+    assert [entry.snapshot_id for entry in metadata.snapshot_log] == [one.snapshot_id for one in metadata.snapshots]
+    assert {file.path for file in table.snapshot().data_files} == {a, b}
+    names = {found.location for found in table.stored_files()} - table.referenced()
+    assert {Path(name).name for name in names} <= {"version-hint.text", "c"}
+
+
+def test_a_stale_commit_is_refused(catalog: Any, crafted: Crafted) -> None:
+    a = crafted.paths["a"]
+    writer = committer(from_catalog(catalog, name_of(crafted)))
+    base = writer.current()
+    delete(writer, {a: RowSet([5])})
+    files = set(crafted.folder.rglob("*"))
+    with pytest.raises(CommitConflict, match=r"(?s)branch main.*changed"):
+        delete(writer, {a: RowSet([6])}, base=base)
+    assert set(crafted.folder.rglob("*")) == files
+    assert live(catalog, crafted) == 45 - 4
+
+
+def test_a_lost_answer_is_no_second_commit(server: Server, catalog: Any, crafted: Crafted) -> None:
+    writer = committer(from_catalog(catalog, name_of(crafted)))
+    server.fault("lost-answer")
+    number = delete(writer, {crafted.paths["a"]: RowSet([5])})
+    assert writer.current().info.id == number
+    assert live(catalog, crafted) == 45 - 4
+
+
+def test_a_lost_request_is_unknown(server: Server, catalog: Any, crafted: Crafted) -> None:
+    """The request may still arrive: that it is not in yet says nothing."""
+    writer = committer(from_catalog(catalog, name_of(crafted)))
+    server.fault("lost-request")
+    with pytest.raises(CommitUnknown, match="did not answer"):
+        delete(writer, {crafted.paths["a"]: RowSet([5])})
+    assert live(catalog, crafted) == 45 - 3
