@@ -36,7 +36,7 @@ class Server:
 
     def fault(self, name: str) -> None:
         """Let the next commit meet a fault: ``lost-answer``, ``lost-request``."""
-        urllib.request.urlopen(urllib.request.Request(f"{self.uri}/faults/{name}", method="POST")).close()  # noqa: S310
+        urllib.request.urlopen(urllib.request.Request(f"{self.uri}/faults/{name}", method="POST")).close()
 
     def close(self) -> None:
         self._process.communicate(timeout=60)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_runner import run
-from dvcodec import CommitConflict, Unsupported, UsageError
+from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
@@ -22,8 +22,11 @@ from dvcodec.tables.delta.actions import Protocol
 from dvcodec.tables.delta.commit import committer
 from dvcodec.tables.delta.enable import with_vectors
 from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.iceberg.commit import committer as iceberg_committer
 from dvcodec.tables.json_fields import JsonFields
 from tables.delete.finders import Where
+from tables.iceberg import crafted as iceberg
+from tables.iceberg.deleting import delete as commit_delete
 from tables.paimon.crafted import CraftedFile, craft_table
 
 PROPERTY = "delta.enableDeletionVectors"
@@ -339,12 +342,57 @@ def test_a_new_schema_of_paimon_that_is_there_already_is_built_upon(
 def test_other_tables_of_paimon_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="primary key id"):
         enable(open_table(paimon(tmp_path / "keys", primary_keys=["id"])))
-    for name, value in {"data-evolution.enabled": "TRUE", "type": "format-table"}.items():
+    for name, value in {"data-evolution.enabled": "TRUE", "type": "format-table", "bucket": "-2"}.items():
         with pytest.raises(Unsupported, match=name):
             enable(open_table(paimon(tmp_path / name, {name: value})))
     branch = paimon(tmp_path / "t" / "branch" / "branch-b")
     with pytest.raises(Unsupported, match="branch"):
         enable(open_table(branch))
+
+
+# ---------------------------------------------------------------------- Iceberg
+
+
+def test_an_iceberg_table_of_version_2_gets_version_3(tmp_path: Path) -> None:
+    first = iceberg.Commit(data={"a": 20, "b": 30}, deletes=[{"a": RowSet([1, 2])}])
+    crafted = iceberg.craft_table(
+        tmp_path / "t", first, version=2, properties={"p": "q"}, tweak=lambda metadata: metadata | {"novel": [1]}
+    )
+    old = json.loads(crafted.metadata.read_text())
+    table = open_table(crafted.folder)
+    assert enable(table, dry_run=True).changes == ("format-version: 2 -> 3",)
+    assert not (crafted.folder / "metadata" / "v2.metadata.json").exists()
+    done = enable(table)
+    assert done.path == str(crafted.folder / "metadata" / "v2.metadata.json")
+    new = json.loads(Path(done.path).read_text())
+    log = new.pop("metadata-log")
+    assert [entry["metadata-file"] for entry in log] == [str(crafted.metadata)]
+    assert new.pop("last-updated-ms") > old.pop("last-updated-ms")
+    assert new == {name: value for name, value in old.items() if name != "metadata-log"} | {
+        "format-version": 3,
+        "next-row-id": 0,
+    }
+    assert enable(open_table(crafted.folder)).changes == enable(table).changes == ()
+    assert audit(open_table(crafted.folder)).findings == ()
+    commit_delete(iceberg_committer(open_table(crafted.folder)), {crafted.paths["a"]: RowSet([3])})  # type: ignore[arg-type]
+    newest = open_table(crafted.folder)
+    assert {row for batch in live_batches(newest) for row in batch["id"].to_pylist()} == {
+        *(position for position in range(20) if position not in (1, 2, 3)),
+        *(iceberg.STEP + position for position in range(30)),
+    }
+    assert audit(newest).findings == ()
+
+
+def test_other_tables_of_iceberg_are_refused(tmp_path: Path) -> None:
+    first = iceberg.Commit(data={"a": 20})
+    old = iceberg.craft_table(tmp_path / "old", first, version=1)
+    with pytest.raises(Unsupported, match="format-version: expected from 2 on, found 1"):
+        enable(open_table(old.folder))
+    crafted = iceberg.craft_table(tmp_path / "t", first, version=2)
+    crafted.metadata.rename(crafted.metadata.with_name("00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"))
+    (crafted.folder / "metadata" / "version-hint.text").unlink()
+    with pytest.raises(UsageError, match="belong to a catalog"):
+        enable(open_table(crafted.folder))
 
 
 # ---------------------------------------------------------------------- the others, and the command
