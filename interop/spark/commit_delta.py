@@ -59,4 +59,9 @@ def change(_: Place, root: str, actions: list[dict[str, Any]]) -> int:
     return version
 
 
-COMMANDS = {"create": create, "delete": delete, "read": read, "scan": scan, "change": change}
+def sql(place: Place, text: str) -> list[list[Any]]:
+    """Run a statement; return its rows as text."""
+    return [[str(value) for value in row] for row in place.spark.sql(text).collect()]
+
+
+COMMANDS = {"sql": sql, "create": create, "delete": delete, "read": read, "scan": scan, "change": change}
