@@ -38,6 +38,7 @@ COMMANDS = (
     "report",
     "export-live",
     "convert-table",
+    "enable",
     "zap",
 )
 ZAP_COMMANDS = ("footer", "fields", "terms", "postings", "stored", "docvalues", "merge")

@@ -14,7 +14,16 @@ from tables.delete.finders import Where
 
 __all__ = ["GONE", "TABLES", "delete", "ids"]
 
-TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_table.make}
+
+def make_lance(folder: Path) -> None:
+    import pyarrow as pa
+    import pytest
+
+    lance = pytest.importorskip("lance.dataset")
+    lance.write_dataset(pa.table({"id": range(256)}), str(folder), max_rows_per_file=128)
+
+
+TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_table.make, "lance": make_lance}
 """How a table of a format is made, with ids from 0 to 255 in two data files."""
 GONE = RowSet.from_ranges([(50, 60), (128, 256)])
 """Ids that are deleted: some rows of one data file, all of the other."""

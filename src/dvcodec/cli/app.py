@@ -52,6 +52,9 @@ _MODULES = {
     "tables.delete": {
         "delete": "Delete rows of a table: write deletion vectors and commit them.",
     },
+    "tables.enable": {
+        "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
+    },
     "zap.shared": {
         "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },

@@ -16,7 +16,12 @@ from dvcodec.lance.addresses import (
 )
 from dvcodec.lance.arrays import EncodedArray
 from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
-from dvcodec.lance.deletions import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance.deletions import (
+    DeletionFile,
+    choose_kind,
+    read_deletion_file,
+    write_deletion_file,
+)
 from dvcodec.lance.fragments import Fragment, FragmentFile
 from dvcodec.lance.manifest import (
     BasePath,

@@ -26,7 +26,15 @@ from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, rea
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.lance.ipc import batch_lengths
 
-__all__ = ["BITMAP_FROM", "DeletionFile", "Kind", "choose_kind", "read_deletion_file", "write_deletion_file"]
+__all__ = [
+    "BITMAP_FROM",
+    "DeletionFile",
+    "Kind",
+    "choose_kind",
+    "encode_deletion_file",
+    "read_deletion_file",
+    "write_deletion_file",
+]
 
 Kind = Literal["arrow", "bin"]
 KINDS: tuple[Kind, Kind] = ("arrow", "bin")
@@ -122,6 +130,26 @@ def read_deletion_file(
         return rows
 
 
+def encode_deletion_file(rows: RowSet, kind: Kind) -> bytes:
+    """Return the bytes of a deletion file with all deleted rows of a fragment, as Lance's writer has them.
+
+    Args:
+        rows: physical row offsets, below 2**32.
+        kind: see `choose_kind`.
+
+    Raises:
+        UsageError: no rows, an offset beyond 32 bits, or an unknown kind.
+        MissingExtra: the Arrow kind, without pyarrow.
+    """
+    if not rows:
+        raise UsageError("no deleted rows: Lance writes no deletion file then")
+    if (rows.max or 0) >= _U32:
+        raise UsageError(f"row offset {rows.max} does not fit 32 bits")
+    if kind not in KINDS:
+        raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {kind!r}")
+    return _encode_arrow(rows) if kind == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
+
+
 def write_deletion_file(
     folder: str,
     rows: RowSet,
@@ -150,15 +178,9 @@ def write_deletion_file(
     """
     if not str(folder):
         raise UsageError("folder must not be empty")
-    if not rows:
-        raise UsageError("no deleted rows: Lance writes no deletion file then")
-    if (rows.max or 0) >= _U32:
-        raise UsageError(f"row offset {rows.max} does not fit 32 bits")
     chosen = kind or choose_kind(rows.cardinality, previous)
-    if chosen not in KINDS:
-        raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {chosen!r}")
+    data = encode_deletion_file(rows, chosen)
     file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
-    data = _encode_arrow(rows) if chosen == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
     with open_sink(file.path(folder)) as out:
         out.write(data)
     return file

@@ -2,7 +2,7 @@
 
 No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). The verbs are
 here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
-`deleted_rows`, `convert_table`, `repair_plan`. These are imported when first used.
+`deleted_rows`, `convert_table`, `repair_plan`, `enable`. These are imported when first used.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.changes import history
     from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.enabling import Enabled, enable
     from dvcodec.tables.findings import Finding, Severity
     from dvcodec.tables.live import deleted_rows, export_live, live_batches
     from dvcodec.tables.repair import RepairPlan, repair_plan
@@ -42,6 +43,7 @@ __all__ = [
     "DataFile",
     "DeletedRows",
     "DeletionVector",
+    "Enabled",
     "Finding",
     "Folder",
     "PhysicalRows",
@@ -56,6 +58,7 @@ __all__ = [
     "audit",
     "convert_table",
     "deleted_rows",
+    "enable",
     "export_live",
     "history",
     "live_batches",
@@ -75,6 +78,10 @@ _HOMES = {
     "convert": (
         "Conversion",
         "convert_table",
+    ),
+    "enabling": (
+        "Enabled",
+        "enable",
     ),
     "findings": (
         "Finding",

@@ -34,6 +34,7 @@ class Protocol:
         source: file and line.
         writer_version: ``minWriterVersion``; None if it is not recorded: readers do not need it.
         writer_features: names; none below writer version 7.
+        record: the action.
     """
 
     reader_version: int
@@ -41,6 +42,7 @@ class Protocol:
     source: str
     writer_version: int | None = None
     writer_features: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(cls, action: JsonFields) -> Protocol:
@@ -57,6 +59,7 @@ class Protocol:
             action.source,
             writer,
             action.texts("writerFeatures") if (writer or 0) >= 7 and "writerFeatures" in action else (),
+            action.values,
         )
 
 
@@ -70,6 +73,7 @@ class Metadata:
         configuration: the table's properties.
         provider: format of the data files.
         source: file and line.
+        record: the action.
     """
 
     schema: str
@@ -77,6 +81,7 @@ class Metadata:
     configuration: Mapping[str, str | None]
     provider: str
     source: str
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(cls, action: JsonFields) -> Metadata:
@@ -91,6 +96,7 @@ class Metadata:
             _text_map(action.object_if_any("configuration")),
             action.object("format").text("provider"),
             action.source,
+            action.values,
         )
 
 

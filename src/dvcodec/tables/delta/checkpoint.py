@@ -29,12 +29,12 @@ _FILE = (
 _MEMBERS = {
     "add": (*_FILE, "stats_parsed.numRecords"),
     "remove": (*_FILE, "deletionTimestamp", "extendedFileMetadata"),
-    "metaData": ("format", "schemaString", "partitionColumns", "configuration"),
-    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
+    "metaData": (),
+    "protocol": (),
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
 }
-"""What is read, by action. The statistics of columns would be most of a checkpoint."""
+"""What is read, by action; all of it where nothing is named. Statistics of columns would be most of a checkpoint."""
 
 
 def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:
@@ -107,7 +107,8 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
         if not pa.types.is_struct(kind):
             raise NotCanonical(f"column {name}", source=location, expected="a struct", actual=kind)
         there = {field.name for field in kind}
-        found += [f"{name}.{member}" for member in _MEMBERS[name] if member.partition(".")[0] in there]
+        wanted = _MEMBERS[name] or sorted(there)
+        found += [f"{name}.{member}" for member in wanted if member.partition(".")[0] in there]
     return found
 
 
@@ -135,4 +136,8 @@ def _values(array: pa.Array) -> list[Any]:
     values: list[Any] = array.to_pylist()
     if pa.types.is_map(array.type):
         return [None if entries is None else dict(entries) for entries in values]
+    if pa.types.is_struct(array.type) and any(pa.types.is_map(field.type) for field in array.type):
+        members = {field.name: _values(array.field(field.name)) for field in array.type}
+        rows = (dict(zip(members, row, strict=True)) for row in zip(*members.values(), strict=True))
+        return [row if there else None for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)]
     return values

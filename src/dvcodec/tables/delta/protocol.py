@@ -8,7 +8,17 @@ from __future__ import annotations
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
 
-__all__ = ["check_protocol", "check_writer", "declares_mapping", "mapping_mode"]
+__all__ = [
+    "FEATURE",
+    "FORBIDDING",
+    "PROPERTY",
+    "check_features",
+    "check_protocol",
+    "check_writer",
+    "declares_mapping",
+    "is_on",
+    "mapping_mode",
+]
 
 READER_VERSION = 3
 WRITER_VERSION = 7
@@ -58,6 +68,8 @@ OF_WRITERS = frozenset(
 """Writer features, which readers may ignore even where they are listed among the reader features."""
 CARRIED = KNOWN | OF_COLUMNS | OF_WRITERS - {"icebergCompatV1", "icebergCompatV2"}
 """Features that a delete leaves as they are: it repeats the actions of data files, and writes no rows."""
+FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
+"""Of deletion vectors: what the protocol lists, and the property of the table that lets writers make new ones."""
 MODES = ("none", "name", "id")
 
 
@@ -80,11 +92,10 @@ def check_protocol(protocol: Protocol) -> None:
         )
 
 
-def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
-    """Check that a delete may commit a deletion vector.
+def check_features(protocol: Protocol) -> None:
+    """Check that all is known that a writer has to know who writes no rows.
 
     Raises:
-        UsageError: the table does not have vectors enabled, is append-only, or has a property that forbids them.
         Unsupported: a writer feature that is not known here.
     """
     features = {*protocol.reader_features, *protocol.writer_features}
@@ -94,26 +105,38 @@ def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
         raise Unsupported(
             "protocol of the table", source=protocol.source, expected="features that a delete may leave", actual=actual
         )
-    wanted = "delta.enableDeletionVectors"
-    listed = "deletionVectors" in protocol.reader_features and "deletionVectors" in protocol.writer_features
-    if not (listed and _is_on(metadata, wanted)):
+
+
+def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Check that a delete may commit a deletion vector.
+
+    Raises:
+        UsageError: the table does not have vectors enabled, is append-only, or has a property that forbids them.
+        Unsupported: a writer feature that is not known here.
+    """
+    check_features(protocol)
+    listed = FEATURE in protocol.reader_features and FEATURE in protocol.writer_features
+    if not (listed and is_on(metadata, PROPERTY)):
         raise UsageError(
-            f"{table}: deletion vectors are not enabled (feature deletionVectors, {wanted}): enable them first"
+            f"{table}: deletion vectors are not enabled (feature {FEATURE}, {PROPERTY}): "
+            "enable them first, with dvcodec enable or dvcodec.tables.enable"
         )
-    for name, why in _FORBIDDING.items():
-        if _is_on(metadata, name):
+    for name, why in FORBIDDING.items():
+        if is_on(metadata, name):
             raise UsageError(f"{table}: {name} is set: {why}")
 
 
-_FORBIDDING = {
+FORBIDDING = {
     "delta.appendOnly": "its rows must not be deleted",
     "delta.enableChangeDataFeed": "a delete would have to write change data files, which dvcodec does not",
     "delta.enableIcebergCompatV1": "Iceberg readers of the table would not see deletion vectors",
     "delta.enableIcebergCompatV2": "Iceberg readers of the table would not see deletion vectors",
 }
+"""Properties of a table that a delete does not obey, and why."""
 
 
-def _is_on(metadata: Metadata, name: str) -> bool:
+def is_on(metadata: Metadata, name: str) -> bool:
+    """Whether a property of the table is true."""
     return (metadata.configuration.get(name) or "").lower() == "true"
 
 

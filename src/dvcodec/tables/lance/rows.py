@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["open_version", "physical_rows"]
+__all__ = ["of_library", "open_version", "physical_rows"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
@@ -42,12 +42,18 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
         NotCanonical: it refuses the dataset.
     """
     lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
-    scheme, separator, rest = location.partition("://")
-    if local_path(location) is None:  # it knows s3a and upper case no more than s3n
-        location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
-    given = options.for_rust() if options is not None and local_path(location) is None else None
+    location, given = of_library(location, options)
     with _refusals(location, f"version {version}"):
-        return lance.LanceDataset(location, version=version, storage_options=given or None)
+        return lance.LanceDataset(location, version=version, storage_options=given)
+
+
+def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[str, str] | None]:
+    """Return the location and the options of a store as Lance's library spells them."""
+    if local_path(location) is not None:
+        return location, None
+    scheme, separator, rest = location.partition("://")  # it knows s3a and upper case no more than s3n
+    given = options.for_rust() if options is not None else None
+    return f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}", given or None
 
 
 def physical_rows(

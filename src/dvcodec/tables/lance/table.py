@@ -15,9 +15,9 @@ from dvcodec.tables.lance.snapshot import LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
-__all__ = ["LanceTable", "open"]
+__all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
-_KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
+KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
 """Features that a reader has to know: deletion files, stable row ids, the v2 format, table config, base paths, no
 transaction files, overlays, covering indices, spilled row ids. Of these, the first and base paths matter for deleted
 rows."""
@@ -135,11 +135,11 @@ def _read(folder: Folder, location: str, version: int) -> Manifest:
     manifest = read_manifest(location, storage_options=folder.storage)
     if manifest.version != version:
         raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
-    if manifest.reader_flags & ~_KNOWN_FLAGS:
+    if manifest.reader_flags & ~KNOWN_FLAGS:
         raise Unsupported(
             "features that a reader has to know",
             source=location,
-            expected=f"no others than those of {_KNOWN_FLAGS:#x}",
+            expected=f"no others than those of {KNOWN_FLAGS:#x}",
             actual=f"{manifest.reader_flags:#x}",
         )
     return manifest

@@ -1,0 +1,133 @@
+"""Enable deletion vectors in a Delta table: one commit, with a protocol and a property.
+
+Specification: Delta's PROTOCOL.md, "Table Features" and "Deletion Vectors". From reader version 3 and writer version 7
+on a table lists its features; those that the old versions implied are listed too: writers go on to obey them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+from dvcodec import __version__
+from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.log import LOG
+from dvcodec.tables.delta.protocol import (
+    FEATURE,
+    FORBIDDING,
+    KNOWN,
+    OF_COLUMNS,
+    PROPERTY,
+    READER_VERSION,
+    WRITER_VERSION,
+    check_features,
+    is_on,
+)
+from dvcodec.tables.delta.snapshot import DeltaSnapshot
+from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.delta.table import open as open_delta
+from dvcodec.tables.enabling import Enabled
+from dvcodec.tables.put import put_once
+
+__all__ = ["enable", "with_vectors"]
+
+_IMPLIED = (
+    (2, "appendOnly"),
+    (2, "invariants"),
+    (3, "checkConstraints"),
+    (4, "changeDataFeed"),
+    (4, "generatedColumns"),
+    (6, "identityColumns"),
+)
+"""Writer versions from which on features are implied. Column mapping is implied by reader version 2."""
+_MAPPING = "columnMapping"
+
+
+def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
+    """Enable deletion vectors in the newest version; see `dvcodec.tables.enable`."""
+    folder = table.folder
+    folder.storage.reopen(folder.location)
+    base = open_delta(folder).snapshot()
+    protocol, metadata = base.protocol, base.metadata
+    _check(protocol, metadata, table.location)
+    actions: list[dict[str, Any]] = []
+    changes = []
+    listed = with_vectors(protocol)
+    if listed != protocol.record:
+        actions.append({"protocol": listed})
+        changes.append(_change(protocol, listed))
+    if not is_on(metadata, PROPERTY):
+        properties = dict(metadata.configuration) | {PROPERTY: "true"}
+        actions.append({"metaData": {**metadata.record, "configuration": properties}})
+        changes.append(f"{PROPERTY}: {metadata.configuration.get(PROPERTY, 'not set')} -> true")
+    if dry_run or not actions:
+        return Enabled(tuple(changes))
+    location = folder.join(f"{LOG}/{base.info.id + 1:020}.json")
+    lines = [{"commitInfo": _info(base)}, *actions]
+    data = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines).encode()
+    put_once(folder.storage, location, data)
+    return Enabled(tuple(changes), location)
+
+
+def with_vectors(protocol: Protocol) -> dict[str, Any]:
+    """Return a ``protocol`` action that has deletion vectors besides all that it had, be it listed or implied."""
+    version = protocol.writer_version or 0
+    writer = list(protocol.writer_features)
+    if version < WRITER_VERSION:
+        writer += [name for least, name in _IMPLIED if version >= least]
+    if protocol.reader_version == 2:
+        writer.append(_MAPPING)
+    writer = list(dict.fromkeys([*writer, *protocol.reader_features, FEATURE]))
+    of_readers = [name for name in writer if name in KNOWN | OF_COLUMNS]
+    return {
+        **protocol.record,
+        "minReaderVersion": READER_VERSION,
+        "minWriterVersion": WRITER_VERSION,
+        "readerFeatures": list(dict.fromkeys([*protocol.reader_features, *of_readers])),
+        "writerFeatures": writer,
+    }
+
+
+def _change(old: Protocol, new: dict[str, Any]) -> str:
+    versions = (old.reader_version, old.writer_version), (READER_VERSION, WRITER_VERSION)
+    before, after = (f"reader version {reader}, writer version {writer}" for reader, writer in versions)
+    moved = f"{before} -> {after}" if versions[0] != versions[1] else after
+    added = sorted({*new["readerFeatures"], *new["writerFeatures"]} - {*old.reader_features, *old.writer_features})
+    return f"protocol: {moved}, features that it lists now: {', '.join(added or [FEATURE])}"
+
+
+def _check(protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Check that the table may have vectors.
+
+    Raises:
+        UsageError: a property forbids them.
+        Unsupported: a feature that is not known here, or another format than Parquet.
+    """
+    check_features(protocol)
+    if protocol.writer_version is None:
+        raise Unsupported("protocol.minWriterVersion", source=protocol.source, expected="a version", actual="none")
+    if metadata.provider != "parquet":
+        what, actual = "metaData.format.provider", metadata.provider[:60]
+        raise Unsupported(what, source=metadata.source, expected="parquet", actual=actual)
+    for name, why in FORBIDDING.items():
+        if name.startswith("delta.enableIcebergCompat") and is_on(metadata, name):
+            raise UsageError(f"{table}: {name} is set: {why}")
+
+
+def _info(base: DeltaSnapshot) -> dict[str, Any]:
+    now = int(time.time() * 1000)
+    info: dict[str, Any] = {"timestamp": now}
+    if is_on(base.metadata, "delta.enableInCommitTimestamps"):
+        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
+    return info | {
+        "operation": "SET TBLPROPERTIES",
+        "operationParameters": {"properties": json.dumps({PROPERTY: "true"}, separators=(",", ":"))},
+        "readVersion": base.info.id,
+        "isBlindAppend": True,
+        "operationMetrics": {},
+        "engineInfo": f"dvcodec/{__version__}",
+        "txnId": str(uuid.uuid4()),
+    }

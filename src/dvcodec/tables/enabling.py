@@ -1,0 +1,64 @@
+"""Enable deletion vectors in a table: an explicit act, because older engines cannot read the table afterwards.
+
+What is changed differs by format, see ``dvcodec.tables.<format>.enable``. Lance has deletion files in every dataset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.tables.model import TableKind
+from dvcodec.tables.table import Table
+
+__all__ = ["Enabled", "enable"]
+
+_ATTEMPTS = 10
+_NOTHING_TO_DO = frozenset({TableKind.LANCE})
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The result of `enable`.
+
+    Attributes:
+        changes: what was changed in the metadata, or would be, a line for each; none if vectors were enabled before.
+        path: the metadata file that has the changes; None if nothing was written.
+    """
+
+    changes: tuple[str, ...]
+    path: str | None = None
+
+
+def enable(table: Table, *, dry_run: bool = False) -> Enabled:
+    """Let engines write deletion vectors to a table, and read them; nothing is written if they may already.
+
+    Delta: the features and the table property, in a commit. Iceberg: format version 3. Paimon: the table option, in a
+    new schema. Only the metadata changes. Engines that do not know deletion vectors refuse the table afterwards.
+
+    Args:
+        table: see `open_table`; its newest state counts.
+        dry_run: say what would be changed; nothing is written.
+
+    Raises:
+        UsageError: the table cannot have deletion vectors; the message says why.
+        Unsupported: it uses a feature that is not known here; the message names it.
+        CommitConflict: other writers committed first, again and again; nothing was changed.
+        CommitUnknown: it could not be found out whether the change is in.
+        DecodeError: the metadata is corrupt.
+        OSError: a file cannot be read or written; nothing was changed.
+    """
+    if table.kind is TableKind.SCORCH:
+        raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
+    if table.kind in _NOTHING_TO_DO:
+        return Enabled(())
+    act = import_module(f"dvcodec.tables.{table.kind.value}.enable").enable
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            found: Enabled = act(table, dry_run=dry_run)
+        except CommitConflict:
+            continue
+        return found
+    last: Enabled = act(table, dry_run=dry_run)
+    return last

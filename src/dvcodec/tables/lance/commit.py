@@ -1,0 +1,197 @@
+"""Commit deletes to a Lance dataset, by Lance's own library (extra ``lance``).
+
+Specification: Lance's ``table.proto`` (``DeletionFile``) and ``transaction.proto`` (``Delete``).
+
+Deletion files are written here and not by the library's ``LanceFragment.delete_rows``: that takes rows one Python
+integer at a time, does not say how it names the file before it has written it, and does not read it back. The library
+makes the manifest: a ``Delete`` of the fragments as they are, with another deletion file. So statistics, row ids,
+overlays, indices and config stay, and the library updates its flags. Fragments without a live row are left out.
+
+The commit is strict: see `next_version`. What the library does after every commit it does after this one too, such as
+removing old versions where the dataset's config demands it (``lance.auto_cleanup.interval``).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import require_extra
+from dvcodec.core.location import DvLocation
+from dvcodec.io.parallel import run_bounded
+from dvcodec.io.paths import split
+from dvcodec.io.target import local_path
+from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
+from dvcodec.lance.deletions import encode_deletion_file
+from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
+from dvcodec.tables.lance.next_version import NextVersion
+from dvcodec.tables.lance.rows import of_library, open_version
+from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
+
+if TYPE_CHECKING:
+    from dvcodec.tables.folder import Folder
+
+__all__ = ["LanceCommitter", "committer"]
+
+_NAME = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)\.(arrow|bin)")
+_FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
+_WRITE_AHEAD_LOG = "_mem_wal"
+
+
+def committer(table: LanceTable) -> LanceCommitter:
+    """Return what commits to a dataset."""
+    return LanceCommitter(table)
+
+
+class LanceCommitter(Committer[LanceSnapshot]):
+    """Commits deletes to a Lance dataset, or to a branch by its folder; see `Committer`."""
+
+    def __init__(self, table: LanceTable) -> None:
+        self._table = table
+        table.folder.storage.reopen(table.location)
+
+    def current(self) -> LanceSnapshot:
+        """Return the newest version; see `Committer.current`."""
+        self._table.folder.storage.reopen(self._table.location)
+        return self._table.snapshot()
+
+    def check(self, base: LanceSnapshot) -> None:
+        """Refuse features that are not known, a write-ahead log, and fragments whose rows are not recorded.
+
+        Raises:
+            MissingExtra: Lance's library is not installed.
+            Unsupported: see above.
+        """
+        require_extra("lance.dataset", "lance", "pylance")
+        folder = self._table.folder
+        location = self._table.manifests()[base.info.id]
+        flags = read_manifest(location, storage_options=folder.storage).writer_flags
+        if flags & ~KNOWN_FLAGS:
+            expected = f"no others than those of {KNOWN_FLAGS:#x}"
+            what = "features that a writer has to know"
+            raise Unsupported(what, source=location, expected=expected, actual=f"{flags:#x}")
+        if _WRITE_AHEAD_LOG in folder.names():
+            actual = f"{_WRITE_AHEAD_LOG}: rows that are not in a fragment yet would not be deleted"
+            raise Unsupported("write-ahead log", source=folder.location, expected="none", actual=actual)
+        for file in base.data_files:
+            if file.physical_rows is None:
+                what = f"rows of fragment {file.record['fragment']}"
+                raise Unsupported(what, source=location, expected="a number", actual="none")
+
+    def write(self, base: LanceSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
+        """Write a deletion file for each fragment; see `Committer.write`."""
+        folder = base.table.folder
+        local = local_path(folder.location)
+        if local is not None:
+            (local / DELETIONS).mkdir(exist_ok=True)
+
+        def write(one: FileDelete) -> DvLocation:
+            return _write(folder, base.info.id, one, written)
+
+        locations = list(run_bounded(write, deletes, folder.storage.readers(folder.location)))
+        return Written({str(one.data_file): one for one in locations}, sum(one.size for one in locations))
+
+    def commit(self, base: LanceSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
+        """Commit a ``Delete``; see `Committer.commit`. The new version is the one after the base.
+
+        Raises:
+            UsageError: the store cannot create a file exclusively.
+            NotCanonical: Lance's library refuses the dataset.
+        """
+        folder, version = base.table.folder, base.info.id
+        folder.storage.reopen(folder.location)
+        manifests = self._table.manifests()
+        if max(manifests) != version:
+            raise CommitConflict(f"{folder.location}: version {version + 1} is by another writer")
+        lance = require_extra("lance.dataset", "lance", "pylance")
+        operation = lance.LanceOperation.Delete(*_changes(base, deletes, written), "")
+        transaction = lance.Transaction(version, operation, str(uuid.uuid4()))
+        files.append(folder.join(f"{TRANSACTIONS}/{version}-{transaction.uuid}.txn"))
+        next_version = NextVersion(folder, version, split(manifests[version])[1])
+        location, options = of_library(folder.location, folder.storage.options)
+        try:
+            lance.LanceDataset.commit(
+                location,
+                transaction,
+                storage_options=options,
+                max_retries=0,
+                namespace_client=next_version,
+                table_id=[location],
+                namespace_client_managed_versioning=True,
+            )
+        except BaseException as error:  # noqa: BLE001  (a panic of the library is not an Exception)
+            if next_version.settle():
+                return version + 1
+            raise _refusal(error, folder.location) from None
+        if not next_version.settle():
+            raise NotCanonical("commit", source=folder.location, expected="a new version", actual="none")
+        return version + 1
+
+
+def _write(folder: Folder, version: int, delete: FileDelete, written: list[str]) -> DvLocation:
+    """Write the deletion file of a fragment and read it back.
+
+    Raises:
+        UsageError: rows that the fragment does not have.
+    """
+    rows, file = delete.rows, delete.data_file
+    fragment, physical_rows = file.record["fragment"], file.physical_rows
+    if (rows.max or 0) >= (physical_rows or 0):
+        raise UsageError(f"{file.path}: row {rows.max} of a fragment of {physical_rows} rows")
+    before = delete.replaced[0].record["kind"] if delete.replaced else None
+    kind = choose_kind(rows.cardinality, before)
+    name = DeletionFile(kind, fragment, version, secrets.randbits(64), rows.cardinality)
+    data = encode_deletion_file(rows, kind)
+    path = folder.join(name.path("").lstrip("/"))
+    written.append(path)
+    folder.storage.put_if_absent(path, data)
+    with folder.storage.open(path) as source:
+        found = read_deletion_file(source, num_deleted_rows=rows.cardinality, physical_rows=physical_rows)
+    if found != rows:
+        raise NotCanonical("deletion file", source=path, expected="the rows that were written", actual="others")
+    return DvLocation("lance", path, 0, len(data), rows.cardinality, file.path, len(data))
+
+
+def _changes(base: LanceSnapshot, deletes: Sequence[FileDelete], written: Written) -> tuple[list[Any], list[int]]:
+    """Return the fragments with their new deletion files, and the ids of those without a live row."""
+    folder = base.table.folder
+    dataset = open_version(folder.location, base.info.id, folder.storage.options)
+    updated, gone = [], []
+    for one in deletes:
+        number = one.data_file.record["fragment"]
+        fragment = dataset.get_fragment(number)
+        if fragment is None:  # the library would ignore it
+            raise UsageError(f"{folder.location}: version {base.info.id} does not have fragment {number}")
+        if one.whole:
+            gone.append(number)
+        else:
+            file = _deletion_file(written.locations[one.data_file.path])
+            updated.append(replace(fragment.metadata, deletion_file=file))
+    return updated, gone
+
+
+def _deletion_file(location: DvLocation) -> Any:
+    """Return the entry of the manifest for a file of `_write`."""
+    match = _NAME.fullmatch(split(location.path)[1])
+    if match is None:
+        raise UsageError(f"{location.path}: not the name of a deletion file")
+    fragments = require_extra("lance.fragment", "lance", "pylance")
+    version, number, kind = int(match[2]), int(match[3]), _FILE_TYPES[match[4]]
+    return fragments.DeletionFile(version, number, kind, location.cardinality, None)
+
+
+def _refusal(error: BaseException, source: str) -> BaseException:
+    """Return an error of Lance's library as one of ours; those of others as they are."""
+    message = str(error).partition("\n")[0]
+    if type(error).__name__ == "CommitConflictError":
+        return CommitConflict(f"{source}: {message}")
+    if isinstance(error, (DvcodecError, OSError, KeyboardInterrupt, SystemExit, MemoryError)):
+        return error
+    return NotCanonical("commit", source=source, expected="what Lance's library can write", actual=message)
