@@ -50,10 +50,10 @@ NAMES = SAMPLES + [
 ]
 
 
-def load(name: str, vectors: Callable[[], Path]) -> Golden:
+def load(name: str, vectors: Path) -> Golden:
     release, _, file = name.partition("/")
     if release.startswith("v"):
-        return load_shared(vectors() / "zap", f"{name}.zap")
+        return load_upstream(vectors / "zap", f"{name}.zap")
     folder = OWN / release
     (entry,) = [entry for entry in manifest(release) if entry["file"] == file]
     return Golden(
@@ -66,7 +66,7 @@ def load(name: str, vectors: Callable[[], Path]) -> Golden:
     )
 
 
-def load_shared(folder: Path, name: str) -> Golden:
+def load_upstream(folder: Path, name: str) -> Golden:
     entry = json.loads((folder / "MANIFEST.json").read_text())["files"][name]
     return Golden(
         folder / name,
@@ -82,8 +82,8 @@ CAN_BE_MADE = [name for name in NAMES if "/geo" not in name]
 
 
 @pytest.fixture(params=NAMES)
-def golden(request: pytest.FixtureRequest) -> Golden:
-    return load(request.param, lambda: request.getfixturevalue("vectors"))
+def golden(request: pytest.FixtureRequest, vectors: Path) -> Golden:
+    return load(request.param, vectors)
 
 
 @pytest.fixture
@@ -153,4 +153,4 @@ def test_a_geo_section_is_seen_and_not_merged() -> None:
         assert [info.name for info in segment.fields if info.shapes is not None] == ["g"]
         with pytest.raises(Unsupported, match="geo shapes cannot be merged"):
             merge_segments(io.BytesIO(), [segment])
-    assert "geo" in load("zapx-17.2.3/geo.zap", Path).dump
+    assert "geo" in load("zapx-17.2.3/geo.zap", OWN.parent / "upstream").dump
