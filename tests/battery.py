@@ -12,6 +12,9 @@ import gc
 import mmap
 import pickle
 import re
+import subprocess
+import sys
+import textwrap
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -322,3 +325,36 @@ CHECKS: dict[str, Callable[[Format], None]] = {
     "repr and hash": check_repr_and_hash,
 }
 """What each format has to pass; flips of bits are counted, and for themselves."""
+
+
+def run_limited(script: str, *, megabytes: int) -> str:
+    """Run a script in a Python of its own that may take `megabytes` more than its imports did; return its output.
+
+    The address space is capped, so that memory which is asked for but never touched counts as well.
+    """
+    preamble = f"""
+        import resource
+        from pathlib import Path
+        import numpy as np
+        import pyarrow, cramjam
+        import dvcodec
+        from samples import bitmaps
+        from dvcodec import DecodeError, RowSet
+        from dvcodec.core import compress, frame, roaring, roaring64, vector
+        from dvcodec.core.cursor import Cursor
+
+        def cap():
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes << 20}, most))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(preamble) + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

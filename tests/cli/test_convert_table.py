@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from cli_runner import flipped, in_terminal, run
-from delta_table import FIRST, NEW, OLD, SECOND
 from dvcodec import iceberg, paimon
 from dvcodec.tables.convert import ENTRIES
+from samples import delta_log
+from samples.delta_log import FIRST, NEW, OLD, SECOND
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
 def test_vectors_stay_in_place_for_iceberg(lake: Path, tmp_path: Path) -> None:

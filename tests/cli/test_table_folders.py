@@ -8,16 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import delta_table
 from cli_runner import run
-from delta_table import NEW, OLD
 from dvcodec import RowSet
 from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Target, expand
-from tables.iceberg.crafted import VECTOR, Commit
-from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile
-from tables.paimon.crafted import craft_table as craft_paimon
+from samples import delta_log
+from samples.delta_log import NEW, OLD
+from samples.iceberg_table import VECTOR, Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon
 
 COMMANDS = ("verify", "inspect", "stats", "positions", "ranges")
 SCORCH = Path(__file__).parents[1] / "vectors" / "tables" / "scorch"
@@ -25,7 +23,7 @@ SCORCH = Path(__file__).parents[1] / "vectors" / "tables" / "scorch"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
 def note(name: object, told: str, what: str = "Delta table, snapshot 2") -> str:
@@ -123,13 +121,13 @@ def test_a_table_that_cannot_be_read(lake: Path) -> None:
 
 
 def test_iceberg(tmp_path: Path) -> None:
-    craft_iceberg(tmp_path / "t", VECTOR, Commit(vectors={"a": RowSet([1, 2, 3])}))
+    build_iceberg(tmp_path / "t", VECTOR, Commit(vectors={"a": RowSet([1, 2, 3])}))
     result = run("positions", tmp_path / "t")
     what = "Iceberg table, snapshot 102"
     assert result.err.splitlines()[0] == note(tmp_path / "t", "1 of 2 vectors superseded, not in this snapshot", what)
     next((tmp_path / "t" / "data").glob("vectors-2-*")).unlink()
     assert run("verify", tmp_path / "t").code == 1
-    craft_iceberg(tmp_path / "none")
+    build_iceberg(tmp_path / "none")
     result = run("verify", tmp_path / "none")
     assert result.code == 2
     assert result.err.splitlines()[0] == note(tmp_path / "none", "no vector in these files", "Iceberg table")
@@ -137,8 +135,8 @@ def test_iceberg(tmp_path: Path) -> None:
 
 def test_paimon(tmp_path: Path) -> None:
     rows = pa.table({"id": range(4)})
-    states = [[CraftedFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
-    path = craft_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
+    states = [[PaimonFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
+    path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
     told = "1 of 2 vectors superseded, not in this snapshot"
     assert note(path, told, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
 
@@ -161,7 +159,7 @@ def test_scorch(tmp_path: Path) -> None:
 
 def test_many_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
-        craft_iceberg(tmp_path / f"{number:02}")
+        build_iceberg(tmp_path / f"{number:02}")
     TableFolders(expand([str(tmp_path)])).report()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 11

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import delta_table
 from cli_runner import flipped, in_terminal, run, spawn
-from delta_table import FIRST, NEW, ROWS, SECOND
 from dvcodec.cli.tables.shared import moment, snapshot_text
 from dvcodec.tables import SnapshotInfo, TableKind
+from samples import delta_log
+from samples.delta_log import FIRST, NEW, ROWS, SECOND
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from dvcodec.core.errors import (
     UsageError,
 )
 from dvcodec.core.limits import Limits
-from paimon.craft import SYNC, block, header, packed, records, sized, zigzag
+from samples.avro import SYNC, block, header, packed, records, sized, zigzag
 
 fastavro = pytest.importorskip("fastavro")
 

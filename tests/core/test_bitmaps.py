@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from core.crafting import EMPTY, array, bitmap, bitset, runs, small_bitmaps
 from dvcodec.core import bitmaps
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
 from dvcodec.core.roaring import walk
+from samples.bitmaps import EMPTY, array, bitmap, bitset, runs, small_bitmaps
 
 FULL = 1 << 16
 LARGE = {

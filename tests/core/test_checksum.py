@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.crafting import crc_oracle
 from dvcodec.core import checksum
+from samples.bitmaps import crc_oracle
 
 Crc = Callable[..., int]
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from core.crafting import EMPTY, Container, array, bitmap, bitset, runs
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.expand import pack_into, ranges_of
 from dvcodec.core.roaring import walk
+from samples.bitmaps import EMPTY, Container, array, bitmap, bitset, runs
 
 SPAN = 6 << 16
 """Values below this are looked at one by one."""

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap
 
 from battery import check_buffers, check_truncations, outcome
-from core.crafting import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
 from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
+from samples.bitmaps import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
 
 FULL = 1 << 16
 PREFIX = 7

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap, BitMap64
 
-from battery import check_buffers, check_truncations, outcome
-from core.crafting import EMPTY, array, bitmap, bitset, gaps, run_limited, runs, small_bitmaps, vector64
+from battery import check_buffers, check_truncations, outcome, run_limited
 from core.test_roaring import mutate
 from dvcodec.core import roaring64
 from dvcodec.core.bitmap import ContainerMix
@@ -21,6 +20,7 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MAX_KEY, VectorView, encode, encoded_size, walk64
+from samples.bitmaps import EMPTY, array, bitmap, bitset, gaps, runs, small_bitmaps, vector64
 
 SOME = bitmap(array(0, [1, 5, 9]))
 PREFIX = 7
@@ -157,8 +157,8 @@ def test_a_key_out_of_range_within_a_stretch_of_gaps_is_found() -> None:
 def test_gaps_that_follow_in_the_buffer_but_not_in_the_window_are_not_read() -> None:
     output = run_limited(
         """
-        data = crafting.vector64((0, crafting.bitmap(crafting.array(0, [1, 5, 9]))), count=2)
-        cursor = Cursor(data + crafting.gaps([1]))
+        data = bitmaps.vector64((0, bitmaps.bitmap(bitmaps.array(0, [1, 5, 9]))), count=2)
+        cursor = Cursor(data + bitmaps.gaps([1]))
         try:
             with cursor.restrict_to(len(data) + 4, "the vector"):
                 roaring64.walk64(cursor)
@@ -412,16 +412,16 @@ def test_any_bytes_end_in_a_vector_or_a_decode_error(data: bytes, count: int) ->
 @pytest.mark.parametrize(
     ("bomb", "answer"),
     [
-        ("crafting.vector64((0x7ffffffe, crafting.bitmap(crafting.array(0, [1]))))", "1 rows, 0 gaps"),
-        ("crafting.vector64((0, crafting.EMPTY), count=2**63) + bytes(60)", "NotCanonical"),
-        ("crafting.vector64((0, crafting.EMPTY), count=2**32 - 1) + bytes(60)", "Truncated"),
-        ("np.uint64(3_000_000).tobytes() + crafting.gaps(range(3_000_000))", "0 rows, 3000000 gaps"),
-        ("np.uint64(3_000_000).tobytes() + crafting.gaps([*range(2_999_999), 0])", "NotCanonical"),
+        ("bitmaps.vector64((0x7ffffffe, bitmaps.bitmap(bitmaps.array(0, [1]))))", "1 rows, 0 gaps"),
+        ("bitmaps.vector64((0, bitmaps.EMPTY), count=2**63) + bytes(60)", "NotCanonical"),
+        ("bitmaps.vector64((0, bitmaps.EMPTY), count=2**32 - 1) + bytes(60)", "Truncated"),
+        ("np.uint64(3_000_000).tobytes() + bitmaps.gaps(range(3_000_000))", "0 rows, 3000000 gaps"),
+        ("np.uint64(3_000_000).tobytes() + bitmaps.gaps([*range(2_999_999), 0])", "NotCanonical"),
         (
-            "crafting.vector64(*((k, crafting.bitmap(crafting.runs(0, [(0, 65536)]))) for k in range(4096)))",
+            "bitmaps.vector64(*((k, bitmaps.bitmap(bitmaps.runs(0, [(0, 65536)]))) for k in range(4096)))",
             "268435456 rows, 0 gaps",
         ),
-        ("crafting.vector64(*((k, crafting.bitmap(crafting.array(0, [1]))) for k in range(100_000)))", "LimitExceeded"),
+        ("bitmaps.vector64(*((k, bitmaps.bitmap(bitmaps.array(0, [1]))) for k in range(100_000)))", "LimitExceeded"),
         ("(b'\\x3a\\x30\\x00\\x00\\x00\\x00\\x01\\x00')[::-1] * 100_000", "NotCanonical"),
     ],
 )

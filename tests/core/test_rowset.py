@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from core.crafting import array, bitmap, run_limited, runs
+from battery import run_limited
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -25,6 +25,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.roaring import walk
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import encode_payload
+from samples.bitmaps import array, bitmap, runs
 
 BORDERS = [
     0,
@@ -663,8 +664,8 @@ def test_hazard_a_megabyte_that_holds_every_32_bit_position_is_never_expanded(qu
                 call()
             except DecodeError as error:
                 return type(error).__name__
-        bits = crafting.bitmap(*(crafting.runs(key, [(0, 65536)]) for key in range(65536)))
-        data = crafting.PORTABLE + crafting.vector64((0, bits))
+        bits = bitmaps.bitmap(*(bitmaps.runs(key, [(0, 65536)]) for key in range(65536)))
+        data = bitmaps.PORTABLE + bitmaps.vector64((0, bits))
         assert len(data) < 1 << 20
         del bits
         cap()

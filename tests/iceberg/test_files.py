@@ -29,7 +29,7 @@ from dvcodec import (
 )
 from dvcodec.core.frame import StoredFrame
 from dvcodec.puffin import PuffinWriter, open_puffin
-from iceberg.craft import GOOD, file_of, vector_for, with_changes
+from samples.puffin import GOOD, file_of, vector_for, with_changes
 
 MAX_POSITION = 0x7FFFFFFE80000000
 KEY = 1 << 32

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from battery import check_buffers, check_trailing, check_truncations, outcome
-from core.crafting import run_limited
+from battery import check_buffers, check_trailing, check_truncations, outcome, run_limited
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, RowSet, Truncated, UsageError
 from dvcodec.lance import (
     TOMBSTONE_ADDRESS,

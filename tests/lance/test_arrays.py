@@ -11,8 +11,7 @@ from dvcodec import DecodeError
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import EncodedArray
 from dvcodec.lance.arrays import ArrayParts
-
-from .craft import TOP, WIDTHS, Arr, as_array, starts, write_array
+from samples.lance import TOP, WIDTHS, Arr, as_array, starts, write_array
 
 values = st.one_of(st.integers(0, 300), st.integers(0, 2**33), st.integers(0, TOP), st.integers(TOP - 10, TOP))
 

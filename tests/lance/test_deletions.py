@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
-from core.crafting import run_limited
+from battery import outcome, run_limited
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,

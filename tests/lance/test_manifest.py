@@ -31,8 +31,7 @@ from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.deletions import Kind
 from dvcodec.lance.fragments import Stored
 from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS
-
-from .craft import TOP, Seg, message, sequence_bytes
+from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
 VERSIONS: bytes = message(

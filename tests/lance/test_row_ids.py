@@ -16,8 +16,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from battery import check_truncations, outcome
-from core.crafting import run_limited
+from battery import check_truncations, outcome, run_limited
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -32,8 +31,7 @@ from dvcodec.lance import (
     encode_row_ids,
     rechunk,
 )
-
-from .craft import (
+from samples.lance import (
     TOP,
     Seg,
     as_array,
@@ -48,10 +46,10 @@ from .craft import (
     sequences,
     span,
     u16,
-    uvarint,
     write,
     write_array,
 )
+from samples.zap.segments import uv
 
 KIND_NAMES: dict[str, type[Segment]] = {
     "range": RangeSegment,
@@ -493,7 +491,7 @@ def test_hazard_ranges_are_not_expanded_beyond_the_limit() -> None:
         (repr(segment(1, scalar(2, 2**40))) + " * 50", "LimitExceeded"),
         (repr(segment(2, scalar(2, TOP), field(3, u16(5)))), "LimitExceeded"),
         (repr(segment(3, scalar(2, TOP), field(3, b"\1"))), "NotCanonical"),
-        (repr(segment(4, field(3, b"\x12" + uvarint(2**40)))), "Truncated"),
+        (repr(segment(4, field(3, b"\x12" + uv(2**40)))), "Truncated"),
         (repr(segment(1)) + " * 5", "0"),
         (r"b'\x0a\xff\xff\x3f' + b'\x7b' * 0xfffff", "NotCanonical"),
     ],

@@ -20,8 +20,7 @@ from dvcodec.lance import (
     SortedArray,
 )
 from dvcodec.lance.segments import from_values
-
-from .craft import BORDERS, KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
+from samples.lance import BORDERS, KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
 
 MANY = 2**60
 

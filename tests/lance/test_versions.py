@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations, outcome
-from core.crafting import run_limited
+from battery import check_buffers, check_truncations, outcome, run_limited
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -29,8 +28,7 @@ from dvcodec.lance import (
     decode_versions,
     encode_versions,
 )
-
-from .craft import TOP, Seg, message, segments
+from samples.lance import TOP, Seg, message, segments
 
 KIND_NAMES: dict[str, type[Segment]] = {
     "range": RangeSegment,

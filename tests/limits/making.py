@@ -15,7 +15,7 @@ from typing import Any
 from battery import lowered
 from dvcodec import Limits, NotCanonical
 from dvcodec.tables import open_table
-from limits.hostile import BOMB, MEGA
+from samples.bombs import BOMB, MEGA
 
 Run = Callable[[], object]
 Inputs = dict[str, Callable[[], bytes]]

@@ -27,7 +27,7 @@ from dvcodec import (
     merge,
     read_rows,
 )
-from ops.samples import SAMPLES, A, B, C, puffin_file
+from samples.containers import SAMPLES, A, B, C, puffin_file
 
 POSITIONS = st.integers(0, 40) | st.integers(0, 1 << 34)
 ROW_SETS = st.lists(POSITIONS, max_size=30).map(RowSet)

@@ -37,7 +37,8 @@ from dvcodec import (
 from dvcodec.ops.convert import TARGETS, write
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.puffin import open_puffin
-from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
+from samples.bitmaps import framed
+from samples.containers import FRAMED, SAMPLES, A, B, C, puffin_file
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
@@ -200,7 +201,7 @@ def test_32_bit_frame_is_copied_to_32_bits_without_building_a_bitmap(name: str) 
 def test_bare_64_bit_map_gets_a_frame_without_building_a_bitmap(to: Target) -> None:
     bare = SAMPLES["roaring 64"].data
     data, written = run(bare, to, data_files=["a"])
-    assert stored(data, written) == [frame_of(b"\xd1\xd3\x39\x64" + bare)]
+    assert stored(data, written) == [framed(b"\xd1\xd3\x39\x64" + bare)]
 
 
 @pytest.mark.usefixtures("no_bitmaps")
@@ -234,9 +235,9 @@ def flipped(data: bytes, at: int) -> bytes:
         (flipped(SAMPLES["delta"].data, len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
         (flipped(SAMPLES["delta"].data, 1 + 46 + 4), ChecksumMismatch),
         (SAMPLES["puffin"].data.replace(b'"cardinality":"2"', b'"cardinality":"7"'), CardinalityMismatch),
-        (b"\1" + iceberg.encode(A) + frame_of(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
-        (b"\1" + iceberg.encode(A) + frame_of(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
-        (b"\1" + iceberg.encode(A) + frame_of(iceberg.encode(A)[4:-4] + b"\0"), NotCanonical),
+        (b"\1" + iceberg.encode(A) + framed(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
+        (b"\1" + iceberg.encode(A) + framed(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
+        (b"\1" + iceberg.encode(A) + framed(iceberg.encode(A)[4:-4] + b"\0"), NotCanonical),
         (b"nothing we know", Unsupported),
     ],
 )
@@ -252,7 +253,7 @@ def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
-UNSORTED32 = frame_of(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
+UNSORTED32 = framed(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_32_bit_frame_is_verified_before_it_is_copied(tmp_path: Path, source: by
 
 
 def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
-    for source in (flipped(iceberg.encode(A), 20), frame_of(b"\xd1\xd3\x39\x64" + UNSORTED)):
+    for source in (flipped(iceberg.encode(A), 20), framed(b"\xd1\xd3\x39\x64" + UNSORTED)):
         with pytest.raises(DecodeError):
             convert(source, "blob", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,8 @@ from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.read import read_vector, survey_vectors
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
-from ops.samples import BARE, FRAMED, SAMPLES, A, C, Recorder, flipped, frame_of
+from samples.bitmaps import framed
+from samples.containers import BARE, FRAMED, SAMPLES, A, C, Recorder, flipped
 
 # ---------------------------------------------------------------------- reading what was found
 
@@ -202,7 +203,7 @@ def test_decode_at_checks_what_decode_checks() -> None:
     assert caught.value.offset == len(data) - 4
     assert decode_at(damaged, 4, verify_checksum=False) == A
     with pytest.raises(NotCanonical):
-        decode_at(b"\1" + frame_of(delta.encode(A)[4:-4] + b"\0"), 1)
+        decode_at(b"\1" + framed(delta.encode(A)[4:-4] + b"\0"), 1)
 
 
 def test_decode_at_reads_one_frame_only() -> None:

@@ -37,7 +37,8 @@ from dvcodec.ops.read import read_vector
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 from dvcodec.zap.footer import encode_footer as encode_zap_footer
-from ops.samples import SAMPLES, A, Recorder, flipped, frame_of
+from samples.bitmaps import framed
+from samples.containers import SAMPLES, A, Recorder, flipped
 
 REAL_FILES = {
     "iceberg/java-main/three-files.puffin": ("puffin", 3),
@@ -329,7 +330,7 @@ def test_any_flip_ends_in_a_container_or_a_decode_error(name: str) -> None:
 
 
 def test_blob_is_sniffed_by_its_ends() -> None:
-    source = Recorder(frame_of(Magic.PORTABLE64.value + bytes(5_000_000)))
+    source = Recorder(framed(Magic.PORTABLE64.value + bytes(5_000_000)))
     assert sniff(source).kind is ContainerKind.BLOB
     assert sum(size for _, size in source.reads) <= 20
 

@@ -40,7 +40,8 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.paimon import DeletionVectorMeta, IndexFile
-from paimon.craft import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, framed, metas_of
+from samples.bitmaps import framed
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, metas_of
 
 Bits = Literal[32, 64]
 A, B, C = RowSet([1, 3, 5]), RowSet(range(500)), RowSet([7, 70000])

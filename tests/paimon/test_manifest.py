@@ -40,7 +40,7 @@ from dvcodec.paimon import (
     write_index_manifest,
 )
 from dvcodec.paimon.manifest import DELETION_VECTORS, EMPTY_PARTITION, HASH, SCHEMA
-from paimon.craft import SYNC, block, header, packed, records, sized, zigzag
+from samples.avro import SYNC, block, header, packed, records, sized, zigzag
 
 fastavro = pytest.importorskip("fastavro")
 

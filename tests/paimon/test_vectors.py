@@ -31,7 +31,8 @@ from dvcodec import (
 )
 from dvcodec.core.frame import Magic
 from dvcodec.paimon.vectors import magic_of
-from paimon.craft import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, PYPAIMON_FILES, framed, metas_of
+from samples.bitmaps import framed
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, PYPAIMON_FILES, metas_of
 
 
 def rows_of(positions: Any) -> RowSet:

@@ -12,7 +12,7 @@ import pytest
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, encode_footer, open_puffin, rewrite_paths
-from puffin.craft import lz4_frame, zstd_frame
+from samples.puffin import lz4_frame, zstd_frame
 
 SAMPLE = b"some blob \0 binary data \xf0\x9f\xa4\xaf that is not very very very very very very long, is it?"
 OLD = b"what stood here before"

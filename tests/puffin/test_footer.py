@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from battery import check_truncations, outcome
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
-from puffin.craft import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
+from samples.puffin import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
 
 REAL_FILES = (
     "java-main/one-small.puffin",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from battery import outcome
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
-from puffin.craft import BLOB, as_json, decode, puffin, refused, with_blob
+from samples.puffin import BLOB, as_json, decode, puffin, refused, with_blob
 
 # ---------------------------------------------------------------------- JSON
 

@@ -16,7 +16,7 @@ from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
 from dvcodec.puffin import payload as payloads
 from dvcodec.puffin.uniform_footer import UniformBlobs
-from puffin.craft import puffin
+from samples.puffin import puffin
 
 
 def decode(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> Footer:

@@ -16,7 +16,7 @@ from browser import CHROMIUM, Page, browser
 from dvcodec.core.text import bytes_text, plain, share_text
 from dvcodec.report import write
 from dvcodec.tables.auditing import Audit
-from report_samples import HOSTILE, audit_of, hostile, large, small, some_findings
+from samples.audits import HOSTILE, audit_of, hostile, large, small, some_findings
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 MANY = large(120)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dvcodec.core.text import plain
 from dvcodec.report.markup import Html, embedded, join, tag
-from report_samples import HOSTILE
+from samples.audits import HOSTILE
 
 
 class Elements(HTMLParser):

@@ -12,7 +12,7 @@ from dvcodec.report.sections import FINDINGS_SHOWN, KINDS, findings, head, rewri
 from dvcodec.tables import SnapshotInfo, TableKind
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.stats import rewrite_candidates, totals
-from report_samples import INFO, ROOT, audit_of, file_of, large, small, some_findings
+from samples.audits import INFO, ROOT, audit_of, file_of, large, small, some_findings
 
 
 def finding(severity: Severity, **parts: object) -> Finding:

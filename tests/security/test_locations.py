@@ -14,8 +14,8 @@ from dvcodec import DecodeError, MissingExtra, NotCanonical, RowSet, Unsupported
 from dvcodec.lance import wire
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from security.hostile import CRAFTS, GUARDED, NAMES, lance_manifest, paimon_index_file, traps, upload, use
-from tables.delta.crafted import Crafted, rows_from
+from samples.delta_table import DeltaBuilder, rows_from
+from samples.locations import CRAFTS, GUARDED, NAMES, lance_manifest, paimon_index_file, traps, upload, use
 
 WEB = "http://169.254.169.254/latest/meta-data"
 ELSEWHERE = [
@@ -281,12 +281,12 @@ def test_links_to_folders_are_not_followed_when_a_table_is_listed(tmp_path: Path
 
 def test_nothing_that_is_read_decides_where_something_is_written(tmp_path: Path) -> None:
     """Names in a table that look like ways out of a folder end up in what is written, never in where it is."""
-    table = Crafted(tmp_path / "t")
+    table = DeltaBuilder(tmp_path / "t")
     table.create()
     added = table.write_file("a.parquet", rows_from(0, 20))
     table.commit({"add": added})
     table.delete({"a.parquet": RowSet([1])}, "ab")
-    outside = Crafted(tmp_path / "u")
+    outside = DeltaBuilder(tmp_path / "u")
     outside.create()
     elsewhere = added | {
         "path": f"{tmp_path}/t/../t/a.parquet",

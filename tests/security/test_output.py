@@ -14,8 +14,8 @@ from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from security.hostile import delta_data_file
-from tables.delta.crafted import Crafted, rows_from
+from samples.delta_table import DeltaBuilder, rows_from
+from samples.locations import delta_data_file
 
 NAMES = {
     "colour": "a\x1b[31mred",
@@ -37,7 +37,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def table_of(folder: Path, name: str) -> str:
     """A Delta table with two data files of that name, one of them gone, and a vector for each."""
-    made = Crafted(folder)
+    made = DeltaBuilder(folder)
     made.create()
     added = [made.write_file(f"{name}{number}.parquet", rows_from(100 * number, 20)) for number in range(2)]
     made.commit(*({"add": item} for item in added))
@@ -116,7 +116,7 @@ def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path
     """A local table may name any local file; what comes out of it is that it is no vector, not what is in it."""
     secret = tmp_path / "secret.txt"
     secret.write_text("password=hunter2 and nothing else that matters, for more than eight bytes\n" * 9)
-    made = Crafted(tmp_path / "t")
+    made = DeltaBuilder(tmp_path / "t")
     made.create()
     added = made.write_file("a.parquet", rows_from(0, 5))
     for offset in (0, 1, 9):

@@ -12,8 +12,7 @@ from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.spark import accumulate, union
 from dvcodec.spark.jobs import build
 from dvcodec.spark.union import VectorUnion
-from spark.data import ORDERS, reference, rows
-from spark.gathering import gathered, united, vectors_of
+from samples.position_rows import ORDERS, gathered, reference, rows, united, vectors_of
 
 
 @pytest.mark.parametrize("order", ORDERS)

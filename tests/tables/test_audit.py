@@ -17,7 +17,7 @@ from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
-from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import ROWS, FakeTable, changed, flip, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:

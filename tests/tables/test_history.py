@@ -10,7 +10,7 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.changes import history
-from tables.fake import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
 def grown(folder: Path) -> FakeTable:

@@ -17,7 +17,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
-from tables.fake import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 
 def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:

@@ -16,7 +16,7 @@ from dvcodec.io import source as io_source
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
 from dvcodec.tables.reading import by_container, read_vectors
-from tables.fake import FakeTable, make_table, write_vectors
+from samples.memory_table import FakeTable, make_table, write_vectors
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

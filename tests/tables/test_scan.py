@@ -17,7 +17,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def test_all_files_in_order(tmp_path: Path) -> None:

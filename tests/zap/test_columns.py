@@ -15,8 +15,8 @@ from dvcodec import DecodeError, UsageError
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.postings_lists import cut_by_weight
-from zap.craft import VERSIONS, Craft, minimal
-from zap.pieces import Sample, sample
+from samples.zap.parts import Sample, sample
+from samples.zap.segments import VERSIONS, SegmentBuilder, minimal
 
 __all__ = ["sample"]
 
@@ -310,7 +310,7 @@ def test_what_is_valid_comes_before_the_error(table: str) -> None:
 
 
 def test_nothing_is_read_before_it_is_asked_for() -> None:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     craft.put(b"\xff" * 30)
     craft.docs, craft.stored = 1, 20
     craft.field("_id")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dvcodec import NotCanonical
 from dvcodec.core.errors import Truncated
 from dvcodec.zap.data import Pieces, SegmentData
-from zap.pieces import segment
-from zap.slow import Sparse
+from samples.zap.parts import segment
+from samples.zap.postings import Sparse
 
 RAW = bytes(range(20))
 END = 16

@@ -13,8 +13,8 @@ from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary, term_blocks
 from dvcodec.zap.vellum import build
-from zap.craft import NOT, uv
-from zap.pieces import Sample, sample, segment
+from samples.zap.parts import Sample, sample, segment
+from samples.zap.segments import NOT, uv
 
 __all__ = ["sample"]
 

@@ -12,7 +12,7 @@ from dvcodec.zap import doc_values
 from dvcodec.zap.doc_value_chunks import DocValues, split_terms
 from dvcodec.zap.doc_values import DocValueBlock, decode_doc_values, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from zap.doc_value_blocks import (
+from samples.zap.doc_values import (
     BOTH,
     CHUNK,
     FRONT,
@@ -29,7 +29,8 @@ from zap.doc_value_blocks import (
     values_of,
     write,
 )
-from zap.pieces import Sample, footer, pack, plain, sample, segment, survives, uv
+from samples.zap.parts import Sample, footer, pack, plain, sample, segment, survives
+from samples.zap.segments import uv
 
 __all__ = ["sample"]
 

@@ -23,8 +23,8 @@ from dvcodec.zap.fields import (
     encode_text,
 )
 from dvcodec.zap.footer import Footer
-from zap.craft import NOT, VERSIONS, Craft, minimal, uv
-from zap.pieces import Sample, sample, segment
+from samples.zap.parts import Sample, sample, segment
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, uv
 
 __all__ = ["sample"]
 
@@ -35,11 +35,11 @@ names = st.one_of(st.text(max_size=3), st.just("n" * 5000)).filter(
 utf8 = names.filter(lambda name: name.isascii() or all(not 0xD800 <= ord(char) < 0xE000 for char in name))
 
 
-def fields_of(craft: Craft, **what: object) -> tuple[FieldInfo, ...]:
+def fields_of(craft: SegmentBuilder, **what: object) -> tuple[FieldInfo, ...]:
     return Segment.open(craft.finish(**what)).fields  # type: ignore[arg-type]
 
 
-def refusal(craft: Craft, **what: object) -> DecodeError:
+def refusal(craft: SegmentBuilder, **what: object) -> DecodeError:
     with pytest.raises(DecodeError) as caught:
         fields_of(craft, **what)
     assert caught.value.source == "<bytes>"
@@ -47,7 +47,7 @@ def refusal(craft: Craft, **what: object) -> DecodeError:
     return caught.value
 
 
-def sections(craft: Craft, *found: tuple[int, int], **what: int) -> FieldInfo:
+def sections(craft: SegmentBuilder, *found: tuple[int, int], **what: int) -> FieldInfo:
     """Add a field with such a list of sections."""
     craft.field("f", sections=found, **what)  # type: ignore[arg-type]
     return fields_of(craft)[1]
@@ -72,7 +72,7 @@ def test_the_fields_of_go_are_what_go_reads(sample: Sample) -> None:
 @settings(max_examples=60)
 @given(st.sampled_from(VERSIONS), st.lists(utf8, unique=True, max_size=6), st.data())
 def test_fields_come_back_as_they_were(version: int, others: list[str], data: st.DataObject) -> None:
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(3)
     craft.put(bytes(100))
     expected = []
@@ -90,7 +90,7 @@ def test_fields_come_back_as_they_were(version: int, others: list[str], data: st
 @given(st.sampled_from(VERSIONS), st.lists(utf8, unique=True, max_size=4), st.data())
 def test_fields_are_written_as_they_are_read(version: int, others: list[str], data: st.DataObject) -> None:
     """The encoders, against the layout written down a second time."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(1)
     raw = bytearray(craft.out)
     addresses, records, blocks = [], [], []
@@ -163,7 +163,7 @@ def test_a_section_at_address_0_is_none(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_record_at_address_0_is_one(version: int) -> None:
     """Where a merge of zapx keeps no document; from version 16 on its own reader then loses `_id`."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.field("_id", sections=[(0, 0), (2, 0)])
     craft.field("f", sections=[(2, 0), (0, 0)])
     raw = craft.finish(table=b"", table_at=NOT)
@@ -187,7 +187,7 @@ def test_hazard_an_index_that_is_no_multiple_of_8(version: int, extra: int) -> N
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_hazard_documents_without_fields(version: int) -> None:
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(2)
     error = refusal(craft)
     assert (error.what, error.expected, error.actual) == ("first field", "_id", "no field")
@@ -195,7 +195,7 @@ def test_hazard_documents_without_fields(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_fields_and_no_documents(version: int) -> None:
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.put(b"\0" * 9)
     assert fields_of(craft) == ()
 
@@ -269,7 +269,7 @@ def test_hazard_one_name_twice(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_hazard_another_first_field(version: int) -> None:
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(1)
     craft.field("a")
     craft.ids()
@@ -420,6 +420,6 @@ def test_hazard_a_table_of_doc_values_that_ends_too_soon(version: int) -> None:
 
 @pytest.mark.parametrize("version", EARLY)
 def test_the_table_of_doc_values_does_not_count_without_documents(version: int) -> None:
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.field("_id")
     assert fields_of(craft, table=b"\xff" * 30, table_at=0) == (FieldInfo(0, "_id"),)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.crafting import crc_oracle
 from dvcodec import DecodeError, NotCanonical, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, Truncated, Unsupported
 from dvcodec.io import open_source
@@ -19,8 +18,9 @@ from dvcodec.io.source import Source
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Footer, Segment
 from dvcodec.zap import footer as module
 from dvcodec.zap.footer import decode_footer, encode_footer, refuse_writer_id, verify_checksum
-from zap.craft import CHUNK_MODES, NOT, VERSIONS, footer_of, minimal, sealed
-from zap.pieces import Sample, sample
+from samples.bitmaps import crc_oracle
+from samples.zap.parts import Sample, sample
+from samples.zap.segments import CHUNK_MODES, NOT, VERSIONS, footer_of, minimal, sealed
 
 __all__ = ["sample"]
 

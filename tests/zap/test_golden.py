@@ -15,8 +15,8 @@ import pytest
 from dvcodec import RowSet, Unsupported
 from dvcodec.core.report import Status
 from dvcodec.zap import Segment, merge_segments, verify_segment, write_segment
-from zap.golden import documents, dump
-from zap.pieces import SAMPLES
+from samples.zap.golden import documents, dump
+from samples.zap.parts import SAMPLES
 
 OWN = Path(__file__).parents[1] / "vectors" / "zap"
 CHANCE_FROM = 16

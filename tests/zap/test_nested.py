@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.nested import Edges, decode_edges, encode_edges
-from zap.pieces import Sample, footer, plain, sample, segment, survives, uv
+from samples.zap.parts import Sample, footer, plain, sample, segment, survives
+from samples.zap.segments import uv
 
 __all__ = ["sample"]
 

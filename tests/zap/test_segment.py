@@ -15,9 +15,9 @@ from dvcodec.core.errors import LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap import Document, Segment, StoredValue, Synonyms
-from zap.craft import NOT, VERSIONS, Craft, chunked, minimal, norm, uv
-from zap.pieces import Sample, sample
-from zap.three_documents import written
+from samples.zap.documents import written
+from samples.zap.parts import Sample, sample
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
 
 __all__ = ["sample"]
 
@@ -218,9 +218,9 @@ def test_a_file_that_is_not_opened_is_let_go(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ how little is read
 
 
-def large(version: int) -> Craft:
+def large(version: int) -> SegmentBuilder:
     """A megabyte between all that is needed to open a segment."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(40_000)
     craft.put(bytes(1 << 20))
     places = chunked([uv(5, 0, 1, 2, 3, 0)])

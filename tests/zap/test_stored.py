@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import decode_stored, encode_stored_index, iter_stored
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
-from zap.pieces import Sample, footer, plain, sample, segment, survives
-from zap.stored_documents import (
+from samples.zap.parts import Sample, footer, plain, sample, segment, survives
+from samples.zap.stored import (
     DOCS,
     GOOD,
     TOP,

@@ -15,8 +15,9 @@ from dvcodec.zap import synonyms
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import Fst, build
-from zap.pieces import NOT, Sample, footer, plain, sample, segment, survives, take, uv
-from zap.thesauri import (
+from samples.zap.parts import Sample, footer, plain, sample, segment, survives
+from samples.zap.segments import NOT, take, uv
+from samples.zap.synonyms import (
     BOOK,
     BOOK_NAMES,
     FRONT,

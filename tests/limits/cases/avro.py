@@ -10,9 +10,9 @@ import cramjam
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
-from limits.hostile import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
 from limits.making import SMALL, Inputs, bounded, cases, drained, limit
-from zap.craft import uv
+from samples.bombs import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
+from samples.zap.segments import uv
 
 FLAT = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
 NOTHING = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from core import crafting
 from dvcodec import Limits, delta
 from dvcodec.tables.delta.actions import parse_lines
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames
-from limits.hostile import JSONS, MEGA
 from limits.making import ACCEPTED, bounded, cases, large, large_file, limit, tables
+from samples import bitmaps
+from samples.bombs import JSONS, MEGA
 
 
 def native(vector: bytes) -> bytes:
-    return crafting.frame(crafting.NATIVE, vector)
+    return bitmaps.frame(bitmaps.NATIVE, vector)
 
 
 frames("delta.decode", delta.decode)
@@ -23,22 +23,22 @@ cases(
     delta.decode,
     count=lambda: native(struct.pack("<i", 2**31 - 1) + bytes(100)),
     negative_count=lambda: native(struct.pack("<i", -1)),
-    size=lambda: native(struct.pack("<ii", 1, 2**31 - 1) + crafting.EMPTY),
-    empty_bitmaps=lambda: native(crafting.native64(*[crafting.EMPTY] * 80_000)),
-    key_beyond_the_bitmaps=lambda: native(crafting.native64(*[FULL] * 2, count=3)),
+    size=lambda: native(struct.pack("<ii", 1, 2**31 - 1) + bitmaps.EMPTY),
+    empty_bitmaps=lambda: native(bitmaps.native64(*[bitmaps.EMPTY] * 80_000)),
+    key_beyond_the_bitmaps=lambda: native(bitmaps.native64(*[FULL] * 2, count=3)),
 )
 ACCEPTED["delta.decode of the native layout: empty bitmaps"] = "what they take is what they are"
 bounded(
     "delta.decode of the native layout",
     MORE_BITMAPS,
     delta.decode,
-    more_bitmaps_than_allowed=lambda: native(crafting.native64(*[crafting.bitmap(crafting.array(0, [1]))] * 5000)),
+    more_bitmaps_than_allowed=lambda: native(bitmaps.native64(*[bitmaps.bitmap(bitmaps.array(0, [1]))] * 5000)),
 )
 bounded(
     "delta.decode of the native layout",
     limit("max_cardinality", 2**33),
     lambda data: delta.decode(data, limits=Limits(max_cardinality=2**33)),
-    rows_beyond_the_limit=lambda: native(crafting.native64(*[FULL] * 3)),
+    rows_beyond_the_limit=lambda: native(bitmaps.native64(*[FULL] * 3)),
 )
 cases(
     "delta.decode_inline",

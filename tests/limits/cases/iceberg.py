@@ -12,8 +12,8 @@ from dvcodec.tables.iceberg.metadata import read_metadata
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
 from limits.cases.puffin import PUFFIN_FOOTERS, PUFFINS
 from limits.cases.vectors import frames
-from limits.hostile import BOMB, JSONS, MEGA, gzipped
 from limits.making import SMALL, bounded, by_path, cases, drained, large, large_file, limit, saved, tables
+from samples.bombs import BOMB, JSONS, MEGA, gzipped
 
 frames("iceberg.decode", iceberg.decode)
 cases(

@@ -8,12 +8,12 @@ import struct
 import numpy as np
 import pyarrow as pa
 
-from core import crafting
 from dvcodec import Limits, lance
 from dvcodec.lance.transactions import read_operation
-from limits.hostile import HUGE, MEGA
 from limits.making import MEMORY, SMALL, Inputs, bounded, cases, large, large_file, limit, refuse, tables
-from zap.craft import uv
+from samples import bitmaps
+from samples.bombs import HUGE, MEGA
+from samples.zap.segments import uv
 
 
 def field(number: int, *parts: bytes) -> bytes:
@@ -118,7 +118,7 @@ bounded(
     limit("max_cardinality", 99),
     lambda data: lance.read_deletion_file(data, limits=Limits(max_cardinality=99)),
     hundred_rows=lambda: arrow(100, "zstd"),
-    hundred_rows_of_a_bitmap=lambda: crafting.bitmap(crafting.array(0, range(100))),
+    hundred_rows_of_a_bitmap=lambda: bitmaps.bitmap(bitmaps.array(0, range(100))),
 )
 cases("lance.read_deletion_file, default limits", lance.read_deletion_file, zstd_bomb=lambda: arrow(40 * MEGA, "zstd"))
 MEMORY["lance.read_deletion_file, default limits: zstd bomb"] = "max_vector_bytes is 2 GiB, as the formats' own"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core import crafting
 from dvcodec import paimon
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields, parse_json
@@ -15,8 +14,9 @@ from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of
 from limits.cases.vectors import LARGE_FRAME, frames
-from limits.hostile import JSONS, MEGA
 from limits.making import SMALL, VECTORS_OF, bounded, by_path, cases, large, large_file, limit, tables
+from samples import bitmaps
+from samples.bombs import JSONS, MEGA
 
 # ------------------------------------------------------------------------------------------------------------ vectors
 
@@ -24,8 +24,8 @@ frames("paimon.decode", paimon.decode)
 cases(
     "paimon.decode of 32 bits",
     paimon.decode,
-    count=lambda: crafting.frame(crafting.PAIMON, struct.pack("<II", 12346, 2**32 - 1)),
-    containers=lambda: crafting.frame(crafting.PAIMON, struct.pack("<HH", 12347, 65535) + b"\xff" * 9000),
+    count=lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<II", 12346, 2**32 - 1)),
+    containers=lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<HH", 12347, 65535) + b"\xff" * 9000),
 )
 cases(
     "paimon index file",

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from limits.hostile import MEGA
 from limits.making import cases, drained, saved
+from samples.bombs import MEGA
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:

@@ -7,8 +7,8 @@ import struct
 from typing import Any
 
 from dvcodec import Limits, puffin
-from limits.hostile import BOMB, HUGE, MEGA, digits, lz4, lz4_header, nested, zstd, zstd_header
 from limits.making import ACCEPTED, MEMORY, SMALL, Inputs, bounded, cases, limit
+from samples.bombs import BOMB, HUGE, MEGA, digits, lz4, lz4_header, nested, zstd, zstd_header
 
 
 def puffin_file(payload: bytes, *, size: int | None = None, flags: int = 0, body: bytes = b"") -> bytes:

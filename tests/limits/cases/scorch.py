@@ -9,7 +9,7 @@ from typing import Any
 from dvcodec.io import open_source
 from dvcodec.tables.scorch.bolt import read_bolt
 from limits.making import cases, large, large_file, limit
-from tables.scorch.craft import Bolt
+from samples.bolt import Bolt
 
 
 def bolt(change: Callable[[Bolt], None] = lambda _: None, **entries: Any) -> bytes:

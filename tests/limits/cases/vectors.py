@@ -5,44 +5,42 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from core import crafting
 from dvcodec import Limits, describe, iceberg, read_rows, sniff, verify
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.cursor import Cursor
-from limits.hostile import MEGA
 from limits.making import ACCEPTED, BOUNDS, Inputs, Run, bounded, case, cases, limit, refuse
+from samples import bitmaps
+from samples.bombs import MEGA
 
-FULL = crafting.bitmap(*(crafting.runs(key, [(0, 1 << 16)]) for key in range(1 << 16)))
+FULL = bitmaps.bitmap(*(bitmaps.runs(key, [(0, 1 << 16)]) for key in range(1 << 16)))
 """2**32 rows in 1.1 MB."""
 
 
 def portable(vector: bytes) -> bytes:
-    return crafting.frame(crafting.PORTABLE, vector)
+    return bitmaps.frame(bitmaps.PORTABLE, vector)
 
 
 VECTORS: Inputs = {
-    "count_of_bitmaps": lambda: struct.pack("<Q", 2**64 - 1) + crafting.EMPTY,
-    "count_of_two_billion_bitmaps": lambda: struct.pack("<Q", 2**31) + bytes(4) + crafting.EMPTY,
-    "more_bitmaps_than_allowed": lambda: crafting.vector64(
-        *((key, crafting.bitmap(crafting.array(0, [1]))) for key in range(5000))
+    "count_of_bitmaps": lambda: struct.pack("<Q", 2**64 - 1) + bitmaps.EMPTY,
+    "count_of_two_billion_bitmaps": lambda: struct.pack("<Q", 2**31) + bytes(4) + bitmaps.EMPTY,
+    "more_bitmaps_than_allowed": lambda: bitmaps.vector64(
+        *((key, bitmaps.bitmap(bitmaps.array(0, [1]))) for key in range(5000))
     ),
-    "gaps_up_to_a_far_key": lambda: struct.pack("<Q", 80_000) + crafting.gaps(range(79_999)),
+    "gaps_up_to_a_far_key": lambda: struct.pack("<Q", 80_000) + bitmaps.gaps(range(79_999)),
     "count_of_containers": lambda: struct.pack("<QIII", 1, 0, 12346, 65537),
     "containers_without_bytes": lambda: struct.pack("<QIHH", 1, 0, 12347, 65535) + b"\xff" * 8192,
-    "container_of_65536_runs": lambda: crafting.vector64(
+    "container_of_65536_runs": lambda: bitmaps.vector64(
         (0, struct.pack("<HHB", 12347, 0, 1) + struct.pack("<HHH", 0, 65535, 65535))
     ),
-    "key_beyond_the_highest": lambda: crafting.vector64((2**32 - 1, crafting.bitmap(crafting.array(0, [1])))),
-    "keys_that_go_back": lambda: crafting.vector64((5, FULL), (4, FULL)),
-    "offset_beyond_the_end": lambda: crafting.vector64(
-        (0, crafting.bitmap(crafting.array(0, [1]), offsets=[2**32 - 1]))
-    ),
-    "runs_over_one_another": lambda: crafting.vector64(
-        (0, crafting.bitmap(crafting.runs(0, [(0, 65536)] * 30_000).claiming(65536)))
+    "key_beyond_the_highest": lambda: bitmaps.vector64((2**32 - 1, bitmaps.bitmap(bitmaps.array(0, [1])))),
+    "keys_that_go_back": lambda: bitmaps.vector64((5, FULL), (4, FULL)),
+    "offset_beyond_the_end": lambda: bitmaps.vector64((0, bitmaps.bitmap(bitmaps.array(0, [1]), offsets=[2**32 - 1]))),
+    "runs_over_one_another": lambda: bitmaps.vector64(
+        (0, bitmaps.bitmap(bitmaps.runs(0, [(0, 65536)] * 30_000).claiming(65536)))
     ),
 }
 MORE_BITMAPS = limit("max_bitmaps", 2**12)
-LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + crafting.PORTABLE
+LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + bitmaps.PORTABLE
 """How a file of frames begins whose only one is nearly all of a `large` file."""
 
 
@@ -65,14 +63,14 @@ cases(
 cases(
     "frame",
     iceberg.decode,
-    length_of_four_gigabytes=lambda: struct.pack(">I", 2**32 - 1) + crafting.PORTABLE + bytes(1000),
+    length_of_four_gigabytes=lambda: struct.pack(">I", 2**32 - 1) + bitmaps.PORTABLE + bytes(1000),
     length_of_nothing=lambda: bytes(1000),
 )
 bounded(
     "rows",
     limit("max_cardinality", 2**33),
     lambda data: iceberg.decode(data, limits=Limits(max_cardinality=2**33)),
-    beyond_the_limit=lambda: portable(crafting.vector64(*((key, FULL) for key in range(3)))),
+    beyond_the_limit=lambda: portable(bitmaps.vector64(*((key, FULL) for key in range(3)))),
 )
 cases("sniff", sniff, count=lambda: portable(struct.pack("<Q", 2**64 - 1)))
 ACCEPTED["sniff: count"] = "it tells what it is by its first bytes"
@@ -80,7 +78,7 @@ cases("verify", lambda data: refuse(verify(data).ok), count=lambda: portable(str
 
 
 def cardinality_that_metadata_denies() -> Run:
-    data = portable(crafting.vector64((0, FULL)))
+    data = portable(bitmaps.vector64((0, FULL)))
     return lambda: iceberg.decode(data, cardinality=1)
 
 

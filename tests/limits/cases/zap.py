@@ -12,10 +12,10 @@ from dvcodec import Limits
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
-from limits.hostile import BOMB, MEGA, snappy
 from limits.making import ACCEPTED, MEMORY, SMALL, Inputs, bounded, cases, drained, limit, refuse
-from zap.craft import Craft, uv
-from zap.vellum.craft import blob, doubling, many, one
+from samples.bombs import BOMB, MEGA, snappy
+from samples.zap.segments import SegmentBuilder, uv
+from samples.zap.vellum import blob, doubling, many, one
 
 
 def everything(data: bytes, limits: Limits = SMALL) -> None:
@@ -25,14 +25,14 @@ def everything(data: bytes, limits: Limits = SMALL) -> None:
             drained(segment_.to_arrow(table))
 
 
-def crafted(change: Callable[[Craft], None], **more: Any) -> bytes:
-    made = Craft(15)
+def crafted(change: Callable[[SegmentBuilder], None], **more: Any) -> bytes:
+    made = SegmentBuilder(15)
     change(made)
     return bytes(made.finish(**more))
 
 
-def stored(size: int, block: bytes) -> Callable[[Craft], None]:
-    def change(made: Craft) -> None:
+def stored(size: int, block: bytes) -> Callable[[SegmentBuilder], None]:
+    def change(made: SegmentBuilder) -> None:
         meta = uv(1, 1, 116, 0, size, 0)
         made.put(uv(len(meta), len(block) + 1) + meta + b"0" + block)
         made.docs, made.stored = 1, made.put(bytes(8))
@@ -42,10 +42,10 @@ def stored(size: int, block: bytes) -> Callable[[Craft], None]:
     return change
 
 
-def doc_values(size: int, block: bytes) -> Callable[[Craft], None]:
+def doc_values(size: int, block: bytes) -> Callable[[SegmentBuilder], None]:
     """One document with values of that size."""
 
-    def change(made: Craft) -> None:
+    def change(made: SegmentBuilder) -> None:
         made.documents(1)
         made.ids()
         chunk = uv(1, 0, size) + block
@@ -58,7 +58,7 @@ def doc_values(size: int, block: bytes) -> Callable[[Craft], None]:
 
 
 def dictionary(data: bytes) -> bytes:
-    def change(made: Craft) -> None:
+    def change(made: SegmentBuilder) -> None:
         made.docs = 1
         made.documents(1)
         made.ids()

@@ -21,7 +21,7 @@ from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.json_fields import JsonFields
-from tables.iceberg.crafted import Commit, craft_table
+from samples.iceberg_table import Commit, build_iceberg
 
 
 def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
@@ -498,7 +498,7 @@ def test_identity_partitions_of_files_without_the_column(
     fields = [column(1, "id", "long"), column(2, "part", kind)]
     spec = [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]
     data = table_of((stored("id", pa.int64(), 1), [1, 2]))
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": data}),
         fields=fields,
@@ -513,7 +513,7 @@ def test_identity_partitions_of_files_without_the_column(
 
 
 def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": table_of((stored("id", pa.int64(), 1), [1]))}),
         fields=[column(1, "id", "long"), column(2, "part", "string")],
@@ -535,7 +535,7 @@ def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path) -> 
         metadata["snapshots"][1]["schema-id"] = 1
         return metadata | {"current-schema-id": 1}
 
-    made = craft_table(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
+    made = build_iceberg(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
     table = open_iceberg(made.folder)
     assert table.snapshot(101).schema().names == ["id", "name"]
     assert table.snapshot(102).schema().names == ["id", "label"]
@@ -553,7 +553,7 @@ def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path
         metadata["schemas"].append({"type": "struct", "schema-id": 1, "fields": renamed})
         return metadata | {"current-schema-id": 1}  # as ALTER TABLE leaves it: no snapshot has it
 
-    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 2}), tweak=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 2}), tweak=tweak).folder)
     now, then = table.snapshot(), table.snapshot(101)
     assert (now.schema_id, now.info) == (1, then.info)
     for snapshot, name in ((now, "label"), (then, "name")):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.schema import parse_type
-from tables.paimon.crafted import encode_row
+from samples.paimon_table import encode_row
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "BOOLEAN": st.booleans(),

@@ -14,17 +14,17 @@ from dvcodec.tables import Folder
 from dvcodec.tables.paimon.files import Layout, external_path
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
 from dvcodec.tables.paimon.metadata import TableSchema, read_schema
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 ROWS = pa.table({"a": pa.array([1], pa.int32()), "p": ["x y"]})
-FILE = CraftedFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
+FILE = PaimonFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
 INDEX = paimon.IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", 1, 0)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Folder, TableSchema, ManifestEntry]:
     folder = Folder(
-        str(craft_table(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
+        str(build_paimon(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
     )
     return folder, read_schema(folder, 0), read_manifest(folder, "manifest-1-0")[0]
 

@@ -22,8 +22,7 @@ from dvcodec import (
 )
 from dvcodec.io import open_source
 from dvcodec.tables.scorch.bolt import Bucket, Meta, Value, read_bolt, read_meta
-
-from .craft import Bolt, Inline, meta, plain
+from samples.bolt import Bolt, Inline, meta, plain
 
 
 def read(data: bytes, **limits: int) -> tuple[Meta, Bucket]:

@@ -15,8 +15,8 @@ from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupport
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.scorch import ScorchTable
 from dvcodec.tables.scorch import open as open_index
+from samples.bolt import Bolt, Inline
 
-from .craft import Bolt, Inline
 from .truth import check
 
 NAMES = ("small-v15", "small-v16", "small-v17")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.vellum import build
-
-from .craft import TOP, VALUES, blob, dictionaries, many, naive_build, opened
+from samples.zap.vellum import TOP, VALUES, blob, dictionaries, many, naive_build, opened
 
 NONE = np.zeros(0, np.uint64)
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.zap.vellum.states import COMMON, NEXT, State, States, encode_many, encode_single
-
-from .craft import CODES, TOP, blob, dictionaries, follow, little, many, naive_build, one
+from samples.zap.vellum import CODES, TOP, blob, dictionaries, follow, little, many, naive_build, one
 
 PAD = bytes(200)
 AT = 16 + len(PAD)

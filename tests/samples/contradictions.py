@@ -15,10 +15,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import delta_table
 from dvcodec import RowSet
-from tables.iceberg.crafted import Commit, altered, craft_table
-from tables.paimon import crafted as paimon_crafted
+from samples import delta_log, paimon_table
+from samples.iceberg_table import Commit, altered, build_iceberg
 
 DELETED = RowSet([1, 5, 7])
 """Of the data file ``a`` of Iceberg and Paimon tables, which have 100 rows in each data file."""
@@ -87,7 +86,7 @@ DELTA: dict[str, tuple[tuple[Change, ...], list[str]]] = {
 
 def make_delta(name: str, folder: Path) -> list[str]:
     changes, findings = DELTA[name]
-    delta_table.make(folder)
+    delta_log.restored_table(folder)
     log = sorted((folder / "_delta_log").glob("*.json"))
     commits = [[json.loads(line) for line in path.read_text().splitlines()] for path in log]
     first = {kind: action for one in commits[0] for kind, action in one.items() if kind in ("protocol", "metaData")}
@@ -199,7 +198,7 @@ LOGS: dict[str, tuple[Edit, list[str]]] = {
 
 def make_log(name: str, folder: Path) -> list[str]:
     change, findings = LOGS[name]
-    delta_table.make(folder)
+    delta_log.restored_table(folder)
     for version, path in enumerate(sorted((folder / "_delta_log").glob("*.json"))):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         if name != "add of another vector, encoded" or version == 2:
@@ -229,24 +228,24 @@ ICEBERG: dict[str, list[str]] = {
 
 def make_iceberg(name: str, folder: Path, properties: Mapping[str, str] | None = None) -> list[str]:
     if name == "healthy":
-        craft_table(folder, DATA, VECTOR, properties=properties)
+        build_iceberg(folder, DATA, VECTOR, properties=properties)
     elif name == "partitioned":
-        craft_table(folder, DATA, VECTOR, **PARTITIONED)
+        build_iceberg(folder, DATA, VECTOR, **PARTITIONED)
     elif name == "other tuple":
-        craft_table(folder, DATA, VECTOR, **PARTITIONED, tweak_entry=OTHER)
+        build_iceberg(folder, DATA, VECTOR, **PARTITIONED, tweak_entry=OTHER)
     elif name == "other spec":
-        craft_table(folder, DATA, VECTOR, tweak=_second_spec)
+        build_iceberg(folder, DATA, VECTOR, tweak=_second_spec)
         _respecify(folder / "metadata" / "snap-102.avro")
     elif name == "older":
         change = {"sequence_number": 1, "file_sequence_number": 1, "status": 0, "snapshot_id": 101}
         newer = Commit({"b": 100}), Commit(vectors={"b": DELETED})
-        craft_table(folder, Commit({"a": 100}), *newer, tweak_entry=altered(change, content=1))
+        build_iceberg(folder, Commit({"a": 100}), *newer, tweak_entry=altered(change, content=1))
     elif name == "version 2":
-        craft_table(folder, DATA, VECTOR, tweak=_version_2, properties=properties)
+        build_iceberg(folder, DATA, VECTOR, tweak=_version_2, properties=properties)
     else:
         scope = {"deletes of another tuple": "referenced", "deletes of another tuple, by bounds": "bounds"}.get(name)
         deletes = Commit(deletes=[{"a": DELETED}], scope=scope)
-        craft_table(folder, DATA, deletes, version=2, **PARTITIONED, tweak_entry=OTHER)
+        build_iceberg(folder, DATA, deletes, version=2, **PARTITIONED, tweak_entry=OTHER)
     return ICEBERG[name]
 
 
@@ -291,12 +290,12 @@ PAIMON: dict[str, list[str]] = {
 def make_paimon(name: str, folder: Path) -> list[str]:
     ids = [pa.table({"id": pa.array(range(i * 100, (i + 1) * 100), pa.int64())}) for i in range(3)]
     files = [
-        paimon_crafted.CraftedFile(f"{one}.parquet", rows, DELETED if one == "a" else None)
+        paimon_table.PaimonFile(f"{one}.parquet", rows, DELETED if one == "a" else None)
         for one, rows in zip("abc", ids, strict=True)
     ]
     without = [replace(file, deleted=None) for file in files]
     options = {ENABLED: "false"} if name in ("off", "on by now") else {}
-    paimon_crafted.craft_table(folder, [(0, "id", "BIGINT")], [without, files], options=options)
+    paimon_table.build_paimon(folder, [(0, "id", "BIGINT")], [without, files], options=options)
     schema = json.loads((folder / "schema" / "schema-0").read_text())
     if name == "not set":
         del schema["options"][ENABLED]

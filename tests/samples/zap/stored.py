@@ -11,7 +11,8 @@ from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.stored import decode_stored
 from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
-from zap.pieces import footer, pack, segment, take, unpack, uv
+from samples.zap.parts import footer, pack, segment, unpack
+from samples.zap.segments import take, uv
 
 F = 4
 """Fields of the crafted segments."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.crafting import array, bitmap
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.vellum import build
+from samples.bitmaps import array, bitmap
 
 NOT = 2**64 - 1
 VERSIONS = range(11, 18)
@@ -31,6 +31,20 @@ def uv(*values: int) -> bytes:
             rest >>= 7
         out.append(rest)
     return bytes(out)
+
+
+def take(raw: bytes, at: int) -> tuple[int, int]:
+    """Read one varint: its value, and the offset behind it. Raises IndexError if there is none."""
+    value = shift = 0
+    start = at
+    while True:
+        value |= (raw[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if raw[at - 1] < 0x80:
+            break
+    if at - start > 10 or value >= 2**64:
+        raise IndexError(start)
+    return value, at
 
 
 def no_location(version: int) -> int:
@@ -88,7 +102,7 @@ def docs_of(values: Iterable[int]) -> bytes:
 
 
 @dataclass
-class Craft:
+class SegmentBuilder:
     """A segment on its way.
 
     Attributes:
@@ -240,9 +254,9 @@ class Craft:
         return sealed(bytes(data)) if seal else bytes(data)
 
 
-def minimal(version: int, docs: int = 3) -> Craft:
+def minimal(version: int, docs: int = 3) -> SegmentBuilder:
     """Documents, and the field `_id`."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(docs)
     craft.ids()
     return craft

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
 
 from dvcodec import lance
+from samples.zap.segments import uv
 
 TOP = 2**64 - 1
 WIDTHS = (2, 4, 8)
@@ -303,19 +304,11 @@ def as_array(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 def field(number: int, *parts: bytes, wire: int = 2) -> bytes:
     content = b"".join(parts)
-    return bytes([number << 3 | wire]) + (uvarint(len(content)) if wire == 2 else b"") + content
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+    return bytes([number << 3 | wire]) + (uv(len(content)) if wire == 2 else b"") + content
 
 
 def scalar(number: int, value: int) -> bytes:
-    return bytes([number << 3]) + uvarint(value)
+    return bytes([number << 3]) + uv(value)
 
 
 def segment(number: int, *content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A small Delta table with deletion vectors, written by hand: its log as Delta's protocol has it."""
+"""A small Delta table of three commits: WRITE, DELETE, and a RESTORE that gives two rows back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def descriptor(folder: Path, name: str, rows: RowSet) -> dict[str, Any]:
     return found
 
 
-def make(folder: Path) -> Path:
+def restored_table(folder: Path) -> Path:
     """Two data files; of the first, 68 rows are deleted in version 1, and two of them live again in version 2."""
     (folder / "_delta_log").mkdir(parents=True)
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Synonyms, Term, write_segment
 from dvcodec.zap.norms import norm_values
-from zap import craft, slow
+from samples.zap.postings import rows
+from samples.zap.segments import norm
 
 INDEXED, STORED, LOCATED, VALUES = (FieldOptions(1 << bit) for bit in range(4))
 OPTIONS = {"a": INDEXED | STORED | LOCATED | VALUES, "b": INDEXED | STORED, "c": STORED, "d": INDEXED | VALUES}
@@ -82,9 +83,10 @@ def documents(draw: st.DrawFn, version: int, *, most: int = 4, nested: bool = Tr
     return found
 
 
-def written(version: int, found: Iterable[Document], chunk_mode: int | None = None) -> bytes:
+def written(version: int, found: Iterable[Document] | None = None, chunk_mode: int | None = None) -> bytes:
+    """A segment of these documents, by default of `three_documents`."""
     sink = io.BytesIO()
-    write_segment(sink, found, version, chunk_mode=chunk_mode)
+    write_segment(sink, three_documents() if found is None else found, version, chunk_mode=chunk_mode)
     return sink.getvalue()
 
 
@@ -115,7 +117,7 @@ def names_of(flat: Sequence[Document]) -> list[str]:
 
 
 def norm_of(version: int, length: int) -> float:
-    return float(norm_values(version, np.array([craft.norm(version, length)], np.uint64))[0])
+    return float(norm_values(version, np.array([norm(version, length)], np.uint64))[0])
 
 
 def content_of(version: int, found: Iterable[Document]) -> Content:
@@ -209,7 +211,7 @@ def terms_of(segment: Segment, name: str, names: list[str]) -> dict[bytes, list[
             Posting(one.doc, one.freq, next(norms), tuple((names[place[0]], *place[1:]) for place in one.places))
             for one in postings
         ]
-        for postings in slow.rows(found)
+        for postings in rows(found)
     ]
     return dict(zip(block.keys, lists, strict=True))
 
@@ -273,3 +275,14 @@ def united(parts: Sequence[Content]) -> Content:
             for term, members in thesaurus.items():
                 out.thesauri.setdefault(name, {}).setdefault(term, set()).update(members)
     return out
+
+
+def three_documents() -> list[Document]:
+    """A small segment's worth: one field with locations, one without, one document without fields."""
+    options = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.TERM_VECTORS | FieldOptions.DOC_VALUES
+    first = (Term(b"one", 2, (Location(1, 0, 3, array_positions=(4,)), Location(3, 8, 11))), Term(b"two", 1))
+    return [
+        Document(b"a", (Field("text", b"one two one", "t", options, first, 3, (0, 7)),)),
+        Document(b"b", (Field("plain", b"x", "n"), Field("text", b"two", "t", options, (Term(b"two"),), 1))),
+        Document(b"c"),
+    ]

@@ -12,7 +12,8 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.doc_value_chunks import DocValues
 from dvcodec.zap.doc_values import decode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from zap.pieces import footer, pack, segment, take, unpack, uv
+from samples.zap.parts import footer, pack, segment, unpack
+from samples.zap.segments import take, uv
 
 NONE = FieldOptions(0)
 RAW = FieldOptions.SKIP_DOC_VALUE_COMPRESSION

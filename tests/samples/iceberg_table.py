@@ -1,6 +1,6 @@
-"""Small Iceberg tables, put together byte by byte: metadata JSON, manifests by fastavro, Parquet by pyarrow.
+"""Iceberg tables of several snapshots: metadata in JSON, manifests by fastavro, Parquet files by pyarrow.
 
-`craft_table` writes a table of several snapshots; what is to be wrong with it is damaged afterwards, or by its `tweak`.
+`build_iceberg` writes one; a test damages it afterwards, or through `tweak` and `tweak_entry` while it is written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ VECTOR = Commit(data={"a": 20}, vectors={"a": RowSet([1, 2])})
 
 
 @dataclass(frozen=True)
-class Crafted:
+class IcebergFiles:
     """A table that was written.
 
     Attributes:
@@ -73,7 +73,7 @@ class Crafted:
     paths: dict[str, str]
 
 
-def craft_table(
+def build_iceberg(
     folder: Path,
     *commits: Commit,
     version: int = 3,
@@ -88,7 +88,7 @@ def craft_table(
     codec: str = "deflate",
     tweak: Callable[[dict[str, Any]], dict[str, Any]] = lambda metadata: metadata,
     tweak_entry: Callable[[dict[str, Any]], dict[str, Any]] = lambda entry: entry,
-) -> Crafted:
+) -> IcebergFiles:
     """Write a table, one snapshot for each commit. Snapshot ids are 101, 102 ...; sequence numbers 1, 2 ...
 
     Entries of a commit's own files have no sequence number in manifests, as engines write them: they inherit it.
@@ -114,7 +114,7 @@ def craft_table(
     (folder / "metadata").mkdir(parents=True, exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
     values = partition or (lambda _: {})
-    crafter = _Crafter(
+    crafter = _TableWriter(
         folder, where.rstrip("/"), version, spec, partition_types or {}, values, per_puffin, parquet, codec
     )
     crafter.tweak_entry = tweak_entry
@@ -147,7 +147,7 @@ def craft_table(
     path = folder / "metadata" / "v1.metadata.json"
     path.write_text(json.dumps(tweak(metadata)))
     (folder / "metadata" / "version-hint.text").write_text("1")
-    return Crafted(folder, path, [one["snapshot-id"] for one in snapshots], crafter.paths)
+    return IcebergFiles(folder, path, [one["snapshot-id"] for one in snapshots], crafter.paths)
 
 
 def altered(change: dict[str, Any], *, content: int) -> Any:
@@ -247,7 +247,7 @@ def write_avro(path: Path, schema: Mapping[str, Any], records: Iterable[Mapping[
         fastavro.writer(file, dict(schema), records, codec)
 
 
-class _Crafter:
+class _TableWriter:
     """The state of a table between commits: live entries by what they are for."""
 
     tweak_entry: Callable[[dict[str, Any]], dict[str, Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec import RowSet, iceberg
+from dvcodec.spark.accumulate import RowAccumulator
+from dvcodec.spark.union import VectorUnion
 
 ORDERS = ("random", "scan", "skewed", "clustered", "many files", "far")
 
@@ -47,3 +50,25 @@ def reference(table: pa.Table) -> dict[str, bytes]:
     for path, pos in zip(table["file_path"].to_pylist(), table["pos"].to_pylist(), strict=True):
         found[path].add(pos)
     return {path: iceberg.encode(RowSet(positions)) for path, positions in found.items()}
+
+
+# ---------------------------------------------------------------------- through the accumulators
+
+
+def vectors_of(batches: Iterator[pa.RecordBatch]) -> list[tuple[str, int, bytes]]:
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def gathered(table: pa.Table, step: int = 7_000) -> list[tuple[str, int, bytes]]:
+    gatherer, found = RowAccumulator(), []
+    for batch in table.to_batches(max_chunksize=step):
+        found += vectors_of(gatherer.add(batch.column(0), batch.column(1)))
+    return found + vectors_of(gatherer.flush())
+
+
+def united(parts: list[tuple[str, int, bytes]], *, trusted: bool, step: int = 500) -> list[tuple[str, int, bytes]]:
+    gatherer = VectorUnion(trusted=trusted)
+    for i in range(0, len(parts), step):
+        files, cards, frames = zip(*parts[i : i + step], strict=True)
+        gatherer.add(pa.array(files), pa.array(frames, pa.binary()), pa.array(cards))
+    return vectors_of(gatherer.flush())

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import itertools
 import struct
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -111,13 +108,14 @@ def native64(*bitmaps: bytes, count: int | None = None, sizes: Sequence[int] | N
     return struct.pack("<i", len(bitmaps) if count is None else count) + b"".join(parts)
 
 
+def framed(body: bytes, *, length: int | None = None, crc: int | None = None) -> bytes:
+    """Put length and CRC around magic and vector."""
+    stated = len(body) if length is None else length
+    return struct.pack(">I", stated) + body + struct.pack(">I", crc_oracle(body) if crc is None else crc)
+
+
 def frame(magic: bytes, vector: bytes, *, length: int | None = None, crc: int | None = None) -> bytes:
-    body = magic + vector
-    return (
-        struct.pack(">I", len(body) if length is None else length)
-        + body
-        + struct.pack(">I", crc_oracle(body) if crc is None else crc)
-    )
+    return framed(magic + vector, length=length, crc=crc)
 
 
 def small_bitmaps() -> dict[str, bytes]:
@@ -131,36 +129,3 @@ def small_bitmaps() -> dict[str, bytes]:
         "four arrays": bitmap(array(0, [1]), array(1, [2, 3]), array(2, [65535]), array(9, [0, 65535])),
         "nine runs": bitmap(*(runs(key, [(key, 5)]) for key in range(9))),
     }
-
-
-def run_limited(script: str, *, megabytes: int) -> str:
-    """Run a script in a Python of its own that may take `megabytes` more than its imports did; return its output.
-
-    The address space is capped, so that memory which is asked for but never touched counts as well.
-    """
-    preamble = f"""
-        import resource
-        from pathlib import Path
-        import numpy as np
-        import pyarrow, cramjam
-        import dvcodec
-        from core import crafting
-        from dvcodec import DecodeError, RowSet
-        from dvcodec.core import compress, frame, roaring, roaring64, vector
-        from dvcodec.core.cursor import Cursor
-
-        def cap():
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            _, most = resource.getrlimit(resource.RLIMIT_AS)
-            resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes << 20}, most))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(preamble) + textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path), "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

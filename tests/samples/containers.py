@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from dataclasses import dataclass
 
 from dvcodec import ContainerKind, RowSet, delta, iceberg, paimon
 
 KEY = 1 << 32
-
-
-def frame_of(body: bytes) -> bytes:
-    """Put length and CRC around magic and vector."""
-    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def puffin_file(vectors: dict[str, RowSet]) -> bytes:

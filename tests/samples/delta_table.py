@@ -1,7 +1,7 @@
-"""Small Delta tables made by hand: Parquet files, vector files and a log, and what is true of each version.
+"""Delta tables: Parquet files, vector files and a log, and the deleted rows of each version.
 
-`craft_table` makes one that went through deletes; `Crafted` is what it is made with, for tables of other forms. Nothing
-here uses `dvcodec.tables`: the log is written as the protocol describes it.
+`build_delta` makes a table with deletes; `DeltaBuilder` makes tables of other forms, commit by commit. The log is
+written as Delta's protocol describes it, without `dvcodec.tables`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rows_from(first: int, count: int = ROWS) -> pa.Table:
 
 
 @dataclass
-class Crafted:
+class DeltaBuilder:
     """A table in a folder, commit by commit.
 
     Attributes:
@@ -249,7 +249,7 @@ CHECKPOINT = pa.schema(
 )  # fmt: skip
 
 
-def craft_table(folder: Path, *, partitioned: bool = False) -> Crafted:
+def build_delta(folder: Path, *, partitioned: bool = False) -> DeltaBuilder:
     """Make a table of five versions, each file of `ROWS` rows in row groups of 40.
 
     Version 0 creates it, 1 adds three files, 2 deletes rows of two of them (one vector file), 3 more of the
@@ -260,7 +260,7 @@ def craft_table(folder: Path, *, partitioned: bool = False) -> Crafted:
         partitioned: by the column ``part``, whose values are odd as names of folders.
     """
     fields = [*FIELDS, PART] if partitioned else FIELDS
-    table = Crafted(folder, fields=fields, partition_columns=("part",) if partitioned else ())
+    table = DeltaBuilder(folder, fields=fields, partition_columns=("part",) if partitioned else ())
     table.create()
     values: list[str | None] = ["two words", "50% #1", None, "zażółć"]
     adds = []

@@ -13,7 +13,8 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus
 from dvcodec.zap.vellum import build
-from zap.pieces import NOT, footer, segment, uv
+from samples.zap.parts import footer, segment
+from samples.zap.segments import NOT, uv
 
 FRONT = b"\x03" * 9
 TOP = 2**64 - 1

@@ -1,19 +1,19 @@
-"""Puffin files and LZ4 frames built by hand, so that every field can be wrong."""
+"""Puffin files, with or without deletion vectors, and LZ4 and Zstandard frames, in which any field can be wrong."""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from dvcodec import DecodeError, Limits
+from dvcodec import DecodeError, Limits, RowSet, iceberg
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
-from dvcodec.puffin import Footer, decode_footer
+from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
 
 MAGIC = b"PFA1"
 _WORD = 0xFFFFFFFF
@@ -106,3 +106,35 @@ def zstd_frame(runs: list[tuple[int, int]], stated: int) -> bytes:
         last = i == len(runs) - 1
         parts.append(struct.pack("<I", length << 3 | 1 << 1 | last)[:3] + bytes([byte]))
     return b"".join(parts)
+
+
+# ---------------------------------------------------------------------- files of deletion vectors
+
+
+def file_of(*blobs: tuple[bytes, dict[str, Any]]) -> bytes:
+    """A Puffin file of blobs, the metadata of each changed as asked."""
+    data, metadata = b"PFA1", []
+    for stored, changes in blobs:
+        known: dict[str, Any] = {
+            "type": "deletion-vector-v1",
+            "fields": (),
+            "snapshot_id": -1,
+            "sequence_number": -1,
+            "offset": len(data),
+            "length": len(stored),
+        }
+        metadata.append(BlobMetadata(**(known | changes)))
+        data += stored
+    return data + encode_footer(Footer(tuple(metadata)))
+
+
+def vector_for(path: str | None, rows: Iterable[int], cardinality: str | None = None) -> tuple[bytes, dict[str, Any]]:
+    properties = {"referenced-data-file": path, "cardinality": cardinality}
+    return iceberg.encode(RowSet(rows)), {"properties": {k: v for k, v in properties.items() if v is not None}}
+
+
+def with_changes(blob: tuple[bytes, dict[str, Any]], **changes: Any) -> tuple[bytes, dict[str, Any]]:
+    return blob[0], blob[1] | changes
+
+
+GOOD = vector_for("a", [1, 3], "2")

@@ -1,6 +1,6 @@
 """Small Paimon tables, made to order: as Java lays them out, or damaged on purpose.
 
-`craft_table` writes whole tables of several states; each state lists all its data files, what changes from one to the
+`build_paimon` writes whole tables of several states; each state lists all its data files, what changes from one to the
 next goes into manifests as additions and deletions. `rewrite_json` and `rewrite_avro` change metadata afterwards.
 """
 
@@ -91,7 +91,7 @@ _NO_STATS = {"_MIN_VALUES": bytes(12), "_MAX_VALUES": bytes(12), "_NULL_COUNTS":
 
 
 @dataclass(frozen=True)
-class CraftedFile:
+class PaimonFile:
     """A data file of a state.
 
     Attributes:
@@ -133,10 +133,10 @@ Columns = Sequence[tuple[int, str, Any]]
 """Id, name and type of each column, the type as the schema's JSON has it."""
 
 
-def craft_table(
+def build_paimon(
     folder: Path,
     columns: Columns | Sequence[Columns],
-    states: Sequence[Sequence[CraftedFile]],
+    states: Sequence[Sequence[PaimonFile]],
     *,
     partition_keys: Sequence[str] = (),
     primary_keys: Sequence[str] = (),
@@ -173,7 +173,7 @@ def craft_table(
         (folder / f"schema/schema-{i}").write_text(json.dumps(schema))
     types = {name: kind for _, name, kind in versions[0]}
     spec = [parse_type(types[name], source="", what=name) for name in partition_keys]
-    before: dict[tuple[object, ...], CraftedFile] = {}
+    before: dict[tuple[object, ...], PaimonFile] = {}
     manifests: list[str] = []
     for number, files in enumerate(states, 1):
         now = {(file.path, file.level, *map(str, file.more.items())): file for file in files}
@@ -271,7 +271,7 @@ def _write_list(folder: Path, name: str, manifests: Iterable[str]) -> None:
     _write_avro(folder / "manifest" / name, LIST_SCHEMA, records)
 
 
-def _entry(folder: Path, file: CraftedFile, spec: Sequence[DataType], *, kind: int) -> dict[str, Any]:
+def _entry(folder: Path, file: PaimonFile, spec: Sequence[DataType], *, kind: int) -> dict[str, Any]:
     path = Path(file.more["_EXTERNAL_PATH"]) if "_EXTERNAL_PATH" in file.more else folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(file.rows, bytes):
@@ -308,9 +308,9 @@ def _entry(folder: Path, file: CraftedFile, spec: Sequence[DataType], *, kind: i
     }
 
 
-def _write_vectors(folder: Path, number: int, files: Sequence[CraftedFile], spec: Sequence[DataType]) -> str | None:
+def _write_vectors(folder: Path, number: int, files: Sequence[PaimonFile], spec: Sequence[DataType]) -> str | None:
     """Write an index file for each bucket that has vectors, and the index manifest."""
-    groups: dict[tuple[bytes, int], list[CraftedFile]] = {}
+    groups: dict[tuple[bytes, int], list[PaimonFile]] = {}
     for file in files:
         if file.deleted is not None:
             groups.setdefault((encode_row(file.partition, spec), file.bucket), []).append(file)
@@ -323,7 +323,7 @@ def _write_vectors(folder: Path, number: int, files: Sequence[CraftedFile], spec
 
 
 def _index_entries(
-    folder: Path, number: int, groups: Mapping[tuple[bytes, int], Sequence[CraftedFile]]
+    folder: Path, number: int, groups: Mapping[tuple[bytes, int], Sequence[PaimonFile]]
 ) -> Iterator[IndexManifestEntry]:
     for i, ((partition, bucket), files) in enumerate(groups.items()):
         path = folder / f"index/index-{number}-{i}"

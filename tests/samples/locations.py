@@ -21,13 +21,10 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.io import store
 from dvcodec.io.store.errors import Reason, store_error
 from dvcodec.lance import wire
-from tables.delta.crafted import Crafted as DeltaTable
-from tables.delta.crafted import rows_from
-from tables.iceberg.crafted import Commit
-from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile, rewrite_avro, rewrite_json
-from tables.paimon.crafted import craft_table as craft_paimon
-from tables.scorch.craft import Bolt, Inline
+from samples.bolt import Bolt, Inline
+from samples.delta_table import DeltaBuilder, rows_from
+from samples.iceberg_table import Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon, rewrite_avro, rewrite_json
 
 GUARDED = (
     *("http", "https", "ftp", "ssh", "sftp", "github", "git", "smb", "webhdfs", "hdfs", "dask", "jupyter", "local"),
@@ -84,7 +81,7 @@ def iceberg_data_file(folder: Path, location: str) -> None:
     def changed(entry: dict[str, Any]) -> dict[str, Any]:
         return entry | {"data_file": entry["data_file"] | {"file_path": location}}
 
-    craft_iceberg(folder, Commit(data={"a.parquet": 5}), tweak_entry=changed)
+    build_iceberg(folder, Commit(data={"a.parquet": 5}), tweak_entry=changed)
 
 
 def iceberg_manifest_list(folder: Path, location: str) -> None:
@@ -93,19 +90,19 @@ def iceberg_manifest_list(folder: Path, location: str) -> None:
     def changed(metadata: dict[str, Any]) -> dict[str, Any]:
         return metadata | {"snapshots": [{**metadata["snapshots"][0], "manifest-list": location}]}
 
-    craft_iceberg(folder, Commit(data={"a.parquet": 5}), tweak=changed)
+    build_iceberg(folder, Commit(data={"a.parquet": 5}), tweak=changed)
 
 
 def iceberg_statistics(folder: Path, location: str) -> None:
     """What is looked up to tell what is nobody's."""
     statistics = {"snapshot-id": 101, "statistics-path": location, "file-size-in-bytes": 1}
     statistics |= {"file-footer-size-in-bytes": 1, "blob-metadata": []}
-    craft_iceberg(folder, Commit(data={"a.parquet": 5}), tweak=lambda metadata: metadata | {"statistics": [statistics]})
+    build_iceberg(folder, Commit(data={"a.parquet": 5}), tweak=lambda metadata: metadata | {"statistics": [statistics]})
 
 
 def delta_data_file(folder: Path, location: str) -> None:
     """An action names it."""
-    table = DeltaTable(folder)
+    table = DeltaBuilder(folder)
     table.create()
     added = table.write_file("a.parquet", rows_from(0, 5))
     table.commit({"add": added | {"path": quote(location, safe="/:")}})
@@ -113,7 +110,7 @@ def delta_data_file(folder: Path, location: str) -> None:
 
 def delta_vector(folder: Path, location: str) -> None:
     """A descriptor of an absolute path names it."""
-    table = DeltaTable(folder)
+    table = DeltaBuilder(folder)
     table.create()
     added = table.write_file("a.parquet", rows_from(0, 5))
     descriptor = {"storageType": "p", "pathOrInlineDv": quote(location, safe="/:"), "offset": 1}
@@ -123,15 +120,15 @@ def delta_vector(folder: Path, location: str) -> None:
 def paimon_data_file(folder: Path, location: str) -> None:
     """A manifest's external path names it."""
     folder.mkdir(parents=True)
-    made = CraftedFile("a.parquet", pa.table({"id": [1, 2]}), more={"_EXTERNAL_PATH": f"{folder}/a.bin"})
-    craft_paimon(folder, [(0, "id", "INT")], [[made]])
+    made = PaimonFile("a.parquet", pa.table({"id": [1, 2]}), more={"_EXTERNAL_PATH": f"{folder}/a.bin"})
+    build_paimon(folder, [(0, "id", "INT")], [[made]])
     for path in (folder / "manifest").iterdir():
         _rewrite_avro(path, "_EXTERNAL_PATH", f"{folder}/a.bin", location)
 
 
 def paimon_index_file(folder: Path, location: str) -> None:
     """An index manifest's external path names it."""
-    craft_paimon(folder, [(0, "id", "INT")], [[CraftedFile("a.parquet", pa.table({"id": [1, 2]}), [1])]])
+    build_paimon(folder, [(0, "id", "INT")], [[PaimonFile("a.parquet", pa.table({"id": [1, 2]}), [1])]])
     for path in (folder / "manifest").glob("index-manifest*"):
         _rewrite_avro(path, "_EXTERNAL_PATH", None, location)
 
@@ -170,7 +167,7 @@ CRAFTS: dict[str, Callable[[Path, str], None]] = {
 
 def delta_sidecar(folder: Path, name: str) -> None:
     """A checkpoint names its sidecars."""
-    table = DeltaTable(folder)
+    table = DeltaBuilder(folder)
     table.create()
     table.commit({"add": table.write_file("a.parquet", rows_from(0, 5))})
     top, *sidecars = table.checkpoint("json")
@@ -180,7 +177,7 @@ def delta_sidecar(folder: Path, name: str) -> None:
 
 
 def _paimon(folder: Path) -> None:
-    craft_paimon(folder, [(0, "id", "INT")], [[CraftedFile("a.parquet", pa.table({"id": [1, 2]}), [1])]])
+    build_paimon(folder, [(0, "id", "INT")], [[PaimonFile("a.parquet", pa.table({"id": [1, 2]}), [1])]])
 
 
 def paimon_manifest_list(folder: Path, name: str) -> None:

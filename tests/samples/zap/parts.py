@@ -16,14 +16,10 @@ import pytest
 from battery import outcome
 from dvcodec import DecodeError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.core.varints import uvarints
 from dvcodec.io import open_source
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, decode_footer
-
-NOT = 2**64 - 1
-uv = uvarints
 
 _EVERYWHERE = ("A", "B", "C", "idonly", "m_AB", "tiny")
 SAMPLES = (
@@ -70,16 +66,6 @@ def pack(content: bytes) -> bytes:
 
 def unpack(block: bytes) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
-
-
-def take(raw: bytes, at: int) -> tuple[int, int]:
-    """Read one varint the slow way: its value, and the place behind it."""
-    value = shift = 0
-    while True:
-        value |= (raw[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if raw[at - 1] < 0x80:
-            return value, at
 
 
 def plain(value: Any) -> Any:
