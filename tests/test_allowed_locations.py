@@ -12,20 +12,20 @@ REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s
 
 
 @pytest.mark.parametrize("home", LOCAL)
-@pytest.mark.parametrize("path", ["/x", "x", "file:///x", "file:/x", "FILE:/x", "file://localhost/x"])
-def test_local_tables_name_local_files_and_others_do_not(home: str | None, path: str) -> None:
-    check_reach(path, home)
-    for remote in REMOTE:
-        with pytest.raises(Unsupported, match="path in metadata: expected one in the table's own storage"):
-            check_reach(path, remote)
-        check_reach(path, remote, frozenset({"file"}))
+def test_local_tables_name_local_files_and_others_do_not(home: str | None) -> None:
+    for path in ["/x", "x", "file:///x", "file:/x", "FILE:/x", "file://localhost/x"]:
+        check_reach(path, home)
+        for remote in REMOTE:
+            with pytest.raises(Unsupported, match="path in metadata: expected one in the table's own storage"):
+                check_reach(path, remote)
+            check_reach(path, remote, frozenset({"file"}))
 
 
 @pytest.mark.parametrize("home", [*LOCAL, *REMOTE])
-@pytest.mark.parametrize("store", sorted(OBJECT_STORES))
-def test_buckets_of_any_store_are_within_reach(home: str | None, store: str) -> None:
-    check_reach(f"{store}://other/x", home)
-    check_reach(f"{store.upper()}://other/x", home)
+def test_buckets_of_any_store_are_within_reach(home: str | None) -> None:
+    for store in sorted(OBJECT_STORES):
+        check_reach(f"{store}://other/x", home)
+        check_reach(f"{store.upper()}://other/x", home)
 
 
 @pytest.mark.parametrize(

@@ -312,24 +312,24 @@ def test_block_size_that_lies_is_refused(size: int) -> None:
 
 
 @codecs
-@pytest.mark.parametrize("count", [4, 5, len(DATA) + 1, 2**31, 2**60, 2**63 - 1])
-def test_record_count_beyond_the_content_is_refused(codec: str, count: int) -> None:
-    with pytest.raises(NotCanonical) as caught:
-        decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
-    if count > len(DATA):
-        assert (caught.value.what, caught.value.actual) == ("record count", count)
-    else:
-        assert caught.value.what == "Avro record"
-        assert str(caught.value.expected) == f"record 3 of {count} in this block"
+def test_record_count_beyond_the_content_is_refused(codec: str) -> None:
+    for count in [4, 5, len(DATA) + 1, 2**31, 2**60, 2**63 - 1]:
+        with pytest.raises(NotCanonical) as caught:
+            decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
+        if count > len(DATA):
+            assert (caught.value.what, caught.value.actual) == ("record count", count)
+        else:
+            assert caught.value.what == "Avro record"
+            assert str(caught.value.expected) == f"record 3 of {count} in this block"
 
 
 @codecs
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_bytes_after_the_last_record_are_refused(codec: str, count: int) -> None:
-    with pytest.raises(NotCanonical) as caught:
-        decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
-    assert caught.value.what == "bytes after the last record"
-    assert caught.value.actual == len(records(SCHEMA, *ROWS[count:]))
+def test_bytes_after_the_last_record_are_refused(codec: str) -> None:
+    for count in [0, 1, 2]:
+        with pytest.raises(NotCanonical) as caught:
+            decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
+        assert caught.value.what == "bytes after the last record"
+        assert caught.value.actual == len(records(SCHEMA, *ROWS[count:]))
 
 
 @pytest.mark.parametrize(

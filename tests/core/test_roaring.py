@@ -391,15 +391,15 @@ def test_hazard_run_count_larger_than_the_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", small_bitmaps())
-@pytest.mark.parametrize("tail", [b"\x00", bytes(1000), EMPTY], ids=["1 byte", "1000 bytes", "a bitmap"])
-def test_hazard_trailing_bytes(name: str, tail: bytes) -> None:
-    data = small_bitmaps()[name]
-    cursor = Cursor(data + tail)
-    assert bytes(walk(cursor).data) == data
-    assert cursor.remaining == len(tail)
-    with pytest.raises(NotCanonical, match="bytes after the end of the bitmap"):
-        decode(data + tail)
-    assert pyroaring_takes(data + tail)
+def test_hazard_trailing_bytes(name: str) -> None:
+    for tail in [b"\x00", bytes(1000), EMPTY]:
+        data = small_bitmaps()[name]
+        cursor = Cursor(data + tail)
+        assert bytes(walk(cursor).data) == data
+        assert cursor.remaining == len(tail)
+        with pytest.raises(NotCanonical, match="bytes after the end of the bitmap"):
+            decode(data + tail)
+        assert pyroaring_takes(data + tail)
 
 
 def test_hazard_array_header_smaller_than_the_payload_leaves_trailing_bytes() -> None:

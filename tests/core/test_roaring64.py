@@ -129,22 +129,22 @@ def test_the_highest_key_of_a_deletion_vector_is_read() -> None:
     assert decode(vector64((0x7FFFFFFE, SOME))) == {0x7FFFFFFE: BitMap([1, 5, 9])}
 
 
-@pytest.mark.parametrize("wrong", [0, 1, 2, 15, 16, 17, 143, 144, 145, 1167, 1168, 2000])
 @pytest.mark.parametrize("lead", [0, 1])
-def test_a_wrong_key_anywhere_in_a_stretch_of_gaps_is_found(wrong: int, lead: int) -> None:
-    keys = list(range(1, 2002))
-    if wrong:
-        keys[wrong] = keys[wrong - 1]
-    else:
-        keys[0] = 0 if lead else 2**31 - 1
-    buckets = vector64((0, SOME), count=len(keys) + 1) if lead else struct.pack("<Q", len(keys))
-    error = refusal(buckets + gaps(keys), len(buckets) + 12 * wrong)
-    assert type(error) is NotCanonical
-    if wrong or lead:
-        assert error.what == "bitmap keys not strictly ascending"
-        assert error.actual == keys[wrong]
-    else:
-        assert error.what == "bitmap key"
+def test_a_wrong_key_anywhere_in_a_stretch_of_gaps_is_found(lead: int) -> None:
+    for wrong in [0, 1, 2, 15, 16, 17, 143, 144, 145, 1167, 1168, 2000]:
+        keys = list(range(1, 2002))
+        if wrong:
+            keys[wrong] = keys[wrong - 1]
+        else:
+            keys[0] = 0 if lead else 2**31 - 1
+        buckets = vector64((0, SOME), count=len(keys) + 1) if lead else struct.pack("<Q", len(keys))
+        error = refusal(buckets + gaps(keys), len(buckets) + 12 * wrong)
+        assert type(error) is NotCanonical
+        if wrong or lead:
+            assert error.what == "bitmap keys not strictly ascending"
+            assert error.actual == keys[wrong]
+        else:
+            assert error.what == "bitmap key"
 
 
 def test_a_key_out_of_range_within_a_stretch_of_gaps_is_found() -> None:

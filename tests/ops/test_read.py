@@ -139,13 +139,13 @@ def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FRAMED)
-@pytest.mark.parametrize("convention", ["whole frame", "magic and bitmap", "what the frame says"])
-def test_vector_is_decoded_by_both_conventions_of_size(name: str, convention: str) -> None:
-    sample = SAMPLES[name]
-    for at, (whole, rows) in sample.vectors.items():
-        size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
-        assert decode_at(sample.data, at, size) == rows
-        assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
+def test_vector_is_decoded_by_both_conventions_of_size(name: str) -> None:
+    for convention in ["whole frame", "magic and bitmap", "what the frame says"]:
+        sample = SAMPLES[name]
+        for at, (whole, rows) in sample.vectors.items():
+            size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
+            assert decode_at(sample.data, at, size) == rows
+            assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
 
 
 def test_wrapper_around_the_frame_does_not_matter() -> None:
@@ -161,12 +161,12 @@ def test_offset_defaults_to_the_start() -> None:
 
 
 @pytest.mark.parametrize("name", FRAMED)
-@pytest.mark.parametrize("change", [-9, -7, -1, 1, 8])
-def test_other_size_is_refused(name: str, change: int) -> None:
-    sample = SAMPLES[name]
-    for at, (size, _) in sample.vectors.items():
-        with pytest.raises(DecodeError):
-            decode_at(sample.data, at, size + change)
+def test_other_size_is_refused(name: str) -> None:
+    for change in [-9, -7, -1, 1, 8]:
+        sample = SAMPLES[name]
+        for at, (size, _) in sample.vectors.items():
+            with pytest.raises(DecodeError):
+                decode_at(sample.data, at, size + change)
 
 
 @pytest.mark.parametrize(

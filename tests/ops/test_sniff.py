@@ -253,12 +253,12 @@ def test_segment_holds_no_vectors(read: Callable[[bytes], object]) -> None:
 # ---------------------------------------------------------------------- damage
 
 
-@pytest.mark.parametrize("bit", range(64))
 @pytest.mark.parametrize("name", ["blob", "blob of runs", "empty blob", "native blob", "paimon blob"])
-def test_blob_with_a_damaged_length_or_magic_is_a_blob(name: str, bit: int) -> None:
-    found = sniff(flipped(SAMPLES[name].data, bit))
-    assert found.kind is ContainerKind.BLOB
-    assert [(ref.offset, ref.size) for ref in found.vectors] == [(0, len(SAMPLES[name].data))]
+def test_blob_with_a_damaged_length_or_magic_is_a_blob(name: str) -> None:
+    for bit in range(64):
+        found = sniff(flipped(SAMPLES[name].data, bit))
+        assert found.kind is ContainerKind.BLOB
+        assert [(ref.offset, ref.size) for ref in found.vectors] == [(0, len(SAMPLES[name].data))]
 
 
 @pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])

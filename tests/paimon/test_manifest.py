@@ -150,10 +150,10 @@ def test_snapshot_names_its_manifest(vectors: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("codec", CODECS)
-def test_real_manifest_is_written_again(vectors: Path, name: str, codec: str) -> None:
-    entries = read_index_manifest(vectors / "paimon" / name)
-    assert read_index_manifest(written(*entries, codec=codec)) == entries
+def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
+    for codec in CODECS:
+        entries = read_index_manifest(vectors / "paimon" / name)
+        assert read_index_manifest(written(*entries, codec=codec)) == entries
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -194,9 +194,9 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("name", ENTRIES)
-def test_entry_is_read_as_it_was_written(name: str, codec: str) -> None:
-    assert read_index_manifest(written(ENTRIES[name], codec=codec)) == [ENTRIES[name]]
+def test_entry_is_read_as_it_was_written(codec: str) -> None:
+    for entry in ENTRIES.values():
+        assert read_index_manifest(written(entry, codec=codec)) == [entry]
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -19,7 +19,7 @@ from dvcodec.zap.postings_lists import Postings, cut_by_weight
 from dvcodec.zap.postings_records import decode_records
 from samples.bitmaps import array, bitmap, bitset, runs
 from samples.zap import parts
-from samples.zap.parts import Sample, sample
+from samples.zap.parts import Sample
 from samples.zap.postings import (
     KINDS,
     WIDE,
@@ -35,8 +35,6 @@ from samples.zap.postings import (
     segment_of,
 )
 from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
-
-__all__ = ["sample"]
 
 
 def check(footer: Footer, lists: Lists, base: int) -> None:
@@ -71,31 +69,32 @@ def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
     check(Footer(version, num_docs, 0, 0, None, mode), lists, 1000)
 
 
-def test_the_lists_of_go_are_what_go_reads(sample: Sample) -> None:
-    for info in sample.fields:
-        assert info.dictionary is not None
-        with Segment.open(sample.raw) as segment:
-            dictionary = segment.dictionary(info.name)
-            assert dictionary is not None
-            block = dictionary.to_block()
-            for (term, _, expected), key in zip(sample.dump["dicts"][info.name] or [], block.keys, strict=True):
-                assert key == term.encode()
-                found = segment.postings(info.name, key)
-                assert found is not None
-                assert found.docs.tolist() == [doc for doc, *_ in expected]
-                assert found.freqs.tolist() == [freq for _, freq, *_ in expected]
-                norms = [np.float32(value) for _, _, value, _ in expected]
-                assert found.norms.tolist() == norms
-                places = [place for *_, list_of in expected for place in list_of or []]
-                names = [segment.fields[number].name for number in found.locations.fields.tolist()]
-                assert names == [place[0] for place in places]
-                assert found.locations.positions.tolist() == [place[1] for place in places]
-                assert found.locations.starts.tolist() == [place[2] for place in places]
-                assert found.locations.ends.tolist() == [place[3] for place in places]
-                arrays = [position for place in places for position in place[4] or []]
-                assert found.locations.array_positions.tolist() == arrays
-        values = [read_list(sample.raw, 0, value, *kind(sample.footer)) for value in block.values.tolist()]
-        assert rows(decoded_from(sample, block.values)) == values
+def test_the_lists_of_go_are_what_go_reads(samples: list[Sample]) -> None:
+    for sample in samples:
+        for info in sample.fields:
+            assert info.dictionary is not None
+            with Segment.open(sample.raw) as segment:
+                dictionary = segment.dictionary(info.name)
+                assert dictionary is not None
+                block = dictionary.to_block()
+                for (term, _, expected), key in zip(sample.dump["dicts"][info.name] or [], block.keys, strict=True):
+                    assert key == term.encode()
+                    found = segment.postings(info.name, key)
+                    assert found is not None
+                    assert found.docs.tolist() == [doc for doc, *_ in expected]
+                    assert found.freqs.tolist() == [freq for _, freq, *_ in expected]
+                    norms = [np.float32(value) for _, _, value, _ in expected]
+                    assert found.norms.tolist() == norms
+                    places = [place for *_, list_of in expected for place in list_of or []]
+                    names = [segment.fields[number].name for number in found.locations.fields.tolist()]
+                    assert names == [place[0] for place in places]
+                    assert found.locations.positions.tolist() == [place[1] for place in places]
+                    assert found.locations.starts.tolist() == [place[2] for place in places]
+                    assert found.locations.ends.tolist() == [place[3] for place in places]
+                    arrays = [position for place in places for position in place[4] or []]
+                    assert found.locations.array_positions.tolist() == arrays
+            values = [read_list(sample.raw, 0, value, *kind(sample.footer)) for value in block.values.tolist()]
+            assert rows(decoded_from(sample, block.values)) == values
 
 
 def kind(footer: Footer) -> tuple[int, int, int]:

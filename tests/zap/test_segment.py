@@ -16,10 +16,8 @@ from dvcodec.core.limits import Limits
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap import Document, Segment, StoredValue, Synonyms
 from samples.zap.documents import written
-from samples.zap.parts import Sample, sample
+from samples.zap.parts import Sample
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
-
-__all__ = ["sample"]
 
 BLOCK = 1 << 16
 """What is read at once from far away."""
@@ -92,23 +90,24 @@ def test_a_field_without_a_dictionary() -> None:
         assert segment.dictionary("_id") is not None
 
 
-def test_unknown_fields_and_documents(sample: Sample) -> None:
-    with Segment.open(sample.raw) as segment:
-        for ask in (
-            segment.field,
-            segment.dictionary,
-            segment.thesaurus,
-            segment.vectors,
-            lambda name: list(segment.terms(name)),
-            lambda name: list(segment.doc_values(name)),
-            lambda name: segment.postings(name, b"x"),
-            lambda name: list(segment.to_arrow("terms", [name])),
-        ):
-            with pytest.raises(UsageError, match=r"has no field 'nowhere': it has _id"):
-                ask("nowhere")
-        for doc in (-1, segment.num_docs, 2**40):
-            with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
-                segment.stored(doc)
+def test_unknown_fields_and_documents(samples: list[Sample]) -> None:
+    for sample in samples:
+        with Segment.open(sample.raw) as segment:
+            for ask in (
+                segment.field,
+                segment.dictionary,
+                segment.thesaurus,
+                segment.vectors,
+                lambda name: list(segment.terms(name)),
+                lambda name: list(segment.doc_values(name)),
+                lambda name: segment.postings(name, b"x"),
+                lambda name: list(segment.to_arrow("terms", [name])),
+            ):
+                with pytest.raises(UsageError, match=r"has no field 'nowhere': it has _id"):
+                    ask("nowhere")
+            for doc in (-1, segment.num_docs, 2**40):
+                with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
+                    segment.stored(doc)
 
 
 def test_limits_are_kept() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import cramjam
 import numpy as np
-import pytest
 
 from battery import outcome
 from dvcodec import DecodeError
@@ -39,9 +38,7 @@ class Sample:
     fields: tuple[FieldInfo, ...]
 
 
-@pytest.fixture(params=SAMPLES)
-def sample(request: pytest.FixtureRequest, vectors: Path) -> Sample:
-    path = vectors / "zap" / f"{request.param}.zap"
+def load_sample(path: Path) -> Sample:
     raw = path.read_bytes()
     with open_source(raw) as source:
         footer = decode_footer(source)

@@ -61,10 +61,10 @@ def test_larger_dictionaries(room: int, seed: int) -> None:
     assert items_of(opened(naive_build(items))) == list(items.items())
 
 
-@pytest.mark.parametrize("count", [62, 63, 64, 65, 255, 256])
-def test_wide_states(room: int, count: int) -> None:
-    items = {bytes([i, j]): i << 56 | j for i in range(256 - count, 256) for j in (0, i)}
-    assert items_of(opened(naive_build(items))) == sorted(items.items())
+def test_wide_states(room: int) -> None:
+    for count in [62, 63, 64, 65, 255, 256]:
+        items = {bytes([i, j]): i << 56 | j for i in range(256 - count, 256) for j in (0, i)}
+        assert items_of(opened(naive_build(items))) == sorted(items.items())
 
 
 def test_few_keys_are_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
