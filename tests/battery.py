@@ -1,6 +1,6 @@
 """Checks that every decoder has to pass: a new format gets them all in a few lines.
 
-The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception. A `Format` tells the
+The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception. A `Format` gives the
 battery what it has to know of a decoder, and `CHECKS` are what it does with it (see ``test_battery.py``); the functions
 they are made of serve the tests of single formats too.
 """
@@ -86,7 +86,7 @@ def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -
     """
     found = flip_bits(decode, data)
     assert not found.other, f"{found.other} flipped bits give another value"
-    assert harmless or not found.harmless, f"{found.harmless} flipped bits and nobody noticed"
+    assert harmless or not found.harmless, f"{found.harmless} flipped bits without an error"
     return found.refused
 
 

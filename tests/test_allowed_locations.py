@@ -72,12 +72,12 @@ def test_of_a_chain_every_protocol_has_to_be_allowed() -> None:
         check_reach("zip://a::file:///x.zip", "s3://lake/t", frozenset({"zip"}))
 
 
-def test_a_file_of_another_host_is_no_location() -> None:
+def test_a_file_of_another_host_is_refused() -> None:
     with pytest.raises(NotCanonical, match="path: expected a path, found file://host/x"):
         check_reach("file://host/x", "/t")
 
 
-def test_long_paths_are_told_in_part() -> None:
+def test_long_paths_are_shortened_in_errors() -> None:
     with pytest.raises(Unsupported) as caught:
         check_reach("http://evil/" + "x" * 100_000, "/t")
     assert len(str(caught.value)) < 500

@@ -93,7 +93,7 @@ def test_mask_by_start(start: int) -> None:
             assert mask.to_pylist() == expected
 
 
-def test_mask_keeps_live_rows_unless_told_otherwise() -> None:
+def test_mask_keeps_live_rows_by_default() -> None:
     assert row_mask(RowSet([1]), start=0, length=3).to_pylist() == [True, False, True]
     assert row_mask(RowSet([1]), positions=[0, 1, 2]).to_pylist() == [True, False, True]
 

@@ -562,7 +562,7 @@ def test_lowered_limits_are_the_default_ones_again() -> None:
     assert repr(DEFAULT_LIMITS) == before
 
 
-def test_flips_that_nobody_finds_are_counted() -> None:
+def test_undetected_flips_are_counted() -> None:
     assert flip_bits(bytes, b"\0\0") == (0, 0, 16)
     assert flip_bits(lambda data: data[:1], b"\0\0") == (0, 8, 8)
     assert flip_bits(iceberg.decode, iceberg.encode(RowSet([1])))[1:] == (0, 0)

@@ -224,7 +224,7 @@ def test_what_is_written_is_found(sizes: list[int], until: int) -> None:
 
 @pytest.mark.parametrize("piece", [64, 1000, 1 << 20])
 def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged vector is told before a length field behind it, and after one before it."""
+    """A damaged vector is reported before a length field behind it, and after one before it."""
     monkeypatch.setattr("dvcodec.io.frames._PIECE", piece)
     rows = [RowSet(range(i, 40 * i, 1 + i)) for i in range(30)]
     parts = [(paimon if i % 2 else iceberg).encode(one) for i, one in enumerate(rows)]

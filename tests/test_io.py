@@ -150,7 +150,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @needs_posix
-def test_what_is_no_file_is_not_opened(tmp_path: Path, file: Path) -> None:
+def test_only_regular_files_are_opened(tmp_path: Path, file: Path) -> None:
     """A pipe that no one writes to would wait for ever, a device may never end; who has opened one may hand it over."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")

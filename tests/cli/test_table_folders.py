@@ -26,16 +26,16 @@ def lake(tmp_path: Path) -> Path:
     return delta_log.restored_table(tmp_path / "orders")
 
 
-def note(name: object, told: str, what: str = "Delta table, snapshot 2") -> str:
-    return f"dvcodec: {name}: this folder is a table ({what}): {told}; to check the table: dvcodec audit {name}"
+def note(name: object, text: str, what: str = "Delta table, snapshot 2") -> str:
+    return f"dvcodec: {name}: this folder is a table ({what}): {text}; to check the table: dvcodec audit {name}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_superseded_vectors(lake: Path, command: str) -> None:
     result = run(command, lake)
     assert result.code == 0
-    told = note(lake, "1 of 2 vectors superseded, not in this snapshot")
-    assert result.err.splitlines() == [told, "dvcodec: 5 other files without deletion vectors"]
+    text = note(lake, "1 of 2 vectors superseded, not in this snapshot")
+    assert result.err.splitlines() == [text, "dvcodec: 5 other files without deletion vectors"]
     assert run(command, lake.parent).err == result.err
     single = run(command, lake / NEW)
     assert (single.code, single.err) == (0, "")
@@ -57,8 +57,8 @@ def test_json(lake: Path, command: str) -> None:
 
 def test_the_folder_that_one_is_in(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lake)
-    told = note(".", "1 of 2 vectors superseded, not in this snapshot")
-    assert run("stats", ".").err.splitlines()[0] == told
+    text = note(".", "1 of 2 vectors superseded, not in this snapshot")
+    assert run("stats", ".").err.splitlines()[0] == text
     (lake / NEW).unlink()
     assert run("verify", ".").code == 1
     monkeypatch.chdir(lake.parent)
@@ -93,8 +93,8 @@ def test_a_table_in_a_store(lake: Path) -> None:
     store.put(f"{lake}/", "/lake/orders/", recursive=True)
     try:
         url = "memory://lake/orders"
-        told = note(url, "1 of 2 vectors superseded, not in this snapshot")
-        assert run("verify", url).err.splitlines()[0] == told
+        text = note(url, "1 of 2 vectors superseded, not in this snapshot")
+        assert run("verify", url).err.splitlines()[0] == text
         store.rm(f"/lake/orders/{NEW}")
         result = run("verify", url)
         assert result.code == 1
@@ -137,8 +137,8 @@ def test_paimon(tmp_path: Path) -> None:
     rows = pa.table({"id": range(4)})
     states = [[PaimonFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
     path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
-    told = "1 of 2 vectors superseded, not in this snapshot"
-    assert note(path, told, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
+    text = "1 of 2 vectors superseded, not in this snapshot"
+    assert note(path, text, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
 
 
 def test_lance(own_vectors: Path) -> None:
@@ -146,8 +146,8 @@ def test_lance(own_vectors: Path) -> None:
     found = run("stats", folder / "life", "--json")
     marks = [item["superseded"] for item in found.json["vectors"]]
     assert (len(marks), sum(marks)) == (15, 14)
-    told = "14 of 15 vectors superseded, not in this snapshot"
-    assert found.err.splitlines()[0] == note(folder / "life", told, "Lance dataset, snapshot 17")
+    text = "14 of 15 vectors superseded, not in this snapshot"
+    assert found.err.splitlines()[0] == note(folder / "life", text, "Lance dataset, snapshot 17")
 
 
 def test_scorch(tmp_path: Path) -> None:

@@ -231,14 +231,14 @@ def test_schema_that_is_missing_is_refused() -> None:
     ],
     ids=repr,
 )
-def test_json_that_is_no_schema_ends_in_a_value_or_a_decode_error(schema: object) -> None:
+def test_any_json_as_schema_ends_in_a_value_or_a_decode_error(schema: object) -> None:
     found = outcome(decoded, header(schema) + block(1, DATA))
     assert isinstance(found, DecodeError)
     assert isinstance(outcome(decoded, header(schema) + block(1, b"\2\2\2\2")), (list, DecodeError))
 
 
 @pytest.mark.parametrize("count", [2, 3, 2**31, 2**62, -2, -(2**62), -(2**63), 2**63 - 1])
-def test_metadata_count_that_lies_is_refused(count: int) -> None:
+def test_wrong_metadata_count_is_refused(count: int) -> None:
     entry = sized(b"avro.schema") + sized(json.dumps(SCHEMA).encode())
     for size in (b"", zigzag(7)):
         with pytest.raises(DecodeError):
@@ -246,7 +246,7 @@ def test_metadata_count_that_lies_is_refused(count: int) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 1000, 2**40, 2**63 - 1, -(2**63)])
-def test_metadata_size_that_lies_is_truncated(size: int) -> None:
+def test_wrong_metadata_size_is_truncated(size: int) -> None:
     for metadata in (zigzag(size) + b"key", sized(b"avro.schema") + zigzag(size) + b"{}"):
         with pytest.raises(Truncated, match="metadata"):
             decoded(MAGIC + zigzag(1) + metadata + SYNC)
@@ -306,7 +306,7 @@ def test_block_size_beyond_the_file_is_truncated(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1])
-def test_block_size_that_lies_is_refused(size: int) -> None:
+def test_wrong_block_size_is_refused(size: int) -> None:
     with pytest.raises(DecodeError):
         decoded(header(SCHEMA) + block(3, DATA, size=size))
 
@@ -425,14 +425,14 @@ def uvarint(value: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
-def test_snappy_block_that_lies_about_its_size_is_refused(size: int) -> None:
+def test_snappy_block_with_a_wrong_size_is_refused(size: int) -> None:
     body = bytes(cramjam.snappy.compress_raw(DATA))
     start = len(uvarint(len(DATA)))
-    lie = uvarint(size) + body[start:] + struct.pack(">I", zlib.crc32(DATA))
+    wrong = uvarint(size) + body[start:] + struct.pack(">I", zlib.crc32(DATA))
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError):
-            decoded(one_block("snappy", lie))
+            decoded(one_block("snappy", wrong))
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

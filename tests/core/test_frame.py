@@ -86,7 +86,7 @@ def refusal(data: bytes, *, exact: bool = True, allowed: tuple[Magic, ...] = tup
 
 
 @pytest.mark.parametrize("length", [0, 3])
-def test_a_length_below_four_is_no_length(length: int) -> None:
+def test_a_length_below_four_is_refused(length: int) -> None:
     error = refusal(frame(PORTABLE, b"vector", length=length))
     assert type(error) is NotCanonical
     assert (error.what, error.offset, error.actual) == ("length field", 107, length)

@@ -121,7 +121,7 @@ def test_a_long_range_is_not_expanded() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[-1], [2**64], [1.0], np.array([1.5]), np.array([True]), [None], "5", b"12345678"])
-def test_what_is_no_position_is_refused(wrong: Any) -> None:
+def test_invalid_positions_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError):
         RowSet(wrong)
     with pytest.raises(UsageError):
@@ -200,7 +200,7 @@ def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_range_is_refused(wrong: Any) -> None:
+def test_invalid_ranges_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="range"):
         RowSet.from_ranges(wrong)
 
@@ -230,7 +230,7 @@ def test_a_mask_may_not_leave_the_positions(start: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [[1, 0], [None], ["a"], np.ones(3), np.ones((2, 2), np.bool_), np.array(5)], ids=repr)
-def test_what_is_no_mask_is_refused(wrong: Any) -> None:
+def test_invalid_masks_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="flat array of booleans"):
         RowSet.from_mask(wrong)
 
@@ -597,7 +597,7 @@ def test_contains_takes_repeated_and_unsorted_positions() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.array([-1]), np.array([0.5]), np.array([True]), np.array([[1]])], ids=repr)
-def test_contains_refuses_what_is_no_position(wrong: Any) -> None:
+def test_contains_refuses_invalid_positions(wrong: Any) -> None:
     with pytest.raises(UsageError):
         RowSet([1]).contains(wrong)
 

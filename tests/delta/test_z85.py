@@ -80,7 +80,7 @@ def test_rust_fixture_ends_in_a_marked_tail() -> None:
 
 
 @pytest.mark.parametrize(("text", "data"), [("#0000", bytes(3)), ("##000", bytes(2)), ("###00", b"\0")])
-def test_marked_tail_of_zero_bytes_is_no_java_padding(text: str, data: bytes) -> None:
+def test_marked_tail_of_zero_bytes_is_not_java_padding(text: str, data: bytes) -> None:
     assert z85.decode(text) == data
 
 

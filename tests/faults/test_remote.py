@@ -123,7 +123,7 @@ def test_several_objects(
 
 
 def test_store_that_can_no_longer_be_cleaned_up(store: type[Vanishing], tmp_path: Path) -> None:
-    """What went wrong first is told."""
+    """The first error is raised."""
     store.takes, store.removes = 1, False
     with pytest.raises(OSError, match=r"entries\.jsonl: cannot write: failed: the connection fell"):
         converted(tmp_path)

@@ -1,4 +1,4 @@
-"""Everything that writes files, as one table: what it needs, what it writes, how a whole file is told."""
+"""Everything that writes files, as one table: what it needs, what it writes, how a whole file is recognised."""
 
 from __future__ import annotations
 

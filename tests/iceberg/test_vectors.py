@@ -197,7 +197,7 @@ RUN_COOKIE_WITHOUT_RUNS = struct.pack("<HHBHHHH", 12347, 0, 0, 0, 1, 1, 3)
         (framed(buckets((0, b"\x00" * 8))), BadMagic, "roaring cookie", 20),
     ],
 )
-def test_unsound_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str, offset: int | None) -> None:
+def test_corrupt_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str, offset: int | None) -> None:
     with pytest.raises(kind) as caught:
         iceberg.decode(blob, source="some.puffin", base=0)
     assert type(caught.value) is kind

@@ -174,7 +174,7 @@ def test_hazard_count_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("model", [{-1: None}, {U32: None}, {3: RowSet()}, {3: RowSet([U32])}], ids=str)
-def test_what_is_no_map(model: dict[int, RowSet | None]) -> None:
+def test_invalid_maps_are_refused(model: dict[int, RowSet | None]) -> None:
     with pytest.raises(UsageError):
         RowAddrMap(model)
 

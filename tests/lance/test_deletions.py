@@ -130,7 +130,7 @@ def test_size_that_a_buffer_claims_is_not_allocated() -> None:
     assert run_limited(CLAIMS, megabytes=50).split() == ["buffer"] * 3
 
 
-def test_row_count_that_lies_is_refused() -> None:
+def test_wrong_row_count_is_refused() -> None:
     data = arrow(pa.array(np.arange(100_000, dtype=np.uint32)))
     counts = struct.pack("<q", 100_000)
     assert data.count(counts) >= 1

@@ -1,4 +1,4 @@
-"""Manifests: those of real datasets, crafted ones, and the names they lie under."""
+"""Manifests: those of real datasets, ones built by hand, and their file names."""
 
 from __future__ import annotations
 

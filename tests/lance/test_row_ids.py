@@ -276,7 +276,7 @@ def test_ids_are_taken_as_long_as_they_are_distinct(ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
-def test_what_is_no_id(ids: Any) -> None:
+def test_invalid_ids_are_refused(ids: Any) -> None:
     with pytest.raises(UsageError):
         RowIdSequence.from_values(ids)
 

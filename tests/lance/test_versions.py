@@ -129,7 +129,7 @@ def test_values_of_spans_mean_nothing() -> None:
 
 
 @pytest.mark.parametrize("values", [[-1], [2**64], [1.5], np.array([[1]]), np.array([-1])], ids=str)
-def test_what_is_no_version(values: Any) -> None:
+def test_invalid_versions_are_refused(values: Any) -> None:
     with pytest.raises(UsageError):
         RowDatasetVersionSequence.from_versions(values)
 

@@ -54,18 +54,18 @@ def test_every_case_was_run(results: dict[str, dict[str, Any]]) -> None:
 def test_every_decoder_refuses_in_time_and_in_little_memory(name: str, results: dict[str, dict[str, Any]]) -> None:
     """What refuses is a check, and not the cap: memory that is not there is an answer of few cases, which are named."""
     assert results[name]["outcome"] == ("accepted" if name in ACCEPTED else "refused"), results[name]
-    assert (": memory: expected enough for" in results[name]["told"]) == (name in MEMORY), results[name]
+    assert (": memory: expected enough for" in results[name]["message"]) == (name in MEMORY), results[name]
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bombs_are_refused_before_they_are_unpacked(name: str, results: dict[str, dict[str, Any]]) -> None:
     """By the bound that is there for them: it is well below the cap, and they unpack to more than that."""
-    assert re.match(BOUNDS[name], results[name]["told"]), results[name]
+    assert re.match(BOUNDS[name], results[name]["message"]), results[name]
 
 
 @pytest.mark.parametrize("name", MEMORY)
 def test_what_memory_does_not_hold_ends_in_an_error(name: str, results: dict[str, dict[str, Any]]) -> None:
-    assert re.match("LimitExceeded: .*: memory: expected enough for", results[name]["told"]), MEMORY[name]
+    assert re.match("LimitExceeded: .*: memory: expected enough for", results[name]["message"]), MEMORY[name]
 
 
 def test_every_bomb_says_what_bounds_it() -> None:
@@ -81,7 +81,7 @@ def test_the_cap_and_the_clock_are_real() -> None:
         "late",
         "raised",
     ]
-    assert found["control: memory"]["told"].startswith(("MemoryError", "_ArrayMemoryError"))
+    assert found["control: memory"]["message"].startswith(("MemoryError", "_ArrayMemoryError"))
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_both_bitmaps_of_the_specification_hold_the_same_rows(vectors: Path) -> 
         (SAMPLES["puffin"].data.replace(b'"cardinality":"3"', b'"cardinality":"4"'), CardinalityMismatch),
     ],
 )
-def test_unsound_container_is_refused(data: bytes, kind: type[DecodeError]) -> None:
+def test_corrupt_container_is_refused(data: bytes, kind: type[DecodeError]) -> None:
     with pytest.raises(kind):
         read_rows(data)
 

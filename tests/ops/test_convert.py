@@ -241,7 +241,7 @@ def flipped(data: bytes, at: int) -> bytes:
         (b"nothing we know", Unsupported),
     ],
 )
-def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type[DecodeError], to: Target) -> None:
+def test_corrupt_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type[DecodeError], to: Target) -> None:
     names = ["a", "b", "c"][: len(sniff(source).vectors)] if kind is not Unsupported else None
     path = tmp_path / "out"
     with pytest.raises(kind):
@@ -271,7 +271,7 @@ def test_32_bit_frame_is_verified_before_it_is_copied(tmp_path: Path, source: by
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
+def test_corrupt_blob_leaves_no_file(tmp_path: Path) -> None:
     for source in (flipped(iceberg.encode(A), 20), framed(b"\xd1\xd3\x39\x64" + UNSORTED)):
         with pytest.raises(DecodeError):
             convert(source, "blob", tmp_path / "out")

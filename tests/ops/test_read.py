@@ -243,7 +243,7 @@ def answers(data: bytes) -> list[object]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_many_at_once_are_told_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_read_in_bulk_equal_vectors_read_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = SAMPLES[name].data
     files = [data, *(flipped(data, bit) for bit in range(0, 8 * len(data), 13))]
     together = [answers(file) for file in files]

@@ -83,7 +83,7 @@ OTHER_FILES = [
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_container_is_told_from_its_bytes(name: str) -> None:
+def test_container_is_recognised_by_its_bytes(name: str) -> None:
     sample = SAMPLES[name]
     found = sniff(sample.data)
     assert (found.kind, found.source, found.size) == (sample.kind, "<bytes>", len(sample.data))
@@ -124,7 +124,7 @@ def test_other_bytes_are_unsupported(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_written_file_of_paimon_is_told_by_its_vectors(bits: Literal[32, 64]) -> None:
+def test_written_paimon_file_is_recognised_by_its_vectors(bits: Literal[32, 64]) -> None:
     out = io.BytesIO()
     assert paimon.write_deletion_vectors(out, {}, layout=f"bitmap{bits}") == []
     empty = sniff(out)
@@ -175,7 +175,7 @@ def segment(*documents: zap.Document, version: int = 15) -> bytes:
 
 
 @pytest.mark.parametrize("version", range(11, 18))
-def test_segment_is_told_by_its_footer(version: int) -> None:
+def test_segment_is_recognised_by_its_footer(version: int) -> None:
     data = segment(zap.Document(b"a"), version=version)
     assert sniff(data) == Container(ContainerKind.ZAP, "<bytes>", len(data), ())
     with pytest.raises(Unsupported, match="or a zap segment"):
@@ -342,7 +342,7 @@ def test_bare_map_over_the_limit_is_not_read() -> None:
     assert sum(size for _, size in source.reads) <= 200
 
 
-def test_length_field_that_fits_too_few_bytes_is_no_blob() -> None:
+def test_length_field_that_fits_too_few_bytes_is_not_a_blob() -> None:
     for size, kind in ((16, None), (17, ContainerKind.BLOB)):
         found = outcome(sniff, (size - 8).to_bytes(4, "big") + b"\xff" * (size - 4))
         assert (found.kind if isinstance(found, Container) else None) is kind

@@ -407,7 +407,7 @@ def test_path_of_an_entry(root: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
-def test_name_that_is_no_bare_name_is_refused(name: str) -> None:
+def test_name_with_a_folder_is_refused(name: str) -> None:
     entry = replace(PLAIN, file_name=name)
     with pytest.raises(NotCanonical) as caught:
         entry.path("/t")
@@ -808,20 +808,20 @@ def test_unknown_codec_is_unsupported(codec: str) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
-def test_record_count_that_lies_is_refused(count: int) -> None:
+def test_wrong_record_count_is_refused(count: int) -> None:
     for codec in CODECS:
         with pytest.raises(NotCanonical):
             read_index_manifest(header(SCHEMA, codec) + block(count, packed(RECORD, codec)))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**63), 2**31, 2**63 - 1, len(RECORD) + 17])
-def test_block_size_that_lies_is_refused(size: int) -> None:
+def test_wrong_block_size_is_refused(size: int) -> None:
     with pytest.raises(DecodeError, match="block"):
         read_index_manifest(header(SCHEMA) + block(1, RECORD, size=size))
 
 
 @pytest.mark.parametrize("count", [2**60, -(2**60)])
-def test_metadata_count_that_lies_is_refused(count: int) -> None:
+def test_wrong_metadata_count_is_refused(count: int) -> None:
     with pytest.raises(DecodeError, match="metadata"):
         read_index_manifest(b"Obj\1" + zigzag(count) + b"\0" * 20 + sized(b"avro.schema"))
 

@@ -162,7 +162,7 @@ VALID = paimon.encode(RowSet([1, 3]))
         (VALID + b"\0", NotCanonical, "length field"),
     ],
 )
-def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
+def test_corrupt_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
     with pytest.raises(kind) as caught:
         paimon.decode(frame, source="index-0", base=7)
     assert what in caught.value.what

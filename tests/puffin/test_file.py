@@ -141,7 +141,7 @@ def test_blob_at_the_border_is_read(offset: int, length: int) -> None:
         ("lz4", lz4_frame(b"xyz") + b"tail", NotCanonical),
     ],
 )
-def test_unsound_compression_is_refused(codec: str, stored: bytes, kind: type[DecodeError]) -> None:
+def test_corrupt_compression_is_refused(codec: str, stored: bytes, kind: type[DecodeError]) -> None:
     with pytest.raises(kind) as caught:
         read_first(container(stored, codec), Limits(max_blob_bytes=1_000_000))
     assert type(caught.value) is kind

@@ -223,7 +223,7 @@ LZ4_PAYLOAD = b'{"blobs":[]}'
         (lz4_frame(b""), NotCanonical, "footer payload"),
     ],
 )
-def test_unsound_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], what: str) -> None:
+def test_corrupt_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], what: str) -> None:
     frame = lz4_frame(LZ4_PAYLOAD)
     offset = {"lz4 content size": 14, "lz4 block size": 8 + len(frame) - 4}.get(what, 8)
     if payload == frame + b"x":
@@ -232,6 +232,6 @@ def test_unsound_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], 
         decode(puffin(payload, flags=b"\1\0\0\0"))
 
 
-def test_lz4_footer_without_its_flag_is_no_json() -> None:
+def test_lz4_footer_without_its_flag_is_not_json() -> None:
     with pytest.raises(NotCanonical, match="JSON object"):
         decode(puffin(lz4_frame(LZ4_PAYLOAD)))

@@ -44,7 +44,7 @@ from samples.puffin import BLOB, as_json, decode, puffin, refused, with_blob
         '{"blobs":[]}'.encode("utf-16"),
     ],
 )
-def test_unsound_json_is_refused(payload: bytes) -> None:
+def test_invalid_json_is_refused(payload: bytes) -> None:
     with refused(NotCanonical, "footer", 8):
         decode(puffin(payload))
 

@@ -110,7 +110,7 @@ def test_hostile_names_are_shown_whole() -> None:
     assert HOSTILE[0] not in page
 
 
-def test_when_it_was_made_is_told() -> None:
+def test_the_time_of_creation_is_shown() -> None:
     made = datetime(2026, 9, 30, tzinfo=timezone.utc)
     assert "2026-09-30 00:00:00 UTC" in render(small(), made=made)
     assert "Report of" not in render(small())

@@ -40,7 +40,7 @@ def header(schema: object, codec: str | None = "null", **metadata: bytes) -> byt
 
 
 def block(count: int, data: bytes, *, size: int | None = None, sync: bytes = SYNC) -> bytes:
-    """One block, whose counts can lie."""
+    """One block; its counts can be wrong."""
     return zigzag(count) + zigzag(len(data) if size is None else size) + data + sync
 
 

@@ -1,4 +1,4 @@
-"""Tables whose metadata names a location of the test's choice, and file systems that tell when they are asked."""
+"""Tables whose metadata names a location of the test's choice, and file systems that record every use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Trap(fsspec.AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def traps(*names: str) -> Iterator[list[str]]:
-    """Put traps where fsspec has these protocols; the list tells which were asked for."""
+    """Put traps where fsspec has these protocols; the list has those that were asked for."""
     before, client = dict(_registry), store._client
     Trap.asked.clear()
 
@@ -94,7 +94,7 @@ def iceberg_manifest_list(folder: Path, location: str) -> None:
 
 
 def iceberg_statistics(folder: Path, location: str) -> None:
-    """What is looked up to tell what is nobody's."""
+    """Read to find orphans."""
     statistics = {"snapshot-id": 101, "statistics-path": location, "file-size-in-bytes": 1}
     statistics |= {"file-footer-size-in-bytes": 1, "blob-metadata": []}
     build_iceberg(folder, Commit(data={"a.parquet": 5}), tweak=lambda metadata: metadata | {"statistics": [statistics]})

@@ -111,7 +111,7 @@ def test_buckets_of_object_stores_are_opened(tmp_path: Path, location: str, remo
         assert file.location == location
 
 
-def test_the_table_itself_may_lie_anywhere(tmp_path: Path) -> None:
+def test_the_table_itself_may_be_anywhere(tmp_path: Path) -> None:
     """Who names the table is trusted, and whatever lies below it is opened there."""
     target = made("delta_data_file", tmp_path / "t", "part=1/b.parquet")
     with traps("http") as asked:
@@ -264,9 +264,9 @@ def test_the_command_line_allows_a_protocol_by_name(tmp_path: Path) -> None:
     with traps("http") as asked:
         refused = run("audit", target)
         assert not asked
-        told = run("audit", target, "--allow-protocol", "http")
+        reported = run("audit", target, "--allow-protocol", "http")
         assert asked
-    assert (refused.code, told.code) == (2, 1)
+    assert (refused.code, reported.code) == (2, 1)
     assert "must be allowed by protocol" in refused.err
     wrong = run("audit", target, "--allow-protocol", "http://")
     assert (wrong.code, "expected protocols such as" in wrong.err) == (2, True)

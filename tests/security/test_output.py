@@ -51,7 +51,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return table_of(tmp_path / "t", request.param.replace("/", "\N{DIVISION SLASH}"))
 
 
-def test_no_name_speaks_to_the_terminal(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_name_reaches_the_terminal_as_control_characters(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for command in [
         ["audit", "--all"],

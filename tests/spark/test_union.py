@@ -87,7 +87,7 @@ def test_names_that_may_be_one_file_or_two_are_refused() -> None:
             list(gatherer.flush())
 
 
-def test_unsound_vectors_are_named() -> None:
+def test_corrupt_vectors_are_named() -> None:
     bad = bytearray(iceberg.encode(RowSet([1, 2, 3])))
     bad[-1] ^= 1
     with pytest.raises(ChecksumMismatch, match="vector of s3://b"):

@@ -110,7 +110,7 @@ def test_deltalake_reads_them_too(tmp_path: Path, mode: str) -> None:
     assert rows[0] == {"id": 1, "n": 1}
 
 
-def test_a_mode_without_annotations_is_no_mapping(tmp_path: Path) -> None:
+def test_a_mode_without_annotations_does_not_map(tmp_path: Path) -> None:
     made = craft_mapped(tmp_path / "t", PROTOCOLS["old"], "name", [plain("col-1")])
     assert live(open_table(made.root))[2] == {"col-1": 3}
     declared = craft_mapped(tmp_path / "u", {"minReaderVersion": 2, "minWriterVersion": 5}, "name", [plain("col-1")])
@@ -286,14 +286,14 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
     assert export_live(table, tmp_path / "out.parquet", columns=["id"]) == 2
     assert pq.read_table(tmp_path / "out.parquet").to_pydict() == {"id": [1, 3]}
     assert audit(table).ok
-    told = r"column v.*; name the other columns \(--column, columns=\) to leave this one out, found"
+    message = r"column v.*; name the other columns \(--column, columns=\) to leave this one out, found"
     for ask in (
         snapshot.schema,
         lambda: live(table),
         lambda: live(table, ["id", "v"]),
         lambda: export_live(table, tmp_path / "none.parquet"),
     ):
-        with pytest.raises(Unsupported, match=told):
+        with pytest.raises(Unsupported, match=message):
             ask()
     assert not (tmp_path / "none.parquet").exists()
     with pytest.raises(UsageError, match="no column 'w': it has id, v"):

@@ -239,13 +239,13 @@ def test_data_files_that_cannot_be_counted(tmp_path: Path) -> None:
     footer = bytearray((tmp_path / "t" / "b").read_bytes())
     footer[-4:] = b"PARX"
     (tmp_path / "t" / "b").write_bytes(bytes(footer))
-    told: list[tuple[int, int]] = []
-    found = audit(open_table(str(tmp_path / "t")), deep=True, progress=lambda done, total: told.append((done, total)))
+    steps: list[tuple[int, int]] = []
+    found = audit(open_table(str(tmp_path / "t")), deep=True, progress=lambda done, total: steps.append((done, total)))
     assert [(one.check, one.data_file) for one in found.findings] == [
         ("missing-data-file", "a"),
         ("unreadable-data-file", "b"),
     ]
-    assert told[-1] == (3, 3)
+    assert steps[-1] == (3, 3)
     without = audit(open_table(str(tmp_path / "t")), deep=True, orphans=False)
     assert [one.check for one in without.findings] == ["missing-data-file", "unreadable-data-file"]
 
@@ -276,7 +276,7 @@ def test_unreadable_vectors_are_bounds(tmp_path: Path) -> None:
     assert found.to_dict()["counts"]["unreadable"] == 1
 
 
-def test_what_is_recorded_is_no_more_than_the_file_has(tmp_path: Path) -> None:
+def test_metadata_records_at_most_the_rows_of_the_file(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     one = table.snapshot().vectors[0]
     flip(one.location, (one.offset or 0) + 20)
@@ -306,9 +306,9 @@ def test_history_with_unreadable_vectors(tmp_path: Path) -> None:
     assert "CRC-32" in changes[1].unreadable[0][1]
     assert [file.exact for file in changes[1].files] == [False, True, True]
     assert changes[1].files[0].deleted_rows is None
-    told = changes[1].to_dict()
-    assert (told["exact"], told["files"][0]["exact"], len(told["unreadable"])) == (False, False, 1)
-    json.dumps(told)
+    change = changes[1].to_dict()
+    assert (change["exact"], change["files"][0]["exact"], len(change["unreadable"])) == (False, False, 1)
+    json.dumps(change)
 
 
 def test_history_with_unreadable_deletes_of_a_partition(tmp_path: Path) -> None:

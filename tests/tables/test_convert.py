@@ -197,7 +197,7 @@ def test_delta_vectors_are_copied_byte_for_byte(tmp_path: Path) -> None:
         assert data[line["offset"] : line["offset"] + line["size"]] == delta.encode(rows)
 
 
-def test_what_is_no_portable_frame_on_disk_is_encoded(tmp_path: Path) -> None:
+def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
     rows = {"native.parquet": ROWS, "portable.parquet": OTHER}
     frames = [delta.encode(ROWS, layout="native"), delta.encode(OTHER)]
     path = Path(delta.new_file(str(tmp_path)))
@@ -408,8 +408,8 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
         second: {files[0].path: RowSet([2, 999])},
         third: {files[2].path: RowSet([100])},  # does not count where there is a vector
     }
-    told: list[tuple[int, int]] = []
-    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), progress=lambda *step: told.append(step))
+    steps: list[tuple[int, int]] = []
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), progress=lambda *step: steps.append(step))
     found = lines(done)
     assert {path: rows_of(line) for path, line in found.items()} == {
         files[0].path: RowSet([1, 2, 999]),
@@ -428,7 +428,7 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
         files[1].path: "encoded",
         files[2].path: "in-place",
     }
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, t
         assert data == paimon.encode(RowSet([i, 500]), layout=f"bitmap{bits}")
 
 
-def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
+def test_names_that_are_equal_for_paimon(tmp_path: Path) -> None:
     files = [a_file("x/a.parquet"), a_file("y/a.parquet")]
     table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
     with pytest.raises(UsageError, match=r"/t/y/a\.parquet and /t/x/a\.parquet"):

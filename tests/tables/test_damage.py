@@ -300,7 +300,7 @@ def test_a_moved_table(shop: Workshop, tmp_path: Path) -> None:
 
 
 def test_a_table_in_a_store(shop: Workshop) -> None:
-    """The same by URL: listed, read and told of as a local one."""
+    """The same by URL: listed, read and reported as a local one."""
     url = f"memory://{uuid.uuid4()}"
     store = fsspec.filesystem("memory")
     store.put(str(shop.folder), url, recursive=True)

@@ -148,7 +148,7 @@ def test_what_is_planned_mends(
     assert deleted_rows(mended, mended.snapshot().data_files[0].path) == expected
 
 
-def test_what_is_lost_is_told(tmp_path: Path) -> None:
+def test_lost_rows_are_reported(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     broken(table, tmp_path)
     (action,) = repair_plan(audit(table), table).actions

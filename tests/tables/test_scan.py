@@ -72,10 +72,10 @@ def test_states(tmp_path: Path) -> None:
 
 
 def test_progress(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    scan(make_table(tmp_path), progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (3, 3)
-    assert told == sorted(told)
+    steps: list[tuple[int, int]] = []
+    scan(make_table(tmp_path), progress=lambda done, total: steps.append((done, total)))
+    assert steps[-1] == (3, 3)
+    assert steps == sorted(steps)
 
 
 def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_blocks_come_back_as_they_were(spec: Blocks, gap: int, dice: object) -> 
     assert contents(read(raw, [places[i] for i in range(len(spec))], counts), counts) == spec
 
 
-def test_errors_tell_where_in_the_file_a_chunk_is() -> None:
+def test_errors_have_the_file_offset_of_the_chunk() -> None:
     first, second = chunked([uv(1), uv(2)]), chunked([uv(3, 4), b"", uv(5)])
     raw = b"???" + second + b"?" + first
     found = read(raw, [4 + len(second), 3], [2, 3])

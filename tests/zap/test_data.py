@@ -97,7 +97,7 @@ def test_no_pieces(data: SegmentData) -> None:
     assert Pieces(np.zeros(0, np.uint8), none, none, "y").error(NotCanonical, "x", at=3).offset == 3
 
 
-def test_only_what_lies_between_the_pieces_is_read() -> None:
+def test_only_the_bytes_between_the_pieces_are_read() -> None:
     source = Sparse(1 << 40, RAW)
     data = SegmentData(source, source.size)
     found = data.pieces(np.array([3, 7]) + source.base, np.array([2, 3]), "x")

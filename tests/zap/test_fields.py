@@ -176,7 +176,7 @@ def test_a_record_at_address_0_is_one(version: int) -> None:
 
 @pytest.mark.parametrize("version", EARLY)
 @pytest.mark.parametrize("extra", [1, 4, 7])
-def test_hazard_an_index_that_is_no_multiple_of_8(version: int, extra: int) -> None:
+def test_hazard_an_index_that_is_not_a_multiple_of_8(version: int, extra: int) -> None:
     craft = minimal(version)
     raw = craft.finish()
     index = raw[-52:-44]

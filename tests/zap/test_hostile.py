@@ -140,7 +140,7 @@ def test_a_file_cut_in_front_of_its_footer_is_not_opened(raw: bytes) -> None:
             except DecodeError as error:
                 assert not isinstance(error, BadMagic), "the footer was read"
                 continue
-        # Up to version 15 nothing but the room for their addresses tells how many fields there are.
+        # Up to version 15 the number of fields follows from the room for their addresses alone.
         lost, rest = divmod(len(body) - end, 8)
         assert (version_of(raw) < 16, rest) == (True, 0)
         assert [info.name for info in found.fields] == names[:-lost]

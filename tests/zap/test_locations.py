@@ -174,7 +174,7 @@ def test_hazard_entries_in_the_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> N
         assert isinstance(check(Case(raw, [1, 1], [1, 1]), monkeypatch), NotCanonical)
 
 
-def test_an_error_tells_the_chunk() -> None:
+def test_an_error_names_the_chunk() -> None:
     good, bad = entry([(0, 1, 2, 3, ())]), uv(5, 9, 1, 1, 1, 0)
     with pytest.raises(NotCanonical) as caught:
         decode(Case([good, bad, good], [1, 1, 1], [1, 1, 1]))

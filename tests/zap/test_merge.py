@@ -411,7 +411,7 @@ def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_what_is_no_merge(tmp_path: Path) -> None:
+def test_invalid_merges_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.zap"
     segment = Segment.open(written(15, [document(b"a", b"x")]))
     for segments, drops, version, message in (

@@ -1,4 +1,4 @@
-"""zapx (Go) beside dvcodec: a whole segment, as the dump of interop/go tells it."""
+"""zapx (Go) beside dvcodec: a whole segment, as the dump of interop/go has it."""
 
 from __future__ import annotations
 

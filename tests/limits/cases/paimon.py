@@ -61,7 +61,7 @@ large_file(
 
 
 def with_field(kind: Any) -> bytes:
-    """A valid index manifest, but for a field that nobody knows, and its contents."""
+    """A valid index manifest, but for an unknown field, and its contents."""
     return avro_file({**KNOWN, "fields": [{"name": "extra", "type": kind}, *KNOWN["fields"]]}, 1, b"\2" * 100_000)
 
 

@@ -1,4 +1,4 @@
-"""Vectors and frames, which Iceberg, Delta and Paimon share, and what tells them apart."""
+"""Vectors and frames, which Iceberg, Delta and Paimon share, and how they are recognised."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ bounded(
     beyond_the_limit=lambda: portable(bitmaps.vector64(*((key, FULL) for key in range(3)))),
 )
 cases("sniff", sniff, count=lambda: portable(struct.pack("<Q", 2**64 - 1)))
-ACCEPTED["sniff: count"] = "it tells what it is by its first bytes"
+ACCEPTED["sniff: count"] = "it reads the first bytes alone"
 cases("verify", lambda data: refuse(verify(data).ok), count=lambda: portable(struct.pack("<Q", 2**64 - 1)))
 
 

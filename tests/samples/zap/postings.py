@@ -36,7 +36,7 @@ Lists = list[list[Posting]]
 
 
 class Sparse:
-    """A source whose first bytes nobody has: `data` stands at `base`."""
+    """A source with `data` at offset `base`, whose first bytes cannot be read."""
 
     name = "sparse"
 

@@ -99,7 +99,7 @@ def test_rows_are_named(table: DeltaBuilder) -> None:
     assert sources == [f"{file}, row 0", f"{file}, row 1"]
 
 
-def test_what_is_no_checkpoint(table: DeltaBuilder) -> None:
+def test_invalid_checkpoints_are_refused(table: DeltaBuilder) -> None:
     (file,) = table.checkpoint("classic")
     whole = file.read_bytes()
     pq.write_table(pa.table({"add": ["a.parquet"]}), file)

@@ -95,7 +95,7 @@ def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_sta
         table.snapshot(3)
 
 
-def test_a_wrong_hint_is_no_error(tmp_path: Path) -> None:
+def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
     crafted = build_delta(tmp_path / "t")
     for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):
         (crafted.log / "_last_checkpoint").write_text(hint)

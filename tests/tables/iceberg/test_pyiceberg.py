@@ -98,7 +98,7 @@ def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manife
     assert not audit(table).ok
 
 
-def test_no_snapshot_is_no_rows_with_a_schema(tmp_path: Path) -> None:
+def test_a_table_without_snapshots_has_a_schema_and_no_rows(tmp_path: Path) -> None:
     made = build_iceberg(tmp_path)
     table = open_iceberg(made.folder)
     theirs = StaticTable.from_metadata(str(made.metadata)).scan().to_arrow()

@@ -171,7 +171,7 @@ def test_promotion(tmp_path: Path, kind: str, old: pa.DataType, values: list[Any
         ({"type": "list", "element-id": 2, "element": "int", "element-required": False}, pa.int32(), [1]),
     ],
 )
-def test_what_is_no_promotion(tmp_path: Path, kind: Any, old: pa.DataType, values: list[Any]) -> None:
+def test_invalid_promotions_are_refused(tmp_path: Path, kind: Any, old: pa.DataType, values: list[Any]) -> None:
     with pytest.raises(Unsupported, match=r"f.parquet: column a: expected .*, found "):
         read(tmp_path, table_of((stored("a", old, 1), values)), column(1, "a", kind))
 
@@ -209,7 +209,7 @@ def test_required_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["abc", "-1", "1e3", " 1", "9" * 5000])
-def test_an_id_that_is_no_number(tmp_path: Path, number: str) -> None:
+def test_an_id_that_is_not_a_number(tmp_path: Path, number: str) -> None:
     table = table_of((pa.field("a", pa.int64(), metadata={"PARQUET:field_id": number}), [1]))
     with pytest.raises(NotCanonical, match=r"f.parquet: field id of column a: expected decimal digits"):
         read(tmp_path, table, column(1, "a", "long"))

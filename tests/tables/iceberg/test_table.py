@@ -89,7 +89,7 @@ def crafted(tmp_path: Path) -> IcebergFiles:
 # ---------------------------------------------------------------------------------------------------- snapshots
 
 
-def test_snapshots_are_told_oldest_first(crafted: IcebergFiles) -> None:
+def test_snapshots_are_listed_oldest_first(crafted: IcebergFiles) -> None:
     table = open_table(crafted.folder)
     assert isinstance(table, IcebergTable)
     assert (table.kind, table.location) == (TableKind.ICEBERG, str(crafted.folder))
@@ -404,8 +404,8 @@ def test_equality_deletes_are_met_when_rows_are_read(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet holds for this one"):
         snapshot.rows(old)
     assert sum(part.batch.num_rows for part in snapshot.rows(new)) == 20
-    told = [snapshot.other_deletes(file) for file in (old, new)]
-    assert told == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
+    reasons = [snapshot.other_deletes(file) for file in (old, new)]
+    assert reasons == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
     first = table.snapshot(101)
     assert sum(part.batch.num_rows for part in first.rows(first.data_files[0])) == 20
     assert any(name.endswith("equality-2.parquet") for name in table.referenced())

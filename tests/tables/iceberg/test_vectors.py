@@ -71,7 +71,7 @@ def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
         table.snapshot().read(vector)
 
 
-def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
+def test_a_vector_in_a_file_that_is_not_puffin(tmp_path: Path) -> None:
     """Bare blobs, and files of Delta, stand under the format name of Puffin."""
     rows = RowSet([1, 2, 17])
     blob = iceberg.encode(rows)

@@ -210,7 +210,7 @@ def test_a_version_without_fragments(tmp_path: Path) -> None:
     assert (snapshot.info.timestamp_ms, snapshot.info.operation, snapshot.info.parent) == (None, None, None)
 
 
-def test_a_transaction_file_that_is_gone_is_no_operation(tmp_path: Path) -> None:
+def test_without_its_transaction_file_a_version_has_no_operation(tmp_path: Path) -> None:
     table = dataset(tmp_path, wire.message(12, b"2-x.txn"))
     assert table.snapshots()[0].operation is None
     (tmp_path / "_transactions").mkdir()

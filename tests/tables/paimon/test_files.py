@@ -33,7 +33,7 @@ def external(entry: ManifestEntry, path: str) -> ManifestEntry:
     return replace(entry, file=dict(entry.file) | {"_EXTERNAL_PATH": path})
 
 
-def test_data_file_lies_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     found = Layout(folder, schema).data_file(entry)
     assert found.path == "p=x y/bucket-4/f.parquet"
@@ -58,7 +58,7 @@ def test_external_path_that_leads_elsewhere_is_refused(path: str) -> None:
         external_path(path, "m")
 
 
-def test_index_files_lie_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_index_files_are_stored_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     beside = replace(schema, options={"index-file-in-data-file-dir": "true"})
     index = replace(INDEX, partition=entry.partition, bucket=4)

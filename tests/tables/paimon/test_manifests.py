@@ -88,7 +88,7 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "told"),
+    ("change", "kind", "message"),
     [
         (lambda r: r.update(_VERSION=3), Unsupported, "_VERSION: expected 2, found 3"),
         (lambda r: r.update(_KIND=2), NotCanonical, "_KIND: expected 0"),
@@ -101,10 +101,10 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
     ],
 )
 def test_entry_that_is_not_valid_is_refused_by_field(
-    folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], told: str
+    folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], message: str
 ) -> None:
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", change)
-    with pytest.raises(kind, match=f"manifest/manifest-1-0.*: {told}"):
+    with pytest.raises(kind, match=f"manifest/manifest-1-0.*: {message}"):
         read_manifest(folder, "manifest-1-0")
 
 
@@ -151,7 +151,7 @@ def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> 
         read_manifest(folder, "manifest-1-0")
 
 
-def test_list_is_no_manifest(folder: Folder) -> None:
+def test_manifest_list_is_not_a_manifest(folder: Folder) -> None:
     rewrite_avro(
         Path(folder.location) / "manifest/manifest-1-0",
         lambda record: record.update(_FILE_SIZE=1, **_LIST),

@@ -148,16 +148,16 @@ def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         (keyed(kinds=[0, 4, 0, 0]), "column _VALUE_KIND: expected 0 to 3, found 4"),
         (keyed(kinds=[0, None, 0, 0]), "column _VALUE_KIND: expected 0 to 3, found None"),  # type: ignore[list-item]
         (keyed().drop_columns(["_VALUE_KIND"]), "column: expected _VALUE_KIND, found no such column"),
     ],
 )
-def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, told: str) -> None:
+def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, message: str) -> None:
     path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", rows, level=5)]], primary_keys=["id"])
-    with pytest.raises(NotCanonical, match=told):
+    with pytest.raises(NotCanonical, match=message):
         read(path)
 
 

@@ -185,7 +185,7 @@ def test_data_files_elsewhere(tmp_path: Path) -> None:
     assert str(outside) in table.referenced()
 
 
-def test_vector_whose_data_file_is_gone_is_told_with_its_path(table: PaimonTable) -> None:
+def test_vector_whose_data_file_is_gone_is_reported_with_its_path(table: PaimonTable) -> None:
     path = Path(table.location) / "snapshot/snapshot-3"
     rewrite_json(path, indexManifest="index-manifest-1-0")
     snapshot = table.snapshot()
@@ -193,7 +193,7 @@ def test_vector_whose_data_file_is_gone_is_told_with_its_path(table: PaimonTable
     assert "bucket-0/a.parquet" not in {file.path for file in snapshot.data_files}
 
 
-def test_two_vectors_for_a_data_file_are_both_told(table: PaimonTable) -> None:
+def test_two_vectors_for_a_data_file_are_both_reported(table: PaimonTable) -> None:
     path = Path(table.location) / "manifest/index-manifest-3-0"
     entries = paimon.read_index_manifest(path)
     paimon.write_index_manifest(path, [*entries, *entries])
@@ -256,7 +256,7 @@ def test_data_file_of_another_snapshot_is_refused(table: PaimonTable) -> None:
         last.rows(first.data_files[0])
 
 
-def test_what_no_vector_expresses_is_told(tmp_path: Path) -> None:
+def test_deletes_that_no_vector_expresses_are_reported(tmp_path: Path) -> None:
     files = [
         PaimonFile("new.parquet", rows(0, 10)),
         PaimonFile("plain.parquet", rows(0, 10), level=4),

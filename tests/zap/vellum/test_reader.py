@@ -115,7 +115,7 @@ def test_no_key_and_the_empty_key() -> None:
     assert by_block(written_out) == [(b"a", 0)]
 
 
-def test_the_type_is_nobodys_business() -> None:
+def test_the_type_is_ignored() -> None:
     assert opened(blob(b"", 1, 0, kind=TOP)).get(b"") == 0
 
 

@@ -130,7 +130,7 @@ def test_states_that_begin_in_the_header() -> None:
 
 
 @pytest.mark.parametrize("state", [b"\x00", b"\x40", b"\x80", b"\x81", b"\xc0", b"\xc1", b"\x01", b"\x3f"])
-def test_a_single_byte_is_no_state(state: bytes) -> None:
+def test_a_single_byte_is_not_a_state(state: bytes) -> None:
     states = states_of(blob(state, 1))
     for read in (states.parse, lambda addr: table(states, [addr])):
         with pytest.raises(NotCanonical, match=r"(target|lowest address|number of transitions) of a state"):
