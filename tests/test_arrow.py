@@ -318,12 +318,13 @@ def test_batches_one_after_the_other(deleted: set[int], start: int, sizes: list[
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_live_rows_has_to_know_where_the_rows_are(kind: str) -> None:
-    for options, said in [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({}, "start .* or row_index"),
         ({"start": 0, "row_index": "a"}, "start .* or row_index"),
         ({"row_index": "b"}, "no column 'b' among a, c"),
         ({"start": -1}, "-1"),
-    ]:
+    ]
+    for options, said in wrong:
         frame = MAKERS[kind]({"a": [1, 2], "c": [3, 4]})
         with pytest.raises(UsageError, match=said):
             live_rows(frame, ROWS, **options)

@@ -71,7 +71,7 @@ def main(names: list[str]) -> None:
     built = {}
     for name in names or CASES:
         try:
-            built[name] = CONTROLS.get(name) or CASES[name]()
+            built[name] = CONTROLS.get(name) or CASES[name].build()
         except Exception as error:
             raise RuntimeError(name) from error
     used = address_space()

@@ -71,10 +71,10 @@ def digits(count: int) -> bytes:
 
 JSONS: dict[str, Callable[[], bytes]] = {
     "deep": lambda: nested(200_000),
-    "deep_in_an_object": lambda: b'{"a":' * 100_000 + b"0" + b"}" * 100_000,
-    "million_digits": lambda: b'{"location":' + digits(MEGA) + b"}",
+    "deep in an object": lambda: b'{"a":' * 100_000 + b"0" + b"}" * 100_000,
+    "million digits": lambda: b'{"location":' + digits(MEGA) + b"}",
     "exponent": lambda: b'{"location":1e999999999}',
-    "not_a_number": lambda: b'{"location":NaN}',
+    "not a number": lambda: b'{"location":NaN}',
     "unfinished": lambda: b'{"a":"' + b"x" * MEGA,
-    "names_that_come_again": lambda: b"{" + b",".join([b'"location":1'] * 50_000) + b"}",
+    "names that come again": lambda: b"{" + b",".join([b'"location":1'] * 50_000) + b"}",
 }
