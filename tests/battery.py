@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 
-from dvcodec import DecodeError, LimitExceeded, UsageError
+from dvcodec import DecodeError, LimitExceeded, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 
 T = TypeVar("T")
@@ -62,15 +62,36 @@ class Flips(NamedTuple):
     other: int
 
 
+def flipped(data: bytes, *bits: int) -> bytes:
+    """The same bytes but for some bits."""
+    damaged = bytearray(data)
+    for bit in bits:
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(damaged)
+
+
+class Recorder:
+    """A source that remembers its reads: (offset, size)."""
+
+    def __init__(self, data: bytes) -> None:
+        self.name, self.size = "recorded", len(data)
+        self.reads: list[tuple[int, int]] = []
+        self._data = memoryview(data)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        if offset + size > self.size:
+            raise Truncated("byte range", source=self.name, offset=offset)
+        self.reads.append((offset, size))
+        return self._data[offset : offset + size]
+
+
 def flip_bits(decode: Decode[T], data: bytes, *, every: int = 1) -> Flips:
     """Flip every single bit, each for itself; or one of `every` so many."""
     value = decode(data)
     refused = harmless = 0
     bits = range(0, 8 * len(data), every)
     for bit in bits:
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        found = outcome(decode, bytes(damaged))
+        found = outcome(decode, flipped(data, bit))
         if isinstance(found, DecodeError):
             refused += 1
         else:
@@ -358,3 +379,15 @@ def run_limited(script: str, *, megabytes: int) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def answer_limited(setup: str, call: str, *, megabytes: int = 50) -> str:
+    """What a call prints in such a Python, or the name of its `DecodeError`; the cap holds after `setup`."""
+    script = f"""{textwrap.dedent(setup).strip()}
+cap()
+try:
+{textwrap.indent(textwrap.dedent(call).strip(), "    ")}
+except DecodeError as error:
+    print(type(error).__name__)
+"""
+    return run_limited(script, megabytes=megabytes).strip()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
+from battery import Recorder, outcome
 from dvcodec import (
     BadMagic,
     ChecksumMismatch,
@@ -36,19 +36,6 @@ def frame(size: int, filling: bytes = b"x") -> bytes:
 def found(data: bytes, limits: Limits | None = None) -> list[tuple[int, bytes]]:
     with open_source(data, name="frames") as source:
         return [(cursor.base, bytes(cursor.view)) for cursor in read_frames(source, limits=limits or Limits())]
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
 
 
 def test_constants_are_those_of_the_formats() -> None:

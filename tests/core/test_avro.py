@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_truncations, outcome
+from battery import check_truncations, flipped, outcome
 from core.test_compress import zstd_frame
 from dvcodec.core import avro
 from dvcodec.core.avro import CODECS, MAGIC
@@ -275,9 +275,8 @@ def test_cut_file_is_refused_but_between_blocks(codec: str) -> None:
 def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
     data = header(SCHEMA, codec) + block(3, packed(DATA, codec))
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        outcome(decoded, bytes(damaged))
+        damaged = flipped(data, bit)
+        outcome(decoded, damaged)
 
 
 @pytest.mark.parametrize("at", [0, 15])

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_all, check_truncations, outcome
+from battery import Recorder, check_all, check_truncations, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -492,21 +492,6 @@ def test_empty_file_is_truncated(tmp_path: Path) -> None:
     for offset in (None, 0, 1):
         with pytest.raises(Truncated):
             delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path))
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        if offset + size > self.size:
-            raise Truncated("byte range", source=self.name, offset=offset)
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
 
 
 def test_one_frame_costs_one_read_of_its_bytes() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_all, check_truncations, outcome
+from battery import check_all, check_truncations, flipped, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -137,8 +137,7 @@ def test_bitset_blob_cannot_be_cut() -> None:
 def test_bit_flips_under_a_right_crc_give_a_valid_set_or_an_error(name: str) -> None:
     blob = iceberg.encode(SMALL_SETS[name])
     for bit in range(64, 8 * (len(blob) - 4)):
-        damaged = bytearray(blob)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(blob, bit)
         found = outcome(iceberg.decode, framed(bytes(damaged[8:-4])))
         if isinstance(found, RowSet):
             assert found != SMALL_SETS[name]

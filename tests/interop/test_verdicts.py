@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +15,7 @@ import pytest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from interop.driver import PyPaimon, need
-from interop.test_commits import HERE, Engines
+from interop.engines import Engines
 from samples import contradictions
 
 pytestmark = pytest.mark.interop
@@ -25,16 +23,6 @@ pytestmark = pytest.mark.interop
 ALL, LIVE = 256, 188
 """Rows of the Delta tables."""
 REFUSED = "refused"
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(tmp_path_factory.mktemp("verdicts"))
-    yield found
-    found.close()
 
 
 # ---------------------------------------------------------------------- Delta

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome, run_limited
+from battery import flipped, outcome, run_limited
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -100,9 +100,8 @@ def test_damaged_arrow_ends_in_a_value_or_a_decode_error(compression: str | None
     for size in range(len(data)):
         assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError), size
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        outcome(read_deletion_file, bytes(damaged))
+        damaged = flipped(data, bit)
+        outcome(read_deletion_file, damaged)
 
 
 CLAIMS = """

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -223,17 +224,13 @@ def test_other_layouts_have_to_be_decoded_for_32_bits(name: str) -> None:
 UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
 
 
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-
 @pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
-        (flipped(SAMPLES["puffin"].data, 4 + 46 + 20), ChecksumMismatch),
-        (flipped(SAMPLES["delta"].data, len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
-        (flipped(SAMPLES["delta"].data, 1 + 46 + 4), ChecksumMismatch),
+        (flipped(SAMPLES["puffin"].data, 8 * (4 + 46 + 20)), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, 8 * len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, 8 * (1 + 46 + 4)), ChecksumMismatch),
         (SAMPLES["puffin"].data.replace(b'"cardinality":"2"', b'"cardinality":"7"'), CardinalityMismatch),
         (b"\1" + iceberg.encode(A) + framed(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
         (b"\1" + iceberg.encode(A) + framed(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
@@ -261,7 +258,7 @@ UNSORTED32 = framed(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
     [
         (b"\1" + paimon.encode(A) + UNSORTED32, NotCanonical),
         (UNSORTED32, NotCanonical),
-        (b"\1" + paimon.encode(A) + flipped(paimon.encode(A), 30), ChecksumMismatch),
+        (b"\1" + paimon.encode(A) + flipped(paimon.encode(A), 8 * 30), ChecksumMismatch),
         (b"\1" + paimon.encode(A) + delta.encode(A, layout="native"), BadMagic),
     ],
 )
@@ -272,7 +269,7 @@ def test_32_bit_frame_is_verified_before_it_is_copied(tmp_path: Path, source: by
 
 
 def test_corrupt_blob_leaves_no_file(tmp_path: Path) -> None:
-    for source in (flipped(iceberg.encode(A), 20), framed(b"\xd1\xd3\x39\x64" + UNSORTED)):
+    for source in (flipped(iceberg.encode(A), 8 * 20), framed(b"\xd1\xd3\x39\x64" + UNSORTED)):
         with pytest.raises(DecodeError):
             convert(source, "blob", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

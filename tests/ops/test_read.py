@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
+from battery import Recorder, flipped, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -39,7 +39,7 @@ from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.read import read_vector, survey_vectors
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from samples.bitmaps import framed
-from samples.containers import BARE, FRAMED, SAMPLES, A, C, Recorder, flipped
+from samples.containers import BARE, FRAMED, SAMPLES, A, C
 
 # ---------------------------------------------------------------------- reading what was found
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_truncations, outcome
+from battery import Recorder, check_truncations, flipped, outcome
 from dvcodec import (
     BadMagic,
     Container,
@@ -38,7 +38,7 @@ from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 from dvcodec.zap.footer import encode_footer as encode_zap_footer
 from samples.bitmaps import framed
-from samples.containers import SAMPLES, A, Recorder, flipped
+from samples.containers import SAMPLES, A
 
 REAL_FILES = {
     "iceberg/java-main/three-files.puffin": ("puffin", 3),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import Check, ContainerKind, Limits, Report, Status, iceberg, verify, zap
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
@@ -22,13 +23,6 @@ from samples.bitmaps import framed
 from samples.containers import BARE, FRAMED, SAMPLES, A, C
 
 PASS, FAIL, NOT_APPLICABLE = Status.PASS, Status.FAIL, Status.NOT_APPLICABLE
-
-
-def flipped(data: bytes, *bits: int) -> bytes:
-    damaged = bytearray(data)
-    for bit in bits:
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-    return bytes(damaged)
 
 
 def failed(report: Report) -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations, outcome
+from battery import check_buffers, check_truncations, flipped, outcome
 from core.test_compress import zstd_frame
 from dvcodec import (
     BadMagic,
@@ -443,8 +443,7 @@ def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
 def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
     data = written(ENTRIES["vectors"], codec=codec)
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(data, bit)
         outcome(read_index_manifest, bytes(damaged))
 
 

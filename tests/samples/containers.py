@@ -73,22 +73,3 @@ SAMPLES: dict[str, Sample] = {
 }
 FRAMED = [name for name, sample in SAMPLES.items() if "roaring" not in name and sample.vectors]
 BARE = [name for name in SAMPLES if "roaring" in name]
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
-
-
-def flipped(data: bytes, bit: int) -> bytes:
-    damaged = bytearray(data)
-    damaged[bit >> 3] ^= 1 << (bit & 7)
-    return bytes(damaged)

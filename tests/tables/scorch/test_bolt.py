@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import (
     BadMagic,
     ChecksumMismatch,
@@ -272,8 +273,7 @@ def test_every_flipped_bit_is_a_value_or_an_error() -> None:
     valid = plain(read(data)[1])
     refused = 0
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(data, bit)
         try:
             _, root = read(bytes(damaged))
         except DecodeError as error:
