@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
 
 from browser import CHROMIUM, browser  # noqa: E402
-from report_samples import large, some_findings  # noqa: E402
+from samples.audits import large, some_findings  # noqa: E402
 
 
 def picture(name: str, *arguments: str) -> None:

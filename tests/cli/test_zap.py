@@ -135,7 +135,7 @@ def test_chunk_mode_in_words(version: int, mode: int, words: str, tmp_path: Path
     assert (found["chunk_mode"], found["chunks"]) == (mode, words)
 
 
-def test_footer_tells_a_crc_that_does_not_hold(segment: Path, tmp_path: Path) -> None:
+def test_footer_reports_a_wrong_crc(segment: Path, tmp_path: Path) -> None:
     bad = flipped(segment, 50, to=tmp_path / "bad.zap")
     result = run("zap", "footer", segment, bad)
     assert (result.code, result.err) == (1, "")
@@ -148,7 +148,7 @@ def test_footer_tells_a_crc_that_does_not_hold(segment: Path, tmp_path: Path) ->
     assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
 
 
-def test_footer_of_a_folder_passes_over_what_is_no_segment(segment: Path, tmp_path: Path) -> None:
+def test_footer_of_a_folder_skips_other_files(segment: Path, tmp_path: Path) -> None:
     (tmp_path / "root.bolt").write_bytes(b"\xed\xda\x0c\xed" * 20)
     shutil.copy(segment, tmp_path / "b.zap")
     result = run("zap", "footer", tmp_path, "--json")
@@ -603,8 +603,8 @@ def test_numbers_do_not_replace_the_segment(two: tuple[Path, Path], tmp_path: Pa
     name = spelled.format(tmp_path)
     before = sorted(tmp_path.iterdir())
     result = run("zap", "merge", *two, "-o", "out.zap", "--numbers", name)
-    told = f"--numbers {name} is the output: write them elsewhere"
-    assert (result.code, result.complaint) == (2, told)
+    message = f"--numbers {name} is the output: write them elsewhere"
+    assert (result.code, result.complaint) == (2, message)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -612,8 +612,8 @@ def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], t
     before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     for segments in (two, (tmp_path,)):
         result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", "./b=1.zap")
-        told = "--numbers ./b=1.zap is an input: write them elsewhere"
-        assert (result.code, result.complaint) == (2, told)
+        message = "--numbers ./b=1.zap is an input: write them elsewhere"
+        assert (result.code, result.complaint) == (2, message)
     assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
 
 
@@ -705,7 +705,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_told_on_one_line(
+def test_errors_are_reported_on_one_line(
     arguments: list[str], said: str, segment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -892,7 +892,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_damage_is_told_and_never_a_traceback(command: str, tmp_path: Path) -> None:
+def test_damage_is_reported_without_a_traceback(command: str, tmp_path: Path) -> None:
     good = tmp_path / "good.zap"
     write_segment(good, documents(3), 17)
     for at in range(1, good.stat().st_size, 61):

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_all, outcome
-from core.crafting import NATIVE, PAIMON, PORTABLE, crc_oracle, frame
 from dvcodec.core import frame as framing
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, MAX_FRAME, Magic
+from samples.bitmaps import NATIVE, PAIMON, PORTABLE, crc_oracle, frame
 
 MAGICS = {Magic.PORTABLE64: PORTABLE, Magic.NATIVE64: NATIVE, Magic.PAIMON32: PAIMON}
 
@@ -86,7 +86,7 @@ def refusal(data: bytes, *, exact: bool = True, allowed: tuple[Magic, ...] = tup
 
 
 @pytest.mark.parametrize("length", [0, 3])
-def test_a_length_below_four_is_no_length(length: int) -> None:
+def test_a_length_below_four_is_refused(length: int) -> None:
     error = refusal(frame(PORTABLE, b"vector", length=length))
     assert type(error) is NotCanonical
     assert (error.what, error.offset, error.actual) == ("length field", 107, length)

@@ -17,7 +17,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def test_all_files_in_order(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_states(tmp_path: Path) -> None:
 
 
 def test_progress(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    scan(make_table(tmp_path), progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (3, 3)
-    assert told == sorted(told)
+    steps: list[tuple[int, int]] = []
+    scan(make_table(tmp_path), progress=lambda done, total: steps.append((done, total)))
+    assert steps[-1] == (3, 3)
+    assert steps == sorted(steps)
 
 
 def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:

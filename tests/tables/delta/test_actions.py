@@ -177,7 +177,7 @@ def test_lines() -> None:
         (b'{"a":"\xff"}', "c.json at byte 6: JSON: expected UTF-8"),
     ],
 )
-def test_what_is_no_line(data: bytes, error: str) -> None:
+def test_invalid_lines_are_refused(data: bytes, error: str) -> None:
     with pytest.raises(NotCanonical) as info:
         list(parse_lines(data, "c.json"))
     assert str(info.value).startswith(error)

@@ -13,7 +13,7 @@ from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest
 from dvcodec.tables.iceberg.manifests import Entry, read_manifest
-from tables.iceberg.crafted import entry_schema, moved, write_avro
+from samples.iceberg_table import entry_schema, moved, write_avro
 
 FILE = {
     "content": 0,

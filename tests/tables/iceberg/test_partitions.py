@@ -117,7 +117,7 @@ def test_values_for_other_formats(found: tuple[PartitionValue, ...], expected: P
     assert found == (expected,)
 
 
-def test_void_is_no_value_for_other_formats() -> None:
+def test_void_transforms_have_no_value_in_other_formats() -> None:
     assert typed(None, "int", "void") == ()
 
 

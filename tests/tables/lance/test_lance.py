@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from battery import outcome
+from battery import flipped, outcome
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -210,7 +210,7 @@ def test_a_version_without_fragments(tmp_path: Path) -> None:
     assert (snapshot.info.timestamp_ms, snapshot.info.operation, snapshot.info.parent) == (None, None, None)
 
 
-def test_a_transaction_file_that_is_gone_is_no_operation(tmp_path: Path) -> None:
+def test_without_its_transaction_file_a_version_has_no_operation(tmp_path: Path) -> None:
     table = dataset(tmp_path, wire.message(12, b"2-x.txn"))
     assert table.snapshots()[0].operation is None
     (tmp_path / "_transactions").mkdir()
@@ -288,9 +288,8 @@ def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[s
 
     refused = 0
     for bit in range(0, 8 * len(valid), 11):
-        data = bytearray(valid)
-        data[bit >> 3] ^= 1 << (bit & 7)
-        refused += isinstance(outcome(snapshot, bytes(data)), DecodeError)
+        data = flipped(valid, bit)
+        refused += isinstance(outcome(snapshot, data), DecodeError)
     assert refused > len(valid) // 11
     for size in range(0, len(valid), 7):
         assert isinstance(outcome(snapshot, valid[:size]), DecodeError)

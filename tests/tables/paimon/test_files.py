@@ -14,17 +14,17 @@ from dvcodec.tables import Folder
 from dvcodec.tables.paimon.files import Layout, external_path
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
 from dvcodec.tables.paimon.metadata import TableSchema, read_schema
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 ROWS = pa.table({"a": pa.array([1], pa.int32()), "p": ["x y"]})
-FILE = CraftedFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
+FILE = PaimonFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
 INDEX = paimon.IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", 1, 0)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Folder, TableSchema, ManifestEntry]:
     folder = Folder(
-        str(craft_table(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
+        str(build_paimon(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
     )
     return folder, read_schema(folder, 0), read_manifest(folder, "manifest-1-0")[0]
 
@@ -33,7 +33,7 @@ def external(entry: ManifestEntry, path: str) -> ManifestEntry:
     return replace(entry, file=dict(entry.file) | {"_EXTERNAL_PATH": path})
 
 
-def test_data_file_lies_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     found = Layout(folder, schema).data_file(entry)
     assert found.path == "p=x y/bucket-4/f.parquet"
@@ -58,7 +58,7 @@ def test_external_path_that_leads_elsewhere_is_refused(path: str) -> None:
         external_path(path, "m")
 
 
-def test_index_files_lie_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_index_files_are_stored_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     beside = replace(schema, options={"index-file-in-data-file-dir": "true"})
     index = replace(INDEX, partition=entry.partition, bucket=4)

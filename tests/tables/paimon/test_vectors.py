@@ -62,7 +62,7 @@ def test_file_is_not_opened_for_vectors_that_stand_back_to_back(tmp_path: Path) 
     assert [vector.format for vector in vectors(tmp_path, entry)] == ["paimon32", "paimon64", "paimon32"]
 
 
-def test_magic_tells_where_records_leave_gaps(tmp_path: Path) -> None:
+def test_magic_decides_where_records_leave_gaps(tmp_path: Path) -> None:
     entry = write(tmp_path, (64, 32, 64))
     some = replace(entry, vectors=((entry.vectors or ())[0], (entry.vectors or ())[2]))
     assert [vector.format for vector in vectors(tmp_path, some)] == ["paimon64", "paimon64"]

@@ -15,8 +15,8 @@ from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupport
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.scorch import ScorchTable
 from dvcodec.tables.scorch import open as open_index
+from samples.bolt import Bolt, Inline
 
-from .craft import Bolt, Inline
 from .truth import check
 
 NAMES = ("small-v15", "small-v16", "small-v17")
@@ -51,10 +51,10 @@ def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
     table = open_table(indexes / name)
     assert isinstance(table, ScorchTable)
     assert table.kind is TableKind.SCORCH
-    told = truth(indexes, name)
-    assert any(segment["deleted"] for epoch in told for segment in epoch["segments"])
-    check(table, told)
-    check(table, told, batch_rows=1000)
+    expected = truth(indexes, name)
+    assert any(segment["deleted"] for epoch in expected for segment in epoch["segments"])
+    check(table, expected)
+    check(table, expected, batch_rows=1000)
 
 
 def test_the_store_is_an_index_too(indexes: Path) -> None:

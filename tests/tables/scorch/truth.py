@@ -14,16 +14,16 @@ from dvcodec.tables.scorch import ScorchTable
 def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 5) -> None:
     """Epochs, segments, deleted documents, and the stored documents, live and deleted."""
     infos = table.snapshots()
-    assert [info.id for info in infos] == [told["epoch"] for told in truth]
+    assert [info.id for info in infos] == [expected["epoch"] for expected in truth]
     assert all((info.timestamp_ms or 0) > 1_700_000_000_000 for info in infos)
-    for info, told in zip(infos, truth, strict=True):
+    for info, expected in zip(infos, truth, strict=True):
         snapshot = table.snapshot(info.id)
         assert snapshot.info == info
         vectors = {vector.data_file: vector for vector in snapshot.vectors}
         assert len(vectors) == len(snapshot.vectors)
         live: dict[str, Any] = {}
         roots = 0
-        for file, segment in zip(snapshot.data_files, told["segments"], strict=True):
+        for file, segment in zip(snapshot.data_files, expected["segments"], strict=True):
             assert (file.path, file.record["segment"]) == (segment["file"], segment["id"])
             assert file.physical_rows == len(segment["documents"])
             vector = vectors.pop(file.path, None)
@@ -59,10 +59,10 @@ def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 
                     live[row["_id"].decode()] = row["_stored"]
                     roots += row["_parent"] is None
         assert vectors == {}
-        assert roots == told["count"]
-        assert live == {name: [decoded(value) for value in values] for name, values in told["live"].items()}
+        assert roots == expected["count"]
+        assert live == {name: [decoded(value) for value in values] for name, values in expected["live"].items()}
     # bleve may leave a merged segment behind that no epoch names.
-    names = {segment["file"] for told in truth for segment in told["segments"]}
+    names = {segment["file"] for expected in truth for segment in expected["segments"]}
     strays = {file.location for file in table.stored_files()} - table.referenced()
     assert {stray[-4:] for stray in strays} <= {".zap"}
     assert names.isdisjoint(stray.rpartition("/")[2] for stray in strays)
