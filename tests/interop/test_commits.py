@@ -20,6 +20,7 @@ from dvcodec.tables import DataFile, open_table
 from dvcodec.tables.convert import Conversion, Target, convert_table
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.record import Speller
+from dvcodec.tables.delta import AddFile
 from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.
@@ -88,7 +89,7 @@ def test_delta_reads_our_vectors(engines: Engines) -> None:
         written = delta.write_deletion_vectors(delta.new_file(root), {file.path: rows for file, rows in files.items()})
         actions = []
         for file, at in zip(files, written, strict=True):
-            add = dict(file.record)
+            add = dict(AddFile.of(file).action)
             logical = {name: add[name] for name in ("path", "deletionVector") if name in add}
             actions.append({"remove": logical | {"dataChange": True, "deletionTimestamp": 0}})
             add["deletionVector"] = json.loads(delta.Descriptor.from_location(at, root).to_json())

@@ -10,7 +10,7 @@ import pytest
 
 from dvcodec.io import open_source
 from dvcodec.tables import open_table
-from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch.bolt import Bucket, read_bolt
 from interop.driver import GoBleve
 from interop.scorch_indexes import NO_MERGES, Batch, drop, life, make, put, truth
@@ -127,11 +127,11 @@ def test_fields_that_a_new_mapping_dropped(bleve: GoBleve, tmp_path: Path) -> No
     second["default_mapping"]["dynamic"] = False
     make(bleve, path, 16, [], tmp_path, mapping=second)
     table = opened(path)
-    assert table.snapshot().data_files[0].record["dropped_fields"] == ["note", "other"]
+    assert SegmentRecord.of(table.snapshot().data_files[0]).dropped_fields == ("note", "other")
     check(table, truth(bleve, path, tmp_path))
     # The next batch forgets them: bleve then shows the values again.
     make(bleve, path, 16, [drop([3])], tmp_path)
-    assert table.snapshot().data_files[0].record["dropped_fields"] == []
+    assert SegmentRecord.of(table.snapshot().data_files[0]).dropped_fields == ()
     check(table, truth(bleve, path, tmp_path))
 
 

@@ -134,9 +134,7 @@ def write_vectors(folder: Path, name: str, rows: Mapping[str, RowSet]) -> tuple[
     path = folder / "data" / f"{name}.puffin"
     path.parent.mkdir(parents=True, exist_ok=True)
     return tuple(
-        DeletionVector(
-            "iceberg", at.data_file, at.path, at.path, at.offset, at.size, at.cardinality, at.file_size, {"name": name}
-        )
+        DeletionVector("iceberg", at.data_file, at.path, at.path, at.offset, at.size, at.cardinality, at.file_size)
         for at in iceberg.write_deletion_vectors(str(path), rows, order="given")
     )
 

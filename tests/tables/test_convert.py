@@ -330,9 +330,9 @@ def test_delta_paths_of_a_bucket(tmp_path: Path, root: str, expected: str) -> No
 def test_partition_values_are_handed_on(tmp_path: Path) -> None:
     values = {"day": "2026-01-01", "part": None}
     typed = (PartitionValue("day", "date", 20_454), PartitionValue("part", "string", None))
-    records: dict[str, Any] = {"partitionValues": values, "partition_values": typed}
-    for name, record in records.items():
-        file = a_file(partition="day=2026-01-01/part=null", record={name: record})
+    serialized = tuple(PartitionValue(name, "serialized", value) for name, value in values.items())
+    for name, recorded in {"typed": typed, "serialized": serialized}.items():
+        file = a_file(partition="day=2026-01-01/part=null", partition_values=recorded)
         table = a_table([file], write_vectors(tmp_path, "v", {file.path: ROWS}), tmp_path)
         (line,) = lines(convert_table(table, "delta", str(beside(tmp_path) / name))).values()
         assert line["add"]["partitionValues"] == line["partition_values"] == values
@@ -450,9 +450,9 @@ def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> N
 def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, to: Target, bits: int, how: str) -> None:
     files = [
         a_file("p=1/a.parquet", partition="p=1"),
-        a_file("p=2/a.parquet", partition="p=2", record={"_BUCKET": 3}),
-        a_file("p=2/b.parquet", partition="p=2", record={"_BUCKET": 3}),
-        a_file("p=2/c.parquet", partition="p=2", record={"_BUCKET": 4}),
+        a_file("p=2/a.parquet", partition="p=2", bucket=3),
+        a_file("p=2/b.parquet", partition="p=2", bucket=3),
+        a_file("p=2/c.parquet", partition="p=2", bucket=4),
     ]
     vectors = write_vectors(tmp_path, "v", {file.path: RowSet([i, 500]) for i, file in enumerate(files)})
     done = convert_table(a_table(files, vectors, tmp_path), to, str(beside(tmp_path) / "out"))

@@ -353,8 +353,8 @@ def test_lance_data_files(own_vectors: Path, tmp_path: Path) -> None:
     """Of a fragment in several files, each is looked for."""
     folder = Path(shutil.copytree(own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life", tmp_path / "life"))
     table = open_table(str(folder))
-    file = max(table.snapshot(5).data_files, key=lambda file: len(file.record["files"]))
-    second = folder / file.record["files"][1]
+    file = max(table.snapshot(5).data_files, key=lambda file: len(file.files))
+    second = folder / file.files[1]
     second.write_bytes(second.read_bytes() + b"x")
     assert [(one.check, one.data_file) for one in audit(table, 5).findings] == [("data-file-size", file.path)]
     second.unlink()

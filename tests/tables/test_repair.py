@@ -321,10 +321,8 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
             (at,) = paimon.write_deletion_vectors(
                 path, {file.path: RowSet([i, 10 + j])}, layout="bitmap64" if i == 3 else "bitmap32"
             )
-            record = {"_PARTITION": b"", "_BUCKET": min(i, 1)}
-            vectors.append(
-                DeletionVector(at.format, file.path, path, path, at.offset, at.size, 2, at.file_size, record)
-            )
+            place = at.offset, at.size, 2, at.file_size, b""
+            vectors.append(DeletionVector(at.format, file.path, path, path, *place, bucket=min(i, 1)))
     table = Paimon(str(tmp_path / "table"), [replace(made.states[-1], vectors=tuple(vectors))])
     plan = repair_plan(audit(table, orphans=False), table)
     locations = write(plan, table, str(tmp_path / "new"))

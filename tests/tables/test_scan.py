@@ -174,12 +174,8 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
 
     made = make_table(tmp_path)
     last = made.states[-1]
-    files = tuple(
-        replace(file, record={"spec_id": i // 3, "partition": {"p": "ab"[i % 2]}})
-        for i, file in enumerate(last.data_files)
-    )
-    record = {"spec_id": 0, "partition": {"p": "a"}} if known else {}
-    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 4, record=record)
+    files = tuple(replace(file, partition_key=(i // 3, "ab"[i % 2])) for i, file in enumerate(last.data_files))
+    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 4, partition_key=(0, "a") if known else None)
     table = Broken(str(tmp_path), [replace(last, data_files=files, vectors=(*last.vectors, wide))])
     found = scan(table)
     assert [len(file.errors) for file in found.files] == ([1, 0, 1, 0] if known else [1] * 4)

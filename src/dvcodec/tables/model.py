@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
+from dvcodec.tables.partition_value import PartitionValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Self
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -25,6 +27,7 @@ __all__ = [
     "DeletedRows",
     "DeletionVector",
     "PhysicalRows",
+    "Record",
     "SnapshotInfo",
     "TableKind",
     "vectors_of",
@@ -67,6 +70,23 @@ class SnapshotInfo:
     parent: int | None = None
 
 
+class Record:
+    """What one format alone records of a data file or a vector; each format has its own types."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, one: DataFile | DeletionVector) -> Self:
+        """Return the record of a data file or a vector, typed.
+
+        Raises:
+            UsageError: it is of another format.
+        """
+        if not isinstance(one.record, cls):
+            raise UsageError(f"{one.location or one.path}: its record is {one.record!r:.60}, not {cls.__name__}")
+        return one.record
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A data file of a snapshot (of Lance: a fragment; of scorch: a segment).
@@ -77,7 +97,13 @@ class DataFile:
         physical_rows: rows in the file, deleted ones included; None if not recorded.
         size: bytes; None if not recorded.
         partition: partition values as ``day=2026-01-01/part=a``, None without partitions.
-        record: its metadata, by the engine's own field names.
+        partition_values: the same, to be written by other formats; None if not known.
+        partition_key: equal for data files and vectors of one partition and partition spec; None if not known.
+        sequence_number: data sequence number (Iceberg); None if not recorded.
+        bucket: number of the bucket (Paimon); None without buckets.
+        file_format: ``parquet``, ``orc``, ``avro`` or another word in lower case; None if not recorded.
+        files: paths of all files of a fragment (Lance), overlays last; empty where the data file is one file.
+        record: what the format alone records of it.
     """
 
     path: str
@@ -85,7 +111,13 @@ class DataFile:
     physical_rows: int | None
     size: int | None = None
     partition: str | None = None
-    record: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    partition_values: tuple[PartitionValue, ...] | None = field(default=None, compare=False, repr=False)
+    partition_key: Hashable | None = field(default=None, compare=False, repr=False)
+    sequence_number: int | None = field(default=None, compare=False, repr=False)
+    bucket: int | None = field(default=None, compare=False, repr=False)
+    file_format: str | None = field(default=None, compare=False, repr=False)
+    files: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    record: Record | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +135,10 @@ class DeletionVector:
         size: bytes of the whole frame or file; None if not recorded.
         cardinality: deleted rows as recorded; None if not recorded.
         file_size: bytes of the whole file as recorded, None if not recorded.
-        record: its metadata, by the engine's own field names.
+        partition_key: see `DataFile`.
+        sequence_number: see `DataFile`.
+        bucket: see `DataFile`.
+        record: what the format alone records of it.
     """
 
     format: str
@@ -114,7 +149,10 @@ class DeletionVector:
     size: int | None = None
     cardinality: int | None = None
     file_size: int | None = None
-    record: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    partition_key: Hashable | None = field(default=None, compare=False, repr=False)
+    sequence_number: int | None = field(default=None, compare=False, repr=False)
+    bucket: int | None = field(default=None, compare=False, repr=False)
+    record: Record | None = field(default=None, compare=False, repr=False)
 
     @property
     def where(self) -> str:

@@ -144,7 +144,7 @@ def older(vector: DeletionVector, file: DataFile | None) -> Iterator[Finding]:
 
     Metadata without sequence numbers gives no finding. Source: Iceberg table spec, "Scan Planning".
     """
-    written, added = (None if one is None else one.record.get("sequence_number") for one in (vector, file))
+    written, added = vector.sequence_number, None if file is None else file.sequence_number
     if written is not None and added is not None and written < added:
         expected = f"at least {added}, that of the data file"
         yield Finding.of_vector("sequence-number", vector, "sequence_number of the vector", expected, written)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ class _Collector:
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
         self._unread: dict[str, list[DeletionVector]] = {}
-        self._wide_errors: list[tuple[_PartitionKey, str]] = []
+        self._wide_errors: list[tuple[Hashable | None, str]] = []
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -174,7 +174,7 @@ class _Collector:
                 self.unopened.add(vector.location)
             self.findings.append(rules.unreadable(vector, read.error))
             if path is None:
-                self._wide_errors.append((_partition(vector), str(read.error)))
+                self._wide_errors.append((vector.partition_key, str(read.error)))
             else:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
@@ -204,7 +204,7 @@ class _Collector:
         if found is None:
             rows = RowSet()
             found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
-        here = _partition(file) if self._wide_errors else None
+        here = file.partition_key
         wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
         return replace(found, errors=(*found.errors, *wide)) if wide else found
 
@@ -237,15 +237,6 @@ class _Collector:
             len(unread),
             max((vector.cardinality or 0 for vector in unread), default=0),
         )
-
-
-_PartitionKey: TypeAlias = "tuple[Any, Any] | None"
-
-
-def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
-    """Return what is equal for files of one partition; None where the metadata does not say."""
-    found = one.record.get("partition")
-    return None if found is None else (one.record.get("spec_id"), found)
 
 
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:

@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from dvcodec.core.errors import UsageError
 from dvcodec.tables.folder import Folder, StoredFile
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, SnapshotInfo, TableKind
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record, SnapshotInfo, TableKind
 from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from dvcodec.tables.findings import Finding
 
 __all__ = ["Snapshot", "Table"]
+
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,22 @@ class Snapshot(ABC):
         """Finds the data file that a path of a moved table refers to."""
         return PathMatcher(self.table.folder, self.files)
 
+    @cached_property
+    def _containers(self) -> frozenset[str]:
+        return frozenset(vector.location for vector in self.vectors)
+
+    def _record(self, one: DataFile | DeletionVector, kind: type[R]) -> R:
+        """Return the record of a data file or a vector of this snapshot.
+
+        Raises:
+            UsageError: it is of another table or format.
+        """
+        is_file = isinstance(one, DataFile)
+        if one.path not in self.files if is_file else one.location not in self._containers:
+            what = "data file" if is_file else "vector"
+            raise UsageError(f"{one.path}: no {what} of snapshot {self.info.id} of {self.table.location}")
+        return kind.of(one)
+
     @abstractmethod
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range and verify it: frame, CRC, structure, cardinality as recorded.
@@ -67,6 +86,7 @@ class Snapshot(ABC):
             vector: of this snapshot.
 
         Raises:
+            UsageError: it is of another table.
             DecodeError: it is corrupt.
             OSError: its file cannot be read.
         """

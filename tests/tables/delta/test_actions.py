@@ -42,7 +42,7 @@ def test_add() -> None:
     assert parsed.vector is not None
     assert parsed.vector.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert parsed.key == ("a.parquet", "uab^-aqEH.-t@S}K{vb[*k^@4")
-    assert parsed.record["modificationTime"] == 1
+    assert parsed.action["modificationTime"] == 1
 
 
 def test_a_vector_may_be_absent_null_or_a_struct_of_nulls() -> None:

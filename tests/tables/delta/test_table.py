@@ -21,8 +21,8 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
-from dvcodec.tables import Snapshot, SnapshotInfo, TableKind, open_table
-from dvcodec.tables.delta import DeltaTable
+from dvcodec.tables import DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables.delta import AddFile, DeltaTable
 from dvcodec.tables.delta import open as open_delta
 from samples.delta_table import FIELDS, ROWS, TIME, DeltaBuilder, build_delta, rows_from
 
@@ -116,7 +116,7 @@ def test_data_files(tmp_path: Path) -> None:
     assert first.location == str(crafted.root / first.path)
     assert first.physical_rows == ROWS
     assert first.size == Path(first.location).stat().st_size
-    assert first.record["path"] == "part=two%20words/part-0.parquet"
+    assert AddFile.of(first).action["path"] == "part=two%20words/part-0.parquet"
     partitions = [file.partition for file in (first, second, third)]
     assert partitions == ["part=two words", "part=50% #1", "part=__HIVE_DEFAULT_PARTITION__"]
 
@@ -130,8 +130,8 @@ def test_vectors(tmp_path: Path) -> None:
     second, first, last = snapshot.vectors
     assert [vector.data_file for vector in snapshot.vectors] == ["part-1.parquet", "part-0.parquet", "part-3.parquet"]
     assert first.offset == 1
-    assert first.size == first.record["sizeInBytes"] + 8
-    assert (second.format, second.cardinality, second.record["numRecords"]) == ("delta", 3, ROWS)
+    assert first.size == AddFile.of(first).action["deletionVector"]["sizeInBytes"] + 8
+    assert (second.format, second.cardinality, AddFile.of(second).rows) == ("delta", 3, ROWS)
     assert last.path.startswith("ab/deletion_vector_")
     assert last.location == str(crafted.root / last.path)
     (found,) = snapshot.read(second)
@@ -139,6 +139,13 @@ def test_vectors(tmp_path: Path) -> None:
     assert found.stats is not None
     assert (found.stats.size, found.stats.max, found.stats.row_count) == (second.size, 99, ROWS)
     assert second.to_location().offset == second.offset
+
+
+def of_cardinality(vector: DeletionVector, cardinality: int) -> DeletionVector:
+    added = AddFile.of(vector)
+    assert added.vector is not None
+    wrong = replace(added.vector, descriptor=replace(added.vector.descriptor, cardinality=cardinality))
+    return replace(vector, record=replace(added, vector=wrong))
 
 
 def test_inline_vectors(tmp_path: Path) -> None:
@@ -160,9 +167,8 @@ def test_inline_vectors(tmp_path: Path) -> None:
     assert found.rows == RowSet()
     assert found.stats is not None
     assert (found.stats.size, found.stats.row_count) == (0, ROWS)
-    wrong = replace(vector, record={**vector.record, "cardinality": 5})
     with pytest.raises(CardinalityMismatch):
-        snapshot.read(wrong)
+        snapshot.read(of_cardinality(vector, 5))
 
 
 def test_absolute_paths(tmp_path: Path) -> None:
@@ -239,7 +245,7 @@ def test_a_vector_of_another_cardinality(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     vector = snapshot.vectors[0]
     with pytest.raises(CardinalityMismatch, match="expected 4"):
-        snapshot.read(replace(vector, record={**vector.record, "cardinality": 4}))
+        snapshot.read(of_cardinality(vector, 4))
 
 
 def test_a_descriptor_without_offset(tmp_path: Path) -> None:

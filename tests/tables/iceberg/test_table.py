@@ -31,7 +31,7 @@ from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.changes import history
 from dvcodec.tables.findings import Severity
-from dvcodec.tables.iceberg import IcebergTable
+from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
@@ -135,17 +135,18 @@ def test_what_is_recorded_of_files_and_vectors(crafted: IcebergFiles) -> None:
     file = next(file for file in snapshot.data_files if file.path.endswith("c.parquet"))
     assert (file.physical_rows, file.partition) == (10, None)
     assert file.size == Path(file.location).stat().st_size
-    assert (file.record["status"], file.record["snapshot_id"], file.record["sequence_number"]) == (1, 103, 3)
+    added = ManifestEntry.of(file)
+    assert (added.status, added.snapshot_id, file.sequence_number) == (1, 103, 3)
     old = next(file for file in snapshot.data_files if file.path.endswith("a.parquet"))
-    assert (old.record["status"], old.record["snapshot_id"], old.record["sequence_number"]) == (0, 101, 1)
+    kept = ManifestEntry.of(old)
+    assert (kept.status, kept.snapshot_id, old.sequence_number) == (0, 101, 1)
     vector = next(vector for vector in snapshot.vectors if vector.data_file == old.path)
-    assert (vector.format, vector.cardinality, vector.offset) == ("iceberg", 4, vector.record["content_offset"])
+    assert (vector.format, vector.cardinality, ManifestEntry.of(vector).file_format) == ("iceberg", 4, "puffin")
     assert vector.file_size == Path(vector.location).stat().st_size
     assert vector.to_location().data_file == old.path
     (found,) = snapshot.read(vector)
     assert isinstance(found.stats, VectorStats)
     assert (found.stats.cardinality, found.stats.row_count, found.stats.size) == (4, 250, vector.size)
-    json.dumps([dict(vector.record), dict(file.record)])
 
 
 def test_version_1_and_2_are_read(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_version_1_and_2_are_read(tmp_path: Path) -> None:
         table = open_iceberg(made.folder)
         assert [info.id for info in table.snapshots()] == [101, 102]
         assert live_ids(table, table.snapshot()) == ids_of(0, 5) + ids_of(1, 6)
-        numbers = [file.record["sequence_number"] for file in table.snapshot().data_files]
+        numbers = [file.sequence_number for file in table.snapshot().data_files]
         assert numbers == ([0, 0] if version == 1 else [1, 2])
 
 
@@ -225,8 +226,9 @@ def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
     later = {**manifest, "sequence_number": 2, "added_snapshot_id": 102}
     write_avro(lists / "snap-102.avro", list_schema(3), [later], "null")
     table = open_iceberg(crafted.folder)
-    records = [table.snapshot(number).data_files[0].record for number in (101, 102, 101)]
-    assert [(one["sequence_number"], one["snapshot_id"]) for one in records] == [(1, 101), (2, 102), (1, 101)]
+    files = [table.snapshot(number).data_files[0] for number in (101, 102, 101)]
+    numbers = [(file.sequence_number, ManifestEntry.of(file).snapshot_id) for file in files]
+    assert numbers == [(1, 101), (2, 102), (1, 101)]
 
 
 def test_files_and_vectors_are_values(crafted: IcebergFiles) -> None:
@@ -346,7 +348,7 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     (wide,) = (vector for vector in snapshot.vectors if vector.format == "position-deletes")
-    assert (wide.data_file, wide.cardinality, wide.record["partition"]) == (None, 3, {"part": "a"})
+    assert (wide.data_file, wide.cardinality, ManifestEntry.of(wide).partition.label) == (None, 3, "part=a")
     assert [(one.data_file, one.rows) for one in snapshot.read(wide)] == [(made.paths["a1"], RowSet([1]))]
     assert deleted(table, snapshot) == {"a1": RowSet([1]), "a2": RowSet([9])}
 
@@ -363,7 +365,7 @@ def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> No
     assert deleted(table, table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
     assert deleted(table, table.snapshot(103)) == {"b": RowSet([2])}
     assert deleted(table, table.snapshot(104)) == {"b": RowSet([2])}
-    with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no position deletes of snapshot 101"):
+    with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no vector of snapshot 101"):
         table.snapshot(101).read(table.snapshot().vectors[0])
 
 

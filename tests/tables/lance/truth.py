@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from dvcodec import RowSet
-from dvcodec.tables.lance import LanceTable
+from dvcodec.tables.lance import FragmentRecord, LanceTable
 
 
 def check_metadata(table: LanceTable, truth: list[dict[str, Any]]) -> None:
@@ -28,8 +28,8 @@ def check_metadata(table: LanceTable, truth: list[dict[str, Any]]) -> None:
         assert len(by_file) == len(snapshot.vectors)
         live = []
         for file, fragment in zip(snapshot.data_files, version["fragments"], strict=True):
-            assert (file.path, file.record["files"]) == (fragment["files"][0], fragment["files"])
-            assert (file.record["fragment"], file.physical_rows) == (fragment["id"], fragment["physical_rows"])
+            assert (file.path, list(file.files)) == (fragment["files"][0], fragment["files"])
+            assert (FragmentRecord.of(file).id, file.physical_rows) == (fragment["id"], fragment["physical_rows"])
             assert file.physical_rows is not None
             vector = by_file.pop(file.path, None)
             deleted = RowSet()

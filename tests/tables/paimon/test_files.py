@@ -30,7 +30,7 @@ def made(tmp_path: Path) -> tuple[Folder, TableSchema, ManifestEntry]:
 
 
 def external(entry: ManifestEntry, path: str) -> ManifestEntry:
-    return replace(entry, file=dict(entry.file) | {"_EXTERNAL_PATH": path})
+    return replace(entry, file=replace(entry.file, external_path=path))
 
 
 def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
@@ -39,8 +39,8 @@ def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSc
     assert found.path == "p=x y/bucket-4/f.parquet"
     assert found.location == f"{folder.location}/p=x y/bucket-4/f.parquet"
     assert (found.physical_rows, found.size, found.partition) == (1, Path(found.location).stat().st_size, "p=x y")
-    assert (found.record["_BUCKET"], found.record["_LEVEL"]) == (4, 0)
-    assert "_VALUE_STATS" not in found.record
+    assert (found.bucket, found.partition_key) == (4, entry.file.partition)
+    assert found.record == entry.file
     assert list(Layout(folder, schema).files(entry)) == [found.path, "p=x y/bucket-4/f.index"]
 
 
@@ -61,7 +61,7 @@ def test_external_path_that_leads_elsewhere_is_refused(path: str) -> None:
 def test_index_files_are_stored_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     beside = replace(schema, options={"index-file-in-data-file-dir": "true"})
-    index = replace(INDEX, partition=entry.partition, bucket=4)
+    index = replace(INDEX, partition=entry.file.partition, bucket=4)
     assert Layout(folder, schema).index_file(index, "m") == "index/index-1"
     assert Layout(folder, beside).index_file(index, "m") == "p=x y/bucket-4/index-1"
     whole = replace(index, external_path="oss://b/index-1")

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Folder:
 
 def names(folder: Folder, *lists: str) -> list[str]:
     entries = (entry for name in lists for m in read_manifest_list(folder, name) for entry in read_manifest(folder, m))
-    return [entry.file["_FILE_NAME"] for entry in live_entries(entries)]
+    return [entry.file.file_name for entry in live_entries(entries)]
 
 
 def test_additions_and_deletions_are_merged(folder: Folder) -> None:
@@ -128,10 +128,10 @@ def test_fields_that_a_producer_lacks_are_none(folder: Folder) -> None:
     schema["fields"][-1]["type"]["fields"] = old
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
     (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file.get("_FIRST_ROW_ID") is None
+    assert entry.file.first_row_id is None
 
 
-def test_fields_that_are_not_known_are_kept(folder: Folder) -> None:
+def test_fields_that_are_not_known_are_named(folder: Folder) -> None:
     schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
     schema["fields"][-1]["type"]["fields"] = [
         *FILE_FIELDS,
@@ -139,7 +139,7 @@ def test_fields_that_are_not_known_are_kept(folder: Folder) -> None:
     ]
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _file(lambda f: f.update(_NEW=[5])), schema)
     (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file["_NEW"] == [5]
+    assert entry.file.unknown == ("_NEW",)
 
 
 @pytest.mark.parametrize("name", ["_FILE_NAME", "_ROW_COUNT", "_EXTRA_FILES"])

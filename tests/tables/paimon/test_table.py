@@ -25,7 +25,7 @@ from dvcodec.tables import SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
-from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004
+from dvcodec.tables.paimon import DataFileMeta, PaimonTable, open  # noqa: A004
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
@@ -297,7 +297,7 @@ def test_table_of_java_0_9(vectors: Path) -> None:
     table = PaimonTable(str(vectors / "paimon/java-0.9.0-tables/db.db/dv"))
     truth: dict[str, Any] = json.loads((vectors / "paimon/java-0.9.0-tables/dv_truth.json").read_text())
     snapshot = table.snapshot()
-    assert [file.record["_LEVEL"] for file in snapshot.data_files] == [5, 4]
+    assert [DataFileMeta.of(file).level for file in snapshot.data_files] == [5, 4]
     (vector,) = snapshot.vectors
     assert (vector.format, vector.size, vector.cardinality) == ("paimon32", 72, None)
     assert (vector.path, vector.file_size) == (f"index/{truth['index_file']}", truth["file_size"])

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dvcodec import RowSet
-from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 
 
 def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 5) -> None:
@@ -24,7 +24,7 @@ def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 
         live: dict[str, Any] = {}
         roots = 0
         for file, segment in zip(snapshot.data_files, expected["segments"], strict=True):
-            assert (file.path, file.record["segment"]) == (segment["file"], segment["id"])
+            assert (file.path, SegmentRecord.of(file).segment) == (segment["file"], segment["id"])
             assert file.physical_rows == len(segment["documents"])
             vector = vectors.pop(file.path, None)
             deleted = RowSet()
@@ -48,7 +48,7 @@ def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 
                 starts.append(rows.start + rows.batch.num_rows)
             assert starts[-1] == file.physical_rows
             documents = pa.Table.from_batches((rows.batch for rows in batches), snapshot.schema()).to_pylist()
-            dropped = set(file.record["dropped_fields"])
+            dropped = set(SegmentRecord.of(file).dropped_fields)
             for row, values in zip(documents, segment["documents"], strict=True):
                 first, *rest = values
                 assert (first["field"], base64.b64decode(first["value"])) == ("_id", row["_id"])

@@ -29,12 +29,9 @@ def partition_values(data_file: DataFile) -> dict[str, str | None]:
     """
     if data_file.partition is None:
         return {}
-    recorded = data_file.record.get("partitionValues")
-    if isinstance(recorded, Mapping):
-        return dict(recorded)
-    if "partition_values" not in data_file.record:
+    if data_file.partition_values is None:
         raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
-    return {found.column: _text(found, data_file.path) for found in data_file.record["partition_values"]}
+    return {found.column: _text(found, data_file.path) for found in data_file.partition_values}
 
 
 def _text(found: PartitionValue, path: str) -> str | None:
@@ -49,7 +46,7 @@ def _text(found: PartitionValue, path: str) -> str | None:
         raise UsageError(
             f"{path}: its partition value {found.column} is outside of the years 1 to 9999, which Delta does not have"
         ) from None
-    if not text:
+    if not text and found.kind == "string":
         raise UsageError(f"{path}: its partition value {found.column} is empty text, which stands for null in Delta")
     return text
 
@@ -86,4 +83,5 @@ _SPELL: Mapping[str, Callable[[Any], str]] = {
     "timestamp": _timestamp,
     "timestamptz": _instant,
     "string": str,
+    "serialized": str,
 }

@@ -98,7 +98,7 @@ class Speller:
                 "file_name": split(location.path)[1],
                 "file_size": location.file_size,
                 "row_count": in_file,
-                "bucket": data_file.record.get("_BUCKET", 0),
+                "bucket": data_file.bucket or 0,
             },
             "deletion_vector_meta": asdict(paimon.DeletionVectorMeta.from_location(location)),
         }
@@ -134,9 +134,8 @@ def absolute(location: str) -> str:
 
 def _file_format(data_file: DataFile) -> str:
     """Return the format of a data file: as recorded, or by the extension of its name."""
-    recorded = data_file.record.get("file_format")
-    ending = recorded if isinstance(recorded, str) else data_file.path.rpartition(".")[2]
-    return ending.lower() if recorded or ending in ("orc", "avro") else "parquet"
+    ending = data_file.path.rpartition(".")[2]
+    return data_file.file_format or (ending if ending in ("orc", "avro") else "parquet")
 
 
 def _uri(path: str, root: str) -> str:

@@ -220,7 +220,7 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
     groups: dict[object, dict[str, Planned]] = {}
     for item in planned:
         data_file = item.data_file
-        group = groups.setdefault((data_file.partition, data_file.record.get("_BUCKET", 0)), {})
+        group = groups.setdefault((data_file.partition, data_file.bucket or 0), {})
         other = group.setdefault(speller.data_file(data_file), item)
         if other is not item:
             both = f"{data_file.path} and {other.data_file.path}"

@@ -5,6 +5,7 @@ same in Parquet, `replay` the state of a version; `protocol` says which features
 data files in the columns of the table.
 """
 
+from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.table import DeltaTable, open  # noqa: A004  (what every kind of table calls it)
 
-__all__ = ["DeltaTable", "open"]
+__all__ = ["AddFile", "DeltaTable", "open"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
 from dvcodec.tables.json_fields import JsonFields, is_path, parse_json
+from dvcodec.tables.model import Record
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
 
@@ -156,8 +158,8 @@ class RemoveFile:
 
 
 @dataclass(frozen=True, slots=True)
-class AddFile:
-    """A logical file: a data file, and its vector.
+class AddFile(Record):
+    """A logical file: a data file, and its vector. The record of both.
 
     Attributes:
         path: of the data file, decoded.
@@ -165,7 +167,7 @@ class AddFile:
         size: bytes of the data file.
         rows: physical rows; None without statistics.
         partition_values: physical name of a partition column -> serialized value.
-        record: the action.
+        action: the JSON object, as a commit that changes the file repeats it.
     """
 
     path: str
@@ -173,7 +175,7 @@ class AddFile:
     size: int
     rows: int | None
     partition_values: Mapping[str, str | None]
-    record: Mapping[str, Any] = field(repr=False)
+    action: Mapping[str, Any] = field(repr=False)
 
     @property
     def key(self) -> FileKey:
@@ -189,7 +191,8 @@ class AddFile:
         """
         values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
-        return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, action.values)
+        members = {intern(name): value for name, value in action.values.items()}  # each line has texts of its own
+        return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, members)
 
 
 def plain_path(action: JsonFields) -> str:

@@ -11,13 +11,13 @@ from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, Descriptor, read_frames
+from dvcodec.delta import EMPTY, read_frames
 from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
@@ -38,8 +38,7 @@ __all__ = ["DeltaSnapshot", "read_schema"]
 class DeltaSnapshot(Snapshot):
     """A version of a Delta table; see `Snapshot`.
 
-    A data file's ``record`` is its ``add`` action, a vector's is the ``deletionVector`` in it, with ``numRecords`` of
-    the file's statistics.
+    The record of a data file and of its vector is the `AddFile` that has both.
 
     Attributes:
         protocol: that holds.
@@ -73,9 +72,9 @@ class DeltaSnapshot(Snapshot):
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""
-        assert vector.data_file is not None  # noqa: S101
-        descriptor = Descriptor.from_json(vector.record, source=vector.where)
-        rows = vector.record.get("numRecords")
+        added = self._record(vector, AddFile)
+        assert vector.data_file is not None and added.vector is not None  # noqa: S101, PT018
+        descriptor, rows = added.vector.descriptor, added.rows
         if descriptor == EMPTY:
             return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
         if descriptor.is_inline:
@@ -120,7 +119,7 @@ class DeltaSnapshot(Snapshot):
                 "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
             )
         wanted = [schema.column(name) for name in names]
-        values = data_file.record["partitionValues"]
+        values = self._record(data_file, AddFile).partition_values
         partition = frozenset(metadata.partition_columns)
         return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
 

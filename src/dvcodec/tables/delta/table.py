@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
-from dvcodec.tables.delta.partition import NULL_FOLDER
+from dvcodec.tables.delta.partition import PartitionReader
 from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
@@ -71,7 +71,7 @@ class DeltaTable(Table):
         version = self.log.latest if id is None else id
         self.log.check(version)
         state = self._state(version)
-        partitions = _partition_names(state)
+        partitions = PartitionReader(_partition_names(state), self.log.location)
         data_files: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
         bare = set()
@@ -134,15 +134,9 @@ class DeltaTable(Table):
         check_protocol(known.protocol)
         return known
 
-    def _data_file(self, added: AddFile, partitions: Mapping[str, str]) -> DataFile:
-        missing = partitions.values() - added.partition_values.keys()
-        if missing:
-            what, actual = f"add.partitionValues of {added.path}", f"no {min(missing)!r:.80}"
-            raise NotCanonical(what, source=self.log.location, expected="all partition columns", actual=actual)
-        values = {name: added.partition_values[physical] for name, physical in partitions.items()}
-        label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
-        location = self.folder.locate(added.path)
-        return DataFile(added.path, location, added.rows, added.size, label or None, added.record)
+    def _data_file(self, added: AddFile, partitions: PartitionReader) -> DataFile:
+        label, values = partitions.read(added)
+        return DataFile(added.path, self.folder.locate(added.path), added.rows, added.size, label, values, record=added)
 
     def _vector(self, vector: LoggedVector, added: AddFile, data_file: str) -> DeletionVector:
         descriptor = vector.descriptor
@@ -154,7 +148,7 @@ class DeltaTable(Table):
             descriptor.offset,
             descriptor.size_in_bytes if descriptor.is_inline else descriptor.frame_size,
             descriptor.cardinality,
-            record={**added.record["deletionVector"], "numRecords": added.rows},
+            record=added,
         )
 
     def _named(self, actions: Iterable[JsonFields]) -> Iterator[str]:

@@ -5,6 +5,7 @@ Specification: Apache Iceberg, "Table spec". `metadata` finds and reads the JSON
 against the manifests, `schema` and `rows` give data files in the columns of a snapshot.
 """
 
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.table import IcebergTable, open  # noqa: A004  (what every kind of table calls it)
 
-__all__ = ["IcebergTable", "open"]
+__all__ = ["IcebergTable", "ManifestEntry", "open"]

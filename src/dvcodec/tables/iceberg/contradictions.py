@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import Plan
 
@@ -46,17 +47,14 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
             yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
     for vector, data in plan.mismatched_partitions():
         what = "partition of the deletes"
-        expected, actual = data.partition.label or "none", _label(vector.record["partition"])
-        if vector.record["spec_id"] != data.partition.spec_id:
+        wanted, own = (ManifestEntry.of(one).partition for one in (data, vector))
+        expected, actual = wanted.label or "none", own.label or "none"
+        if own.spec_id != wanted.spec_id:
             what = "partition spec of the deletes"
-            expected, actual = str(data.partition.spec_id), str(vector.record["spec_id"])
+            expected, actual = str(wanted.spec_id), str(own.spec_id)
         expected += " (the data file's)"
         yield Finding.of_vector("partition-mismatch", vector, what, expected, actual)
     if passed_over:
         what = "metadata files whose names say no version, which may be newer and were not read"
         expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(passed_over)
         yield Finding.failed("metadata-name", what, expected, actual, path=metadata.source)
-
-
-def _label(texts: dict[str, str | None]) -> str:
-    return "/".join(f"{name}={'null' if text is None else text}" for name, text in texts.items()) or "none"

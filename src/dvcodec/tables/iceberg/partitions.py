@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
 
@@ -44,7 +44,7 @@ _KINDS: Mapping[str, tuple[str, type[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The partition of a file.
+    """The partition of a file; equal for files of one partition and spec.
 
     Attributes:
         spec_id: partition spec.
@@ -56,13 +56,8 @@ class Partition:
 
     spec_id: int
     values: tuple[Any, ...]
-    texts: dict[str, str | None]
-    typed: tuple[PartitionValue, ...] = ()
-
-    @property
-    def key(self) -> tuple[int, tuple[Any, ...]]:
-        """What is equal for files of one partition."""
-        return self.spec_id, self.values
+    texts: dict[str, str | None] = field(compare=False)
+    typed: tuple[PartitionValue, ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str | None:

@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.deletes import PositionDeletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
-from dvcodec.tables.iceberg.manifests import Entry, read_manifest
+from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -91,7 +91,7 @@ class IcebergTable(Table):
         self.metadata = metadata
         self.passed_over = passed_over
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
-        self._entries: Cache[Manifest, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
+        self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
@@ -179,7 +179,7 @@ class IcebergTable(Table):
             raise Unsupported(where, source=self.metadata.source, expected="no encryption", actual="a key-id")
         return self._locate(record.manifest_list)
 
-    def _read_manifest(self, manifest: Manifest) -> tuple[Entry, ...]:
+    def _read_manifest(self, manifest: Manifest) -> tuple[ListedFile, ...]:
         fields = self.metadata.specs.get(manifest.spec_id)
         if fields is None:
             raise NotCanonical(

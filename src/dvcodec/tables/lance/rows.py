@@ -51,9 +51,9 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
 
 
 def physical_rows(
-    dataset: LanceDataset, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int
+    dataset: LanceDataset, data_file: DataFile, number: int, columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
-    """Read a fragment, deleted rows included; see `LanceTable.physical_rows`.
+    """Read a fragment by its number, deleted rows included; see `LanceSnapshot.rows`.
 
     Raises:
         UsageError: no such column or fragment.
@@ -62,7 +62,6 @@ def physical_rows(
     """
     schema = select(dataset.schema, columns, dataset.uri)
     names = schema.names
-    number = data_file.record["fragment"]
     start = 0
     with _refusals(data_file.location, f"fragment {number}"):
         fragment = dataset.get_fragment(number)

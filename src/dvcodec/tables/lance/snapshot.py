@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dvcodec.io.paths import split
-from dvcodec.lance import read_deletion_file
+from dvcodec.lance import DeletionFile, read_deletion_file
 from dvcodec.lance.data_file import read_row_count
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.ops.read import read_vector
@@ -16,13 +16,39 @@ from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.lance.rows import open_version, physical_rows
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LanceSnapshot"]
+__all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRecord(Record):
+    """What the manifest records of a data file.
+
+    Attributes:
+        id: of the fragment.
+        overlays: how many of `DataFile.files`, the last ones, are overlays: newer values of some rows.
+    """
+
+    id: int
+    overlays: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRecord(Record):
+    """What the manifest records of a vector.
+
+    Attributes:
+        file: the deletion file.
+        physical_rows: rows of its fragment, deleted ones included; None if not recorded.
+    """
+
+    file: DeletionFile
+    physical_rows: int | None
 
 
 @dataclass(frozen=True)
@@ -37,10 +63,11 @@ class LanceSnapshot(Snapshot):
             MissingExtra: a file of the Arrow kind, without pyarrow.
             OSError: it cannot be read.
         """
-        physical_rows = vector.record["physical_rows"]
+        record = self._record(vector, DeletionRecord)
+        physical_rows = record.physical_rows
         with self.table.folder.storage.open(vector.location) as source:
             found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
-            kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
+            kind = ContainerKind.ROARING32 if record.file.kind == "bin" else ContainerKind.LANCE_ARROW
             stats = measure(
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
             )
@@ -56,14 +83,13 @@ class LanceSnapshot(Snapshot):
             head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
         kind = "arrow" if head == ARROW_MAGIC else "bin"
         for vector in vectors:
-            record = vector.record
-            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
-            started, version = record["read_version"], record["version"]
+            file = self._record(vector, DeletionRecord).file
+            started, version = file.read_version, self.info.id
             before = started if started < version else f"a version before {version}"
             for check, what, expected, actual in (
-                ("name", "name of the deletion file", name, split(location)[1]),
+                ("name", "name of the deletion file", split(file.path(""))[1], split(location)[1]),
                 ("read-version", "version that the delete started from", before, started),
-                ("kind", "kind of the deletion file", record["kind"], kind),
+                ("kind", "kind of the deletion file", file.kind, kind),
             ):
                 if expected != actual:
                     yield Finding.of_vector(check, vector, what, expected, actual)
@@ -75,13 +101,12 @@ class LanceSnapshot(Snapshot):
         say. Overlays hold values of some rows, and are not counted.
         """
         found = data_file.physical_rows
-        overlays = data_file.record["overlays"]
-        for path in data_file.record["files"]:
-            if path not in overlays:
-                with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
-                    rows = read_row_count(source)
-                if rows is None or rows != found:
-                    return rows
+        overlays = self._record(data_file, FragmentRecord).overlays
+        for path in data_file.files[: len(data_file.files) - overlays]:
+            with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
+                rows = read_row_count(source)
+            if rows is None or rows != found:
+                return rows
         return found
 
     def blind_spots(self) -> Iterator[tuple[str, str]]:
@@ -119,4 +144,5 @@ class LanceSnapshot(Snapshot):
             NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
         """
         dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
-        yield from physical_rows(dataset, data_file, columns, batch_rows)
+        fragment = self._record(data_file, FragmentRecord).id
+        yield from physical_rows(dataset, data_file, fragment, columns, batch_rows)

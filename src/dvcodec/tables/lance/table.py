@@ -11,7 +11,7 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
-from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
@@ -76,9 +76,6 @@ class LanceTable(Table):
 
     def snapshot(self, id: int | None = None) -> LanceSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
-
-        A data file's ``record`` holds the fragment's id, the paths of all its files, and which of these are overlays; a
-        vector's holds the fields of the deletion file, the version and the rows of the fragment.
 
         Raises:
             UsageError: there is no such version.
@@ -154,11 +151,8 @@ def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: s
         *places[0],
         physical_rows=fragment.physical_rows or None,
         size=sum(file.size for file in files) if all(file.size for file in files) else None,
-        record={
-            "fragment": fragment.id,
-            "files": [place.path for place in places],
-            "overlays": [place.path for place in places[len(fragment.files) :]],
-        },
+        files=tuple(place.path for place in places),
+        record=FragmentRecord(fragment.id, len(fragment.overlays)),
     )
 
 
@@ -174,14 +168,7 @@ def _vector(
         data_file.path,
         *place,
         cardinality=file.num_deleted_rows or None,
-        record={
-            "fragment": file.fragment,
-            "read_version": file.read_version,
-            "id": file.id,
-            "kind": file.kind,
-            "version": manifest.version,
-            "physical_rows": data_file.physical_rows,
-        },
+        record=DeletionRecord(file, data_file.physical_rows),
     )
 
 

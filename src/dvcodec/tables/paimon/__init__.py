@@ -5,6 +5,8 @@ module names. `metadata` has snapshots and schemas, `manifests` the data files, 
 and `partition` where they all are, `visible` which records are rows, `rows` reads them.
 """
 
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.table import PaimonTable, open  # noqa: A004  (what every kind of table calls it)
+from dvcodec.tables.paimon.vectors import IndexedVector
 
-__all__ = ["PaimonTable", "open"]
+__all__ = ["DataFileMeta", "IndexedVector", "PaimonTable", "open"]

@@ -53,22 +53,19 @@ class Layout:
         Raises:
             DecodeError: its partition or path is corrupt.
         """
-        partition, folder = self.data_folder(entry.partition, entry.bucket, entry.manifest)
         file = entry.file
-        path = external_path(file.get("_EXTERNAL_PATH"), entry.manifest) or f"{folder}/{file['_FILE_NAME']}"
+        partition, folder = self.data_folder(file.partition, file.bucket, entry.manifest)
+        path = external_path(file.external_path, entry.manifest) or f"{folder}/{file.file_name}"
         return DataFile(
             path,
             self._folder.locate(path),
-            file["_ROW_COUNT"],
-            file["_FILE_SIZE"],
+            file.row_count,
+            file.file_size,
             partition.text,
-            {
-                "_PARTITION": entry.partition,
-                "_BUCKET": entry.bucket,
-                **file,
-                "partition": partition.texts,
-                "partition_values": partition.typed,
-            },
+            partition.typed,
+            file.partition,
+            bucket=file.bucket,
+            record=file,
         )
 
     def files(self, entry: ManifestEntry) -> Iterator[str]:
@@ -79,7 +76,7 @@ class Layout:
         """
         path = self.data_file(entry).path
         yield path
-        for extra in entry.file["_EXTRA_FILES"]:
+        for extra in entry.file.extra_files:
             yield f"{split(path)[0]}/{extra}"
 
     def index_file(self, entry: IndexManifestEntry, source: str) -> str:

@@ -15,6 +15,7 @@ from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
@@ -68,7 +69,7 @@ def read_rows(
             _check_related(data_file, file.columns, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        names = data_file.record.get("_WRITE_COLS")
+        names = DataFileMeta.of(data_file).write_cols
         stored = [
             read_column(field, written_source)
             for field in written.fields
@@ -96,7 +97,7 @@ def _check_related(
 
     Where the schemas share none, all columns were dropped: the others are null.
     """
-    names = data_file.record.get("_WRITE_COLS")
+    names = DataFileMeta.of(data_file).write_cols
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
     ids = {field.id for field in shown if field.name not in constants}
     for wanted in (own, [field for field in own if field.id in ids]):

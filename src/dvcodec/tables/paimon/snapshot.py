@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import read_rows
 from dvcodec.tables.paimon.schema import read_column
-from dvcodec.tables.paimon.vectors import check_index_file, meta_of
+from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -45,7 +46,8 @@ class PaimonSnapshot(Snapshot):
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
-        found = load_vector(meta_of(vector), vector.location, storage_options=self.table.folder.storage)
+        meta = self._record(vector, IndexedVector).meta
+        found = load_vector(meta, vector.location, storage_options=self.table.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -76,15 +78,14 @@ class PaimonSnapshot(Snapshot):
                 records are rows only after they are merged with those of other files; the message says why.
             OSError: the file cannot be read.
         """
-        visible = self.visible.get(data_file.path)
-        if visible is None or self.partitions is None:
-            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
         if isinstance(visible, str):
             raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
         schema, folder = self._shown, self.table.folder
         names = chosen([one.name for one in schema.fields], columns, self.table.location)
-        partition = self.partitions.decode(data_file.record["_PARTITION"], source=data_file.location)
-        written = self.schemas(data_file.record["_SCHEMA_ID"])
+        assert self.partitions is not None  # noqa: S101  (there is a data file)
+        partition = self.partitions.decode(meta.partition, source=data_file.location)
+        written = self.schemas(meta.schema_id)
         return read_rows(
             data_file,
             folder.storage,
@@ -106,7 +107,7 @@ class PaimonSnapshot(Snapshot):
         visible = self.visible.get(data_file.path, Visible.ALL)
         if visible is Visible.NONE:
             return "its records are not seen before they are compacted"
-        if visible is Visible.KINDS and data_file.record.get("_DELETE_ROW_COUNT") != 0:
+        if visible is Visible.KINDS and DataFileMeta.of(data_file).delete_row_count != 0:
             return "some of its records say that a key is gone (_VALUE_KIND)"
         return visible if isinstance(visible, str) else None
 

@@ -67,7 +67,7 @@ class PaimonTable(Table):
                 expected = f"{file.path!r:.120} at one level"
                 raise NotCanonical("_FILE", source=entry.manifest, expected=expected, actual="two")
             files[file.path] = file
-            named[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = file.path
+            named[entry.file.partition, entry.file.bucket, entry.file.file_name] = file.path
         vectors = self._vectors(state, schema, layout, named)
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # an error of it is one of the snapshot

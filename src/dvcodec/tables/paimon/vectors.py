@@ -8,8 +8,8 @@ that. Where that does not say, for a file whose records leave gaps, the magic is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
@@ -19,11 +19,24 @@ from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEn
 from dvcodec.paimon.index_file import FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.model import DeletionVector, Record
 
-__all__ = ["check_index_file", "meta_of", "vectors_of_entry"]
+__all__ = ["IndexedVector", "check_index_file", "vectors_of_entry"]
 
 BITS32, BITS64 = FORMATS[Magic.PAIMON32], FORMATS[Magic.PORTABLE64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedVector(Record):
+    """What the index manifest records of a vector.
+
+    Attributes:
+        meta: the vector.
+        row_count: vectors of its index file.
+    """
+
+    meta: DeletionVectorMeta
+    row_count: int
 
 
 def vectors_of_entry(
@@ -44,15 +57,6 @@ def vectors_of_entry(
     metas = entry.vectors or ()
     location = folder.locate(path)
     ends = _ends(metas, entry.file_size)
-    about = {
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_EXTERNAL_PATH": entry.external_path,
-    }
     for meta in metas:
         room = ends[meta.offset] - meta.offset
         if room in (meta.length, meta.length + UNCOUNTED):
@@ -68,14 +72,10 @@ def vectors_of_entry(
             meta.length + (UNCOUNTED if kind == BITS32 else 0),
             meta.cardinality,
             entry.file_size,
-            about | {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality},
+            entry.partition,
+            bucket=entry.bucket,
+            record=IndexedVector(meta, entry.row_count),
         )
-
-
-def meta_of(vector: DeletionVector) -> DeletionVectorMeta:
-    """Return a vector's metadata as the index manifest has it."""
-    record: Mapping[str, Any] = vector.record
-    return DeletionVectorMeta(record["f0"], record["f1"], record["f2"], record["_CARDINALITY"])
 
 
 def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]:
@@ -114,7 +114,7 @@ def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: 
             yield Finding.of_vector("record", vector, "vector", f"{vector.size} bytes", actual)
         elif size != vector.size:
             yield Finding.of_vector("record", vector, "size of the vector", vector.size, size)
-    for count in dict.fromkeys(vector.record.get("_ROW_COUNT") for vector in vectors):
+    for count in dict.fromkeys(IndexedVector.of(vector).row_count for vector in vectors):
         if count != len(frames):
             expected = f"{count} vectors (metadata)"
             yield Finding.failed("count", "_ROW_COUNT", expected, len(frames), path=location)

@@ -89,7 +89,7 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
     for index, action in enumerate(plan.actions):
         if action.reads:
             vector = action.replaces[0]
-            bucket = (vector.format, vector.record.get("_PARTITION"), vector.record.get("_BUCKET"))
+            bucket = (vector.format, vector.partition_key, vector.bucket)
             groups.setdefault(bucket if plan.kind is TableKind.PAIMON else None, []).append((index, action))
     return groups
 

@@ -9,6 +9,7 @@ without a lock, and again if a transaction ended meanwhile; but a `Snapshot` hol
 reading a vector of it fails then. Copy a busy index, or open it anew.
 """
 
+from dvcodec.tables.scorch.snapshot import SegmentRecord
 from dvcodec.tables.scorch.table import ScorchTable, open  # noqa: A004  (what every kind of table calls it)
 
-__all__ = ["ScorchTable", "open"]
+__all__ = ["ScorchTable", "SegmentRecord", "open"]
