@@ -12,20 +12,18 @@ from dvcodec import RowSet, UsageError
 from dvcodec.tables import DataFile, Snapshot, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry
-from tables.delta.crafted import craft_table as craft_delta
-from tables.iceberg.crafted import Commit
-from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile
-from tables.paimon.crafted import craft_table as craft_paimon
+from samples.delta_table import build_delta
+from samples.iceberg_table import Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon
 
 
 def snapshots(folder: Path) -> Iterator[Snapshot]:
     for name in ("one", "two"):
         deletes = {f"{name}.parquet": RowSet([1])}
-        yield open_table(craft_iceberg(folder / f"i{name}", Commit({f"{name}.parquet": 9}, deletes)).folder).snapshot()
-    yield open_table(craft_delta(folder / "d").root).snapshot()
-    files = [[CraftedFile("p.parquet", pa.table({"a": pa.array([1, 2], pa.int32())}), RowSet([1]))]]
-    yield open_table(craft_paimon(folder / "p", [(0, "a", "INT")], files)).snapshot()
+        yield open_table(build_iceberg(folder / f"i{name}", Commit({f"{name}.parquet": 9}, deletes)).folder).snapshot()
+    yield open_table(build_delta(folder / "d").root).snapshot()
+    files = [[PaimonFile("p.parquet", pa.table({"a": pa.array([1, 2], pa.int32())}), RowSet([1]))]]
+    yield open_table(build_paimon(folder / "p", [(0, "a", "INT")], files)).snapshot()
 
 
 def test_vectors_and_data_files_of_other_tables(tmp_path: Path) -> None:
@@ -41,7 +39,7 @@ def test_vectors_and_data_files_of_other_tables(tmp_path: Path) -> None:
 
 
 def test_records_are_of_one_format(tmp_path: Path) -> None:
-    file = open_table(craft_delta(tmp_path / "d").root).snapshot().data_files[0]
+    file = open_table(build_delta(tmp_path / "d").root).snapshot().data_files[0]
     assert AddFile.of(file).path == file.path
     with pytest.raises(UsageError, match=r"its record is AddFile\(.*, not ManifestEntry"):
         ManifestEntry.of(file)
