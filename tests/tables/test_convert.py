@@ -784,7 +784,7 @@ def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
 
 
 def test_data_files_that_are_no_parquet(tmp_path: Path) -> None:
-    cases: list[dict[str, Any]] = [{"record": {"file_format": "ORC"}}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
+    cases: list[dict[str, Any]] = [{"file_format": "orc"}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
     for i, values in enumerate(cases):
         table = with_vectors(tmp_path, a_file(**values), ROWS)
         with pytest.raises(UsageError, match=r"/t/a\.\w+: it is (orc|avro)"):

@@ -21,6 +21,7 @@ from dvcodec.tables.model import (
     DeletedRows,
     DeletionVector,
     PhysicalRows,
+    Record,
     SnapshotInfo,
     TableKind,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "Finding",
     "Folder",
     "PhysicalRows",
+    "Record",
     "RepairPlan",
     "Scan",
     "Severity",
