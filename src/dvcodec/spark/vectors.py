@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
 from dvcodec.core import batch, vector
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
@@ -71,8 +71,7 @@ class NamedVectors:
         if files.null_count:
             raise UsageError(f"{files.null_count} vectors name no data file")
         names, column = files.to_pylist(), binary_column(frames)
-        if not column.valid.all():
-            i = int(np.flatnonzero(~column.valid)[0])
+        if (i := first_true(~column.valid)) is not None:
             why = errors[i].as_py() if errors is not None else None
             raise UsageError(
                 f"data file {names[i]!r} has no vector{f' ({why})' if why else ''}: "

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import gather, offsets_of
 from dvcodec.core.varints import bytes_of
@@ -91,9 +91,8 @@ class SegmentData:
             Truncated: one is not before the footer.
             NotCanonical: they overlap: together they are larger than the file.
         """
-        bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
-        if len(bad):
-            raise self.outside(what, int(starts[bad[0]]), int(sizes[bad[0]]))
+        if (i := first_true((starts < 0) | (sizes > self.end - starts))) is not None:
+            raise self.outside(what, starts[i], sizes[i])
         if int(sizes.sum()) > self.end:
             raise self.error(f"{what} overlap", int(starts[0]), expected=f"at most {self.end}", actual=int(sizes.sum()))
         window = self.around(starts[sizes > 0], sizes[sizes > 0], what)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, offsets_of
@@ -142,9 +143,8 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
         raise data.error("bytes of the synonyms", start, expected=end - start, actual=size)
     order = np.argsort(ids, kind="stable")
     ids = ids[order]
-    wrong = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(wrong):
-        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{int(ids[wrong[0]])} twice")
+    if (i := first_true(ids[1:] == ids[:-1])) is not None:
+        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{ids[i]} twice")
     if len(ids) and int(ids[-1]) > _MAX_ID:
         raise data.error("id of a synonym", start, expected=f"at most {_MAX_ID}", actual=int(ids[-1]))
     return ids.astype(np.int64), synonyms.take(order)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
@@ -131,9 +131,8 @@ def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> t
 
 
 def _check_docs(data: SegmentData, footer: Footer, docs: NDArray[np.uint64], at: int) -> NDArray[np.int64]:
-    wrong = np.flatnonzero(docs >= footer.num_docs)
-    if len(wrong):
-        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=int(docs[wrong[0]]))
+    if (i := first_true(docs >= footer.num_docs)) is not None:
+        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=docs[i])
     return docs.astype(np.int64)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings
@@ -125,9 +126,8 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
     """Verify the vectors of one side; a data file that is absent has the empty vector."""
     files, frames = table.column("data_file"), table.column(f"{name}_dv")
     counts = table.column(f"{name}_count").to_numpy(zero_copy_only=False)
-    often = np.flatnonzero(counts > 1)
-    if len(often):
-        file, count = files[int(often[0])].as_py(), int(counts[often[0]])
+    if (i := first_true(counts > 1)) is not None:
+        file, count = files[i].as_py(), int(counts[i])
         raise UsageError(f"data file {file!r} has {count} {name} vectors: merge them first")
     absent = table.column(f"{name}_count").is_null()
     frames = pc.if_else(absent, pa.scalar(EMPTY, pa.binary()), frames)

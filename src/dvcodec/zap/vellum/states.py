@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import offsets_of
 
@@ -245,9 +245,9 @@ class States:
         counts[one] = 1
         top = at - ~here - np.where(one, 0, counts)
         bottom = top - counts * size - (counts + final) * output_size
-        bad = (size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final)
-        if bad.any():
-            self.parse(int(addrs[np.argmax(bad)]))  # re-parse to raise the precise error
+        i = first_true((size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final))
+        if i is not None:
+            self.parse(int(addrs[i]))  # re-parse to raise the precise error
         output = np.zeros(len(addrs), np.uint64)
         chosen = np.flatnonzero(final)
         output[chosen] = self._words[bottom[chosen]] & _MASKS[output_size[chosen]]
@@ -280,8 +280,8 @@ class States:
             outputs[chosen] = self._words[top - rank[chosen] * size] & _MASKS[size]
         bad = ((targets < HEADER) & (targets != 0)) | (deltas > bottom.astype(np.uint64))
         bad[1:] |= (inputs[1:] <= inputs[:-1]) & (owner[1:] == owner[:-1])
-        if bad.any():
-            self.parse(int(addrs[owner[np.argmax(bad)]]))  # re-parse to raise the precise error
+        if (i := first_true(bad)) is not None:
+            self.parse(int(addrs[owner[i]]))  # re-parse to raise the precise error
         return Transitions(inputs, targets, outputs)
 
 
