@@ -104,6 +104,6 @@ def test_usage_errors_survive_pickling(error: UsageError) -> None:
 
 
 def test_decode_errors_hold_no_numpy_scalars() -> None:
-    error = DecodeError("key", offset=np.int64(4), expected=np.uint16(5), actual=np.uint64(2**64 - 1))  # type: ignore[arg-type]
+    error = DecodeError("key", offset=np.int64(4), expected=np.uint16(5), actual=np.uint64(2**64 - 1))
     assert [type(value) for value in (error.offset, error.expected, error.actual)] == [int, int, int]
     assert str(error) == "at byte 4: key: expected 5, found 18446744073709551615"

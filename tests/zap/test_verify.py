@@ -12,9 +12,9 @@ import pytest
 
 from core.crafting import array, bitmap, vector64
 from dvcodec.core.limits import Limits
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
-from dvcodec.zap.postings_lists import cut_by_weight
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
 from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, footer_of, minimal, norm, sealed, uv
 from zap.pieces import Sample, sample

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.core.ragged import Index, gather, offsets_of, spread
+from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 
 __all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
 
@@ -22,8 +22,6 @@ _TOP_BYTE = 1
 """Largest tenth byte: bit 63."""
 _FAR = 4
 """Copy the runs out of the window first if they span this many times their maximum size."""
-
-Values = NDArray[np.uint64]
 
 
 def bytes_of(cursor: Cursor) -> NDArray[np.uint8]:

@@ -18,16 +18,15 @@ from pyroaring import FrozenBitMap
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
-from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
+from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["VectorUnion", "input_bit"]
 
-Index = NDArray[np.int64]
 FOLD_BYTES = 192 << 20
 """Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256
@@ -125,7 +124,7 @@ class VectorUnion:
         rows = table["cardinality"].to_numpy()[shared]
         weights = np.add.reduceat(sizes + 2 * rows, heads)
         bounds = np.append(heads, len(codes))
-        for part in pieces(weights, 2 * BATCH_BYTES):
+        for part in cut_by_weight(weights, 2 * BATCH_BYTES):
             lo, hi = int(bounds[part.start]), int(bounds[part.stop])
             chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
             counts = np.diff(bounds[part.start : part.stop + 1])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.spark.columns import BinaryColumn, binary_column
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["NamedVectors", "vector_columns"]
-
-Index = NDArray[np.int64]
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.ragged import ByteStrings, copy_pieces, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, copy_pieces, offsets_of, spread
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
 
 __all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "cut_postings", "encode_blocks", "read_blocks"]
 
-Index = NDArray[np.int64]
 PLAIN_UP_TO = 1024
 """Modes 1 to 1024 are the chunk size itself."""
 BY_CARDINALITY = 1025

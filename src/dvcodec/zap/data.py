@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
-from dvcodec.core.ragged import gather, offsets_of
+from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
 
 __all__ = ["Pieces", "SegmentData"]
 
 E = TypeVar("E", bound=DecodeError)
-
-Index = NDArray[np.int64]
 
 
 class Pieces(Cursor):

@@ -24,7 +24,7 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.zap import snappy
 from dvcodec.zap.documents import FieldOptions
 
@@ -40,8 +40,6 @@ _OPTIONS_FROM = 17
 _EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 """Options to set together: zapx misreads its own files with only one of them."""
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

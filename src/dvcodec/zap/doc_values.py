@@ -20,7 +20,7 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.doc_value_chunks import ChunkLayout, DocValues, decode_chunks, encode_chunks
@@ -32,8 +32,6 @@ __all__ = ["DocValueBlock", "decode_doc_values", "encode_doc_values"]
 _TRAILER = 16
 _BATCH_BYTES = 1 << 19
 _BATCH_CHUNKS = 1 << 16
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

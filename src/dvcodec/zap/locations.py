@@ -12,18 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, spread
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
 __all__ = ["Locations", "decode_locations", "encode_locations"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 _HEAD = 5
 """Numbers of a location before its array positions."""
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import Truncated, UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
@@ -26,8 +27,6 @@ __all__ = ["NESTED_FROM", "Edges", "decode_edges", "encode_edges"]
 
 NESTED_FROM = 17
 """First version with nested documents."""
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

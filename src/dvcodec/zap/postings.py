@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dvcodec.core import bitmaps, varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, Values, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
@@ -31,8 +31,6 @@ from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits,
 
 __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 LOCATIONS_WITHIN_FREQ = 14
 """Up to this version zapx panics if a posting has more locations than its frequency."""
 

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
 from dvcodec.core.cursor import first_true
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, Values, cut_by_weight, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
-from dvcodec.zap.postings_lists import cut_by_weight
 
 __all__ = [
     "ALWAYS_BLOCK",
@@ -38,8 +37,6 @@ __all__ = [
     "place_records",
 ]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
 """Upper bounds (exclusive) of document number and norm in a 1-hit."""
@@ -85,9 +82,9 @@ class Records:
     def __getitem__(self, part: slice | NDArray[Any]) -> Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
 
-    def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
-        """Split the terms into ranges ``[start, stop)`` of at most `most` postings and chunks, or of one term."""
-        yield from cut_by_weight(self.counts + self.chunks, most)
+    def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[slice]:
+        """Cut the terms into slices of at most `most` postings and chunks, or of one term."""
+        return cut_by_weight(self.counts + self.chunks, most)
 
 
 def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records:

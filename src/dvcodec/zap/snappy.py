@@ -20,6 +20,7 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 
 __all__ = ["EMPTY", "EXPANSION", "compress", "content_sizes", "decompress_into"]
 
@@ -31,8 +32,6 @@ LIMIT = "max_blob_bytes"
 _COPY, _COPY_BYTES = 64, 3
 """Content and size (bytes) of the densest element."""
 _MAX_CONTENT = 2**32 - 1
-
-Index = NDArray[np.int64]
 
 
 def content_sizes(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
@@ -23,7 +24,6 @@ from dvcodec.zap.stored_records import StoredColumns, decode_stored_records
 
 __all__ = ["decode_stored", "encode_stored_index", "iter_stored"]
 
-Index = NDArray[np.int64]
 
 _BATCH_DOCS = 1 << 16
 _BATCH_BYTES = 1 << 24

@@ -22,13 +22,12 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of, spread
 from dvcodec.zap import snappy, varlen_records
 from dvcodec.zap.chunks import interleave
 
 __all__ = ["ID_TYPE", "StoredColumns", "decode_stored_records", "encode_stored_records"]
 
-Index = NDArray[np.int64]
 
 ID_TYPE = ord("t")
 """Type of a document's id."""

@@ -18,7 +18,7 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.gather_scatter import u32
 from dvcodec.core.limits import Limits
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
 from dvcodec.core.roaring import walk
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
@@ -32,8 +32,6 @@ _KEY = 4
 _MIN_BITMAP = 8
 _MEMBER_BYTES = 16
 """Bytes of a decoded member."""
-
-Index = NDArray[np.int64]
 
 
 def decode_synonym_lists(

@@ -23,7 +23,7 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.core.varints import uvarints
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
@@ -43,8 +43,6 @@ _ROOM = 3 * varints.MAX_BYTES
 _NAME_BYTES = 64
 """Estimated bytes of a synonym, to size reads."""
 _PIECE = 1 << 20
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

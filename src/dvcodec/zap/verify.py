@@ -143,11 +143,11 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
         for block in contents.term_blocks(info.dictionary):
             step = "postings"
             records = contents.records(block.values)
-            for start, stop in records.cuts():
-                part = records[start:stop]
+            for cut in records.cuts():
+                part = records[cut]
                 found = contents.postings(part, locations=True)
                 if (i := first_true(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))) is not None:
-                    term = block.keys[start + i]
+                    term = block.keys[cut.start + i]
                     failed["one-hits"] = Check.failed(
                         "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
                     )

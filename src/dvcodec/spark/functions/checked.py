@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.compare import POSITION_BITS
 
 __all__ = ["Vectors"]
 
-Index = NDArray[np.int64]
 
 SHOWN = 12
 """Bytes of a vector that an error repeats."""

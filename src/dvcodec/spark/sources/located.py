@@ -7,11 +7,11 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
 from dvcodec.core.gather_scatter import u32
+from dvcodec.core.ragged import Index
 from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
@@ -22,8 +22,6 @@ from dvcodec.spark.sources.read_windows import Window
 from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["containers_of", "located_windows"]
-
-Index = NDArray[np.int64]
 
 
 def located_windows(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[Window]:

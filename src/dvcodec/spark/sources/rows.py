@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array
 from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
 from dvcodec.spark.sources.read_windows import Window
 
 __all__ = ["MAX_LIST", "batches"]
 
-Index = NDArray[np.int64]
 
 MAX_LIST = 1 << 20
 """Most positions, or ranges, in one row; a vector with more gives several rows."""
@@ -48,7 +47,7 @@ def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows
         return
     own = {field.name: _column(field, pool, found) for field in schema if field.name not in ("part", rows)}
     weights = np.where(found.valid, found.cardinality, 0)
-    for piece in pieces(weights, MAX_LIST):
+    for piece in cut_by_weight(weights, MAX_LIST):
         index = np.arange(piece.start, piece.stop)
         if len(index) == 1 and weights[index[0]] > MAX_LIST:
             lists = _large(found, int(index[0]), rows)
