@@ -251,7 +251,7 @@ def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
         if bytes(data[4:20]) == _ONE_BITMAP:
             bitmaps.append(FrozenBitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
         else:
-            others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
+            others.append(vector.read(Cursor(data), verify_checksum=False).load())
     merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
     if others:
         merged = merged.union(*others)

@@ -81,7 +81,7 @@ class NamedVectors:
 
     def read(self, i: int) -> Vector:
         """Walk one verified vector."""
-        return vector.read(Cursor(self.column.view(i)), exact=True, verify_checksum=False)
+        return vector.read(Cursor(self.column.view(i)), verify_checksum=False)
 
     def load(self, i: int) -> RowSet:
         """Return one of them as a row set."""

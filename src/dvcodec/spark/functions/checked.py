@@ -82,7 +82,7 @@ class Vectors:
     def load(self, i: int) -> RowSet:
         """Return one of them as a row set."""
         cursor = Cursor(self.column.view(int(self.rows[i])))
-        return vector.read(cursor, exact=True, verify_checksum=False).load()
+        return vector.read(cursor, verify_checksum=False).load()
 
     def expand(self, chosen: Index) -> tuple[Index, Index]:
         """Return the positions of some vectors, concatenated, and the count of each."""
