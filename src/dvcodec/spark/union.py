@@ -120,7 +120,7 @@ class VectorUnion:
         codes = codes[shared]
         # Slices of files whose vectors are merged together; their bytes are copied once.
         heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        sizes = np.concatenate([np.diff(_lengths(chunk)) for chunk in table["dv"].chunks])[shared]
+        sizes = np.concatenate([binary_column(chunk).sizes for chunk in table["dv"].chunks])[shared]
         rows = table["cardinality"].to_numpy()[shared]
         weights = np.add.reduceat(sizes + 2 * rows, heads)
         bounds = np.append(heads, len(codes))
@@ -190,11 +190,6 @@ def _whole(array: Any) -> BinaryColumn:
             array.chunk(0) if array.num_chunks == 1 else array.cast(pa.large_binary()).combine_chunks()
         )
     return binary_column(array)
-
-
-def _lengths(chunk: pa.Array) -> Index:
-    column = binary_column(chunk)
-    return offsets_of(column.sizes)
 
 
 def _strings(column: BinaryColumn) -> ByteStrings:

@@ -13,6 +13,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
+from dvcodec.zap.footer import NOT
 
 __all__ = ["Pieces", "SegmentData"]
 
@@ -68,6 +69,20 @@ class SegmentData:
         if not 0 <= start < self.end:
             raise self.outside(what, start, 1)
         return self.window(start, min(start + room, self.end), what)
+
+    def section(self, start: int, room: int, what: str) -> Cursor:
+        """Return a cursor after the two addresses of doc values that begin a section; it must have none.
+
+        Raises:
+            Truncated: `start` is not before the footer.
+            NotCanonical: the section has doc values.
+        """
+        cursor = self.at(start, room, what)
+        for _ in range(2):
+            at, place = cursor.pos, cursor.uvarint(f"start of a {what}")
+            if place != NOT:
+                raise cursor.error(NotCanonical, f"start of a {what}", at=at, expected="no doc values", actual=place)
+        return cursor
 
     def around(self, starts: Index, rooms: NDArray[Any] | int, what: str) -> Cursor:
         """Return one window with `rooms` bytes from each address in `starts`, clipped at the footer.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.core.varints import uvarints
@@ -90,13 +90,7 @@ def decode_thesaurus(
     """
     if info.synonyms is None:
         raise UsageError(f"field {info.name!r} has no synonyms")
-    section = data.at(info.synonyms, _ROOM, "synonym section")
-    for _ in range(2):
-        at, place = section.pos, section.uvarint("start of a synonym section")
-        if place != NOT:
-            raise section.error(
-                NotCanonical, "start of a synonym section", at=at, expected="no doc values", actual=place
-            )
+    section = data.section(info.synonyms, _ROOM, "synonym section")
     address = section.uvarint("address of a thesaurus")
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")

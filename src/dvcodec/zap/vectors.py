@@ -25,7 +25,7 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.footer import NOT, Footer
+from dvcodec.zap.footer import Footer
 
 __all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
 
@@ -73,11 +73,7 @@ def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> Vector
     """
     if info.vectors is None:
         raise UsageError(f"field {info.name!r} has no vectors")
-    cursor = data.at(info.vectors, _ROOM, "vector section")
-    for _ in range(2):
-        at, place = cursor.pos, cursor.uvarint("start of a vector section")
-        if place != NOT:
-            raise cursor.error(NotCanonical, "start of a vector section", at=at, expected="no doc values", actual=place)
+    cursor = data.section(info.vectors, _ROOM, "vector section")
     at, optimization = cursor.pos, cursor.uvarint("optimization of a vector index")
     if optimization >= len(OPTIMIZATIONS):
         raise cursor.error(
