@@ -93,9 +93,10 @@ def test_footer(segment: Path, vectors: Path) -> None:
         size = f"{segment.stat().st_size:,}"
         addresses = (f"{at:,}" for at in (footer.stored_index, footer.fields_index, footer.doc_value_table))
         crc = f"0x{footer.crc:08x}"
-    assert shown[1].split() == [str(segment), "15", "12", size, *addresses, crc, "holds", "about", "1,024", "postings"]
+    words = [str(segment), "15", "12", size, *addresses, crc, "matches", "about", "1,024", "postings"]
+    assert shown[1].split() == words
     assert shown[2].split()[:3] == [str(tiny), "11", "3"]
-    assert shown[2].endswith("holds  1,024 documents")
+    assert shown[2].endswith("matches  1,024 documents")
 
 
 def test_footer_json(segment: Path) -> None:
@@ -139,8 +140,8 @@ def test_footer_reports_a_wrong_crc(segment: Path, tmp_path: Path) -> None:
     bad = flipped(segment, 50, to=tmp_path / "bad.zap")
     result = run("zap", "footer", segment, bad)
     assert (result.code, result.err) == (1, "")
-    assert [" holds " in line for line in result.out.splitlines()[1:]] == [True, False]
-    assert " does not hold " in result.out
+    assert [" matches " in line for line in result.out.splitlines()[1:]] == [True, False]
+    assert " does not match " in result.out
     assert [item["crc_ok"] for item in run("zap", "footer", segment, bad, "--json").json] == [True, False]
     unchecked = run("zap", "footer", bad, "--no-checksum")
     assert unchecked.code == 0
@@ -762,7 +763,7 @@ def test_inspect(segment: Path) -> None:
     assert shown[0] == (
         f"{segment}  zap segment, {segment.stat().st_size / 1024:.3g} KiB, version 15, 12 documents, 5 fields"
     )
-    assert re.fullmatch("  CRC 0x[0-9a-f]{8} holds", shown[1])
+    assert re.fullmatch("  CRC 0x[0-9a-f]{8} matches", shown[1])
     assert shown[2] == "  chunks of about 1,024 postings"
     assert shown[3].split() == ["field", "terms", "postings", "dictionary", "doc", "values", "bytes", "share"]
     assert [line.split()[0] for line in shown[4:9]] == ["_id", "_all", "price", "tag", "title"]
@@ -810,7 +811,7 @@ def test_inspect_of_a_damaged_segment_shows_what_it_can(segment: Path, tmp_path:
     said = result.err.splitlines()
     assert "CRC-32 of the segment" in said[0]
     assert "vellum version" in said[1]
-    assert " does not hold\n" in result.out
+    assert " does not match\n" in result.out
     assert any(line.split()[:2] == ["tag", "damaged"] for line in result.out.splitlines())
     found = run("inspect", bad, "--json").json[0]
     assert (found["crc_ok"], found["fields"][3]["terms"]) == (False, None)

@@ -127,7 +127,7 @@ def with_crc(data: bytes) -> bytes:
 def one_by_one(data: bytes) -> RowSet | str:
     """The value, or what is wrong, as `core.vector` says it."""
     try:
-        found = vector.read(Cursor(data), exact=True)
+        found = vector.read(Cursor(data))
         found.check()
     except DecodeError as err:
         return f"{type(err).__name__}: {err.what}"

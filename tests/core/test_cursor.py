@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec.core.cursor import Cursor, as_view
+from dvcodec.core.cursor import Cursor, as_view, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 
 Read = Callable[[Cursor], int]
@@ -318,3 +318,8 @@ def test_no_sequence_of_reads_leaves_the_window(data: bytes, names: list[str]) -
 
     outcome(read_all, data)
     assert cursor.pos <= 2 + len(data)
+
+
+@pytest.mark.parametrize(("mask", "found"), [([], None), ([False, False], None), ([True], 0), ([False, True, True], 1)])
+def test_first_true_is_the_first_index_of_true(mask: list[bool], found: int | None) -> None:
+    assert first_true(np.array(mask, np.bool_)) == found

@@ -46,7 +46,7 @@ RAW = {Magic.PORTABLE64: PORTABLE, Magic.NATIVE64: NATIVE, Magic.PAIMON32: PAIMO
 
 
 def decode(data: BytesLike, cardinality: int | None = None) -> RowSet:
-    return vector.read(Cursor(data), exact=True, cardinality=cardinality).load()
+    return vector.read(Cursor(data), cardinality=cardinality).load()
 
 
 def decode_payload(data: BytesLike, cardinality: int | None = None) -> RowSet:
@@ -190,13 +190,6 @@ def test_the_size_limit_stands_before_the_length() -> None:
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("Limits.max_vector_bytes", 9, len(data))
     with pytest.raises(LimitExceeded):
         vector.read_payload(Cursor(data[4:-4]), limits=Limits(max_vector_bytes=len(data) - 9))
-
-
-def test_the_size_limit_is_that_of_the_frame_not_of_what_follows() -> None:
-    data = frame(PORTABLE, vector64((0, SOME)))
-    cursor = Cursor(data + bytes(1000))
-    assert vector.read(cursor, limits=Limits(max_vector_bytes=len(data))).load() == TAKEN
-    assert cursor.remaining == 1000
 
 
 def test_a_damaged_vector_is_looked_into_on_demand() -> None:

@@ -90,7 +90,7 @@ class FakeTable(Table):
         assert vector.data_file is not None
         with open_source(vector.location) as source:
             cursor = read_window(source, vector.offset, vector.size)
-            found = stored.read(cursor, allowed=(Magic.PORTABLE64,), exact=True, cardinality=vector.cardinality)
+            found = stored.read(cursor, allowed=(Magic.PORTABLE64,), cardinality=vector.cardinality)
             return (DeletedRows(vector.data_file, found.load(), measure(found)),)
 
     def check_container(

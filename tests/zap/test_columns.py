@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import DecodeError, UsageError
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
 from dvcodec.zap.columns import SCHEMAS
-from dvcodec.zap.postings_lists import cut_by_weight
 from samples.zap.parts import Sample
 from samples.zap.segments import VERSIONS, SegmentBuilder, minimal
 
@@ -219,9 +219,9 @@ def test_every_type_letter_is_a_letter() -> None:
 def test_parts_of_any_size_make_the_same_tables(few: Segment, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are read a bounded number of postings at a time."""
     before = {table: rows(few, table) for table in ("postings", "locations")}
-    found: list[tuple[int, int]] = []
+    found: list[slice] = []
 
-    def cuts(records: postings_records.Records) -> list[tuple[int, int]]:
+    def cuts(records: postings_records.Records) -> list[slice]:
         parts = list(cut_by_weight(records.counts, most))
         found.extend(parts)
         return parts

@@ -15,7 +15,7 @@ from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import decode_postings, encode_postings
-from dvcodec.zap.postings_lists import Postings, cut_by_weight
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
 from samples.bitmaps import array, bitmap, bitset, runs
 from samples.zap import parts
@@ -303,18 +303,6 @@ def test_hazard_more_locations_than_the_frequency(version: int) -> None:
         assert (error.what, error.actual) == ("locations of a posting", 3)
     else:
         assert len(read(craft, at)[0].places) == 3
-
-
-# ------------------------------------------------------------------ cutting
-
-
-@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40))
-def test_cuts_weigh_what_they_may_or_are_one_thing(weights: list[int], most: int) -> None:
-    cuts = list(cut_by_weight(np.array(weights, np.int64), most))
-    assert [i for start, stop in cuts for i in range(start, stop)] == list(range(len(weights)))
-    for start, stop in cuts:
-        assert sum(weights[start:stop]) <= most or stop == start + 1
-        assert stop == len(weights) or sum(weights[start : stop + 1]) > most
 
 
 @pytest.mark.parametrize("version", [11, 12, 15])

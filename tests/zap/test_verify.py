@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dvcodec.core.limits import Limits
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
-from dvcodec.zap.postings_lists import cut_by_weight
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
 from samples.bitmaps import array, bitmap, vector64
 from samples.zap.parts import Sample

@@ -48,6 +48,7 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
     return merge_inputs(vectors())
 
 
+Folder = Annotated[str, typer.Option("--folder", help="Where to put the files.")]
 _SIDE = "File, folder, URL, path@offset:size, or - for standard input."
 
 
@@ -242,18 +243,14 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
     return old, text[len(old) + 1 :]
 
 
-def demo(
-    folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "demo-out",
-) -> None:
+def demo(folder: Folder = "demo-out") -> None:
     """Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows."""
     from dvcodec.cli.demo import run
 
     run(_local_folder(folder))
 
 
-def spark_demo(
-    folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
-) -> None:
+def spark_demo(folder: Folder = "spark-demo-out") -> None:
     """Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors."""
     from dvcodec.cli.spark_demo import run
 

@@ -25,6 +25,7 @@ __all__ = [
     "DataFile",
     "DataFiles",
     "Json",
+    "MinRatio",
     "Name",
     "Names",
     "Output",
@@ -50,6 +51,7 @@ Names = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+MinRatio = Annotated[float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
 Output = Annotated[
     str,

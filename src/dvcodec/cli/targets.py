@@ -19,6 +19,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern, without_query
+from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import local_path
 from dvcodec.ops.read import ahead, read_vector
@@ -193,8 +194,7 @@ class Part:
     def read(self, offset: int, size: int) -> memoryview:
         """Return bytes, or raise `Truncated`."""
         if offset < 0 or offset + size > self.size:
-            left = max(self.size - offset, 0)
-            raise Truncated("byte range", source=self.name, offset=offset, expected=f"{size} bytes", actual=left)
+            raise beyond_end(self, offset, size)
         return self._source.read(self.base + offset, size)
 
     @contextmanager

@@ -5,6 +5,8 @@ Each class also inherits the matching builtin, so `except ValueError` and `excep
 
 from __future__ import annotations
 
+import numpy as np
+
 __all__ = [
     "BadMagic",
     "CardinalityMismatch",
@@ -49,6 +51,8 @@ class DecodeError(DvcodecError, ValueError):
         offset: byte offset in `source`, 0-based, or None if the error has no single position.
         expected: what a valid file has there.
         actual: what was found. CRCs are given in hex.
+
+    NumPy scalars are stored as Python values.
     """
 
     def __init__(
@@ -62,9 +66,9 @@ class DecodeError(DvcodecError, ValueError):
     ) -> None:
         self.what = what
         self.source = source
-        self.offset = offset
-        self.expected = expected
-        self.actual = actual
+        self.offset = None if offset is None else int(offset)
+        self.expected = expected.item() if isinstance(expected, np.generic) else expected
+        self.actual = actual.item() if isinstance(actual, np.generic) else actual
         super().__init__(what)
 
     def __str__(self) -> str:

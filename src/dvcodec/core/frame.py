@@ -101,20 +101,17 @@ def peek_size(cursor: Cursor) -> int:
     return length + LENGTH_BYTES + CRC_BYTES
 
 
-def read(
-    cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), exact: bool = False, verify_checksum: bool = True
-) -> Frame:
-    """Read the frame at the cursor and move past it. Length, CRC and magic are checked, in this order.
+def read(cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), verify_checksum: bool = True) -> Frame:
+    """Read the frame that fills the rest of the window. Length, CRC and magic are checked, in this order.
 
     Args:
         cursor: at the length field.
         allowed: the magics that the format allows.
-        exact: True if the frame must fill the rest of the window.
         verify_checksum: False skips the CRC (to inspect a damaged vector).
 
     Raises:
         Truncated: the window ends before the frame does.
-        NotCanonical: the stored length is too small, or with `exact` not that of the window.
+        NotCanonical: the stored length is too small, or not that of the window.
         ChecksumMismatch: the CRC differs; expected (stored) and actual (computed) are given in hex.
         BadMagic: not one of `allowed`.
     """
@@ -128,7 +125,7 @@ def read(
     if length > room:
         expected = f"at most {max(room, 0)} (bytes left for magic and vector)"
         raise cursor.error(Truncated, "length field", at=start, expected=expected, actual=length)
-    if exact and length != room:
+    if length != room:
         expected = f"{room} (bytes of magic and vector)"
         raise cursor.error(NotCanonical, "length field", at=start, expected=expected, actual=length)
     body = cursor.take(length, "magic and vector")

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from dvcodec.core.errors import DvcodecError, Truncated
+from dvcodec.core.errors import DvcodecError
+from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Fetched, ObjectChanged, Reason, Store, StoredObject, StoreError
 
 __all__ = ["HEAD_BYTES", "WHOLE_BYTES", "StoreSource"]
@@ -95,13 +96,7 @@ class StoreSource:
         """
         data = self.read_up_to(offset, size) if offset >= 0 and size >= 0 else memoryview(b"")
         if offset < 0 or size < 0 or len(data) != size or (not size and offset and offset > self.size):
-            raise Truncated(
-                "byte range",
-                source=self.name,
-                offset=offset,
-                expected=f"{size} bytes",
-                actual=f"{max(self.size - offset, 0)} left of {self.size}",
-            )
+            raise beyond_end(self, offset, size)
         return data
 
     def read_up_to(self, offset: int, size: int) -> memoryview:

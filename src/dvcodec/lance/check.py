@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.ragged import Values
 from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
-from dvcodec.lance.arrays import Values
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 

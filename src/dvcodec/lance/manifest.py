@@ -131,7 +131,7 @@ def find_manifest(folder: str, version: int | None = None, *, storage_options: S
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: no such version.
+        UsageError: the dataset does not have this version, or any.
         OSError: the folder ``_versions`` cannot be listed.
     """
     versions_folder = f"{str(folder).rstrip('/')}/_versions"

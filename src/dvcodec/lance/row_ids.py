@@ -20,9 +20,10 @@ from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.ragged import Values
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
-from dvcodec.lance.arrays import Values, expanding
+from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segment_reader import decode_segment
 from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
 

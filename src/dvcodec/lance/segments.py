@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import spread
+from dvcodec.core.ragged import Values, spread
 from dvcodec.lance import wire
-from dvcodec.lance.arrays import EncodedArray, Values
+from dvcodec.lance.arrays import EncodedArray
 
 __all__ = [
     "ArraySegment",

@@ -59,14 +59,7 @@ def read_vector(
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)
-    return vector.read(
-        cursor,
-        allowed=ALLOWED[ref.kind],
-        exact=True,
-        cardinality=ref.cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-    )
+    return vector.read(cursor, ALLOWED[ref.kind], ref.cardinality, limits, verify_checksum=verify_checksum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +159,5 @@ def decode_at(
             size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
             window = read_window(opened, offset, size)
-        found = vector.read(
-            Cursor(window.view[:size], source=window.source, base=offset),
-            exact=True,
-            cardinality=cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
-        return found.load()
+        cursor = Cursor(window.view[:size], source=window.source, base=offset)
+        return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()

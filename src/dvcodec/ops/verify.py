@@ -144,9 +144,7 @@ def _read(
             read = read_vector(source, ref, limits=limits)
         else:
             cursor = read_window(source, ref.offset, ref.size)
-            read = vector.read(
-                cursor, allowed=ALLOWED[ref.kind], exact=True, limits=limits, verify_checksum=verify_checksum
-            )
+            read = vector.read(cursor, ALLOWED[ref.kind], limits=limits, verify_checksum=verify_checksum)
         read.check()
     except DecodeError as error:
         return None, error

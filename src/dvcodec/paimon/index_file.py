@@ -162,14 +162,8 @@ def load_vector(
             raise UsageError(f"vector of {meta.data_file!r}: the index file is missing: pass it as source")
         source = location.path
     with open_source(source, storage_options=storage_options) as opened:
-        return vector.read(
-            _frame_at(opened, meta, limits),
-            allowed=MAGICS,
-            exact=True,
-            cardinality=meta.cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
+        cursor = _frame_at(opened, meta, limits)
+        return vector.read(cursor, MAGICS, meta.cardinality, limits, verify_checksum=verify_checksum)
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:

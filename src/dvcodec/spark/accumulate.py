@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, offsets_of, sums
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, sums
+from dvcodec.spark.columns import binary_array
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 
 __all__ = ["RowAccumulator", "group", "vector_batches"]
 
-Index = NDArray[np.int64]
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
 CHUNK_BYTES = 256 << 20
@@ -39,7 +38,7 @@ SCHEMA = arrow_schema(VECTORS)
 
 def vector_batches(files: pa.Array, cardinality: Index, frames: ByteStrings) -> Iterator[pa.RecordBatch]:
     """Yield vectors as record batches of schema `VECTORS`, of bounded size."""
-    for part in pieces(frames.lengths + 64, BATCH_BYTES):
+    for part in cut_by_weight(frames.lengths + 64, BATCH_BYTES):
         yield pa.record_batch(
             [
                 files.slice(part.start, part.stop - part.start),

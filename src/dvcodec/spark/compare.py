@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import batch
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.layouts import encode
 
 __all__ = ["POSITION_BITS", "Difference", "differences", "is_in"]
 
-Index = NDArray[np.int64]
 
 POSITION_BITS = 40
 """Vector code and position share 63 bits; larger positions take a slower path."""
@@ -49,7 +47,7 @@ def differences(old: Vectors, new: Vectors) -> Iterator[Difference]:
     sizes = old.found.cardinality + new.found.cardinality
     large = (sizes > _SMALL) | (np.maximum(old.found.max, new.found.max) >> POSITION_BITS > 0)
     small = np.flatnonzero(~large)
-    for part in pieces(sizes[small] + 1, _AT_ONCE):
+    for part in cut_by_weight(sizes[small] + 1, _AT_ONCE):
         chosen = small[part]
         keys = [_keys(side, chosen) for side in (old, new)]
         found = [keys[1][~is_in(keys[1], keys[0])], keys[0][~is_in(keys[0], keys[1])]]

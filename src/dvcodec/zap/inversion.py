@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, spread
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
@@ -39,9 +39,6 @@ _SINGLE_SHAPE_BEFORE = 16
 """Up to the version before, a document keeps the last extra doc value of a field only."""
 _DOCS_AT_ONCE = 1 << 14
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
-
-Index = NDArray[np.int64]
-Values = NDArray[np.uint64]
 
 
 @dataclass(slots=True)

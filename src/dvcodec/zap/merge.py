@@ -13,10 +13,9 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
@@ -36,7 +35,6 @@ from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["merge_segments"]
 
-Index = NDArray[np.int64]
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
 

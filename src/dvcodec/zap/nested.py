@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import Truncated, UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
@@ -25,8 +27,6 @@ __all__ = ["NESTED_FROM", "Edges", "decode_edges", "encode_edges"]
 
 NESTED_FROM = 17
 """First version with nested documents."""
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +78,8 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
     children, parents = numbers[::2], numbers[1::2]
 
     def check(wrong: NDArray[np.bool_], what: str, expected: object, actual: NDArray[np.uint64]) -> None:
-        found = np.flatnonzero(wrong)
-        if len(found):
-            raise data.error(what, at, expected=expected, actual=int(actual[found[0]]))
+        if (i := first_true(wrong)) is not None:
+            raise data.error(what, at, expected=expected, actual=actual[i])
 
     check(children >= footer.num_docs, "nested document", f"below {footer.num_docs}", children)
     check(parents >= children, "parent of a nested document", "a document before its child", parents)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.ragged import Values
+
 __all__ = ["NORM_IS_LENGTH_FROM", "convert_norms", "norm_values", "norms_from_lengths"]
 
-Values = NDArray[np.uint64]
 NORM_IS_LENGTH_FROM = 15
 _LENGTH_BITS = np.uint64(0xFFFFFFFF)
 

@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Truncated
-from dvcodec.core.ragged import gather, offsets_of, spread
+from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 from dvcodec.zap.data import Pieces
 
 __all__ = ["counted", "follow", "sized", "spans", "tagged"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 
 _HOP = 1000
 """Positions that one pass processes in the time of a single step."""

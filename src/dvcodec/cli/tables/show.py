@@ -18,7 +18,7 @@ from dvcodec.cli.render import (
     share_text,
     shares_strip,
 )
-from dvcodec.cli.shared import Json
+from dvcodec.cli.shared import Json, MinRatio
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
@@ -42,9 +42,7 @@ def table(
     allow: Allow = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
-    min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
-    ] = WORTH_REWRITING,
+    min_ratio: MinRatio = WORTH_REWRITING,
     min_deleted: Annotated[
         int, typer.Option("--min-deleted", min=0, help="Rewrite files only from this number of deleted rows on.")
     ] = 1,

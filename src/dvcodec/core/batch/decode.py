@@ -193,12 +193,11 @@ def read_one(
         verify_checksum: False skips the CRC.
 
     Raises:
-        DecodeError: see `core.vector.read_whole`.
+        DecodeError: see `core.vector.read`.
     """
-    frame = window.view[start : start + size]
+    frame = Cursor(window.view[start : start + size], source=window.source, base=window.base + start)
     expected = cardinality if cardinality >= 0 else None
-    base = window.base + start
-    return vector.read_whole(frame, allowed, expected, limits, verify_checksum, window.source, base)
+    return vector.read(frame, allowed, expected, limits, verify_checksum=verify_checksum)
 
 
 def expand(

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array
 from dvcodec.spark.compare import POSITION_BITS, differences, is_in
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.layouts import EMPTY, encode, narrow
@@ -35,8 +34,6 @@ __all__ = [
     "dv_verify",
 ]
 
-Index = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 MAX_POSITIONS = 1 << 27
 """Most positions of one vector in `dv_positions`: 1 GiB, and half of what a row of Spark holds."""
@@ -71,7 +68,7 @@ def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
         few = np.flatnonzero(inside & small[code])
         few = few[np.argsort(code[few], kind="stable")]
         chosen = np.flatnonzero(small & (asked > 0))
-        for part in pieces(vectors.found.cardinality[chosen], _AT_ONCE):
+        for part in cut_by_weight(vectors.found.cardinality[chosen], _AT_ONCE):
             codes = chosen[part]
             rows = few[slice(*np.searchsorted(code[few], [codes[0], codes[-1] + 1]))]
             found[rows] = is_in(code[rows] << POSITION_BITS | position[rows], vectors.keys(codes, codes))
@@ -144,7 +141,7 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
             wanted = f"at most {MAX_POSITIONS}: take dv_ranges"
             error = LimitExceeded("positions in one row", expected=wanted, actual=int(vectors.found.cardinality[i]))
             vectors.refuse(i, error)
-        for part in pieces(counts, _AT_ONCE):
+        for part in cut_by_weight(counts, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             positions, _ = vectors.expand(chosen)
             yield list_array(positions, counts[part], vectors.column.valid[part])
@@ -158,7 +155,7 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         plain = cardinality <= np.maximum(dense, _FEW)
         most = np.zeros(len(dv), np.int64)
         most[vectors.rows] = np.where(plain, cardinality, dense)
-        for part in pieces(most, _AT_ONCE):
+        for part in cut_by_weight(most, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)

@@ -19,8 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces
+from dvcodec.core.ragged import cut_by_weight, gather, offsets_of
+from dvcodec.spark.columns import list_array
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
 from dvcodec.spark.paths import decoded_key_column, match_key_column
@@ -234,7 +234,7 @@ def _rows(words: Words, names: pa.Array) -> Iterator[pa.RecordBatch]:
         flat = gather(words.words, starts[chosen], words.counts[chosen])
         words = Words(words.owner[chosen], words.chunk[chosen], words.first[chosen], words.counts[chosen], flat)
     bounds = offsets_of(words.counts)
-    for part in pieces(8 * words.counts + 64, _BATCH_BYTES):
+    for part in cut_by_weight(8 * words.counts + 64, _BATCH_BYTES):
         columns = [
             names.take(pa.array(words.owner[part])),
             pa.array(words.chunk[part]),

@@ -11,17 +11,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core.bitmap import BITSET_BYTES, BitmapView
 from dvcodec.core.expand import pack_into
-from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import pieces
+from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "cut", "estimated_bytes", "words_of"]
 
-Index = NDArray[np.int64]
 
 CHUNK_BITS = 12
 """A chunk has ``1 << CHUNK_BITS`` rows."""
@@ -73,7 +70,7 @@ def words_of(vectors: NamedVectors) -> Iterator[Words]:
     """Yield the words of vectors in parts of bounded size."""
     cardinality = vectors.found.cardinality
     small = np.flatnonzero((cardinality > 0) & (cardinality <= _SMALL))
-    for part in pieces(cardinality[small], _AT_ONCE):
+    for part in cut_by_weight(cardinality[small], _AT_ONCE):
         chosen = small[part]
         positions, counts = vectors.expand(chosen)
         yield _from_positions(np.repeat(chosen, counts), positions)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, cut_by_weight
 from dvcodec.io.file_key import log_united, undecidable
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.columns import binary_array
 from dvcodec.spark.compare import differences
 from dvcodec.spark.layouts import EMPTY, has_magic, reencode, refuse_far
 from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
@@ -31,7 +31,6 @@ __all__ = ["TARGETS", "convert", "diff"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon64", "paimon32"]
 TARGETS: tuple[str, ...] = get_args(Target)
-Index = NDArray[np.int64]
 
 _CHANGES = struct(data_file=STRING, added=BINARY, restored=BINARY, added_rows=LONG, restored_rows=LONG)
 _SCHEMA = arrow_schema(_CHANGES)
@@ -125,9 +124,8 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
     """Verify the vectors of one side; a data file that is absent has the empty vector."""
     files, frames = table.column("data_file"), table.column(f"{name}_dv")
     counts = table.column(f"{name}_count").to_numpy(zero_copy_only=False)
-    often = np.flatnonzero(counts > 1)
-    if len(often):
-        file, count = files[int(often[0])].as_py(), int(counts[often[0]])
+    if (i := first_true(counts > 1)) is not None:
+        file, count = files[i].as_py(), int(counts[i])
         raise UsageError(f"data file {file!r} has {count} {name} vectors: merge them first")
     absent = table.column(f"{name}_count").is_null()
     frames = pc.if_else(absent, pa.scalar(EMPTY, pa.binary()), frames)
@@ -174,7 +172,7 @@ class _Convert:
             magic = Magic.PAIMON32 if self.to == "paimon32" else Magic.PORTABLE64
             refuse_far(vectors, magic)
             known = has_magic(vectors, magic)
-            for part in pieces(vectors.column.sizes + 64, _BATCH_BYTES):
+            for part in cut_by_weight(vectors.column.sizes + 64, _BATCH_BYTES):
                 rows = table.slice(part.start, part.stop - part.start)
                 frames, sizes = rows.column("dv"), vectors.column.sizes[part]
                 others = reencode(vectors, np.flatnonzero(~known[part]) + part.start, magic)

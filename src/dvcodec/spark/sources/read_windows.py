@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import Index
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
@@ -29,7 +30,6 @@ from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["Outcome", "Window", "windows"]
 
-Index = NDArray[np.int64]
 
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole before it is identified."""

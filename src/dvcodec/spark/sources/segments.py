@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.ops.layout import Part, layout
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.options import Options, StoreValues
 from dvcodec.zap import Segment
@@ -164,7 +164,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
             names, weights = _field_weights(segment, options.table, options.fields)
     except DecodeError:
         return whole
-    parts = pieces(weights, options.part_bytes)
+    parts = cut_by_weight(weights, options.part_bytes)
     return [SegmentPart(path, tuple(names[part])) for part in parts] or whole
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dvcodec.core.ragged import Index
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
 __all__ = ["VectorRanges"]
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

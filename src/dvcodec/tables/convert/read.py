@@ -112,9 +112,7 @@ class Reader:
     def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
         (vector,) = item.sources
         offset, size = cast("int", vector.offset), cast("int", vector.size)
-        found = core_vector.read(
-            read_window(source, offset, size), allowed=FRAMED[vector.format], exact=True, cardinality=vector.cardinality
-        )
+        found = core_vector.read(read_window(source, offset, size), FRAMED[vector.format], vector.cardinality)
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path)
         self._advance()

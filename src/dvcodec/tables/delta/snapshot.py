@@ -84,7 +84,7 @@ class DeltaSnapshot(Snapshot):
         else:
             with self.table.folder.storage.open(vector.location) as source:
                 cursor = frame_at(source, descriptor)
-            found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
+            found = stored.read(cursor, allowed=MAGICS, cardinality=descriptor.cardinality)
             stats = measure(found, row_count=rows)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 

@@ -36,7 +36,6 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
         found = vector_.read(
             read_window(source, vector.offset, vector.size),
             allowed=(Magic.PORTABLE64,),
-            exact=True,
             cardinality=vector.cardinality,
         )
     row_count = None if file is None else file.physical_rows
