@@ -111,7 +111,7 @@ _KINDS = {
     "paimon": "Paimon vector file",
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
-    "roaring32": "bare 32-bit roaring bitmap, as of a Lance deletion file",
+    "roaring32": "bare 32-bit roaring bitmap, as in a Lance deletion file",
     "lance-arrow": "Lance deletion file (Arrow)",
 }
 
@@ -207,7 +207,7 @@ def positions(
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after so many rows of a vector.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print deleted row positions, one per line; of several vectors, each after its vector's name."""
+    """Print deleted row positions, one per line, after the vector's name if there are several."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         left = limit

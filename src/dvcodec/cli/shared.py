@@ -106,7 +106,7 @@ class Tour:
             yield target
 
     def containers(self, *, segments: bool = False) -> Iterator[Opened]:
-        """Open the containers among the targets; files of folders that are none are passed over."""
+        """Open the containers among the targets; other files found in folders are passed over."""
         for target in self:
             with self.turn(), open_target(target, segments=segments) as found:
                 if found is None:

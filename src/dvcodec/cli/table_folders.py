@@ -39,7 +39,7 @@ class _Table:
 
     Attributes:
         kind: format of the table.
-        name: of its folder, as the user spelled it.
+        name: name of its folder, as the user spelled it.
         root: the folder, as a prefix of files.
         snapshot: the current one; None if it cannot be read.
         error: the reason.
@@ -86,10 +86,10 @@ class _Table:
 
 
 class TableFolders:
-    """The tables in the folders of a command; opened on first use.
+    """The tables in a command's folders; opened on first use.
 
     Args:
-        targets: of the command; names of files found in folders identify tables.
+        targets: targets of the command; the names of files found in folders identify tables.
     """
 
     def __init__(self, targets: Sequence[Target]) -> None:

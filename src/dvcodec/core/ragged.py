@@ -20,7 +20,7 @@ Index = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 _LONG = 256
-"""Items of a piece from which it is copied as a slice, instead of item by item."""
+"""A piece of at least this many items is copied as a slice, not item by item."""
 
 
 def offsets_of(lengths: NDArray[Any]) -> Index:

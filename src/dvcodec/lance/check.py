@@ -23,7 +23,7 @@ __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
 
 _MOST_LISTED = 1 << 24
-"""Ids of a fragment up to which repeated ones are listed."""
+"""Repeated ids are listed for fragments of at most this many ids."""
 
 
 class FragmentIds(NamedTuple):

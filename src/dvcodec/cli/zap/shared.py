@@ -215,7 +215,7 @@ def check_json(total: int, limit: int | None, what: str) -> None:
 
 
 def report_more(total: int, shown: int, what: str) -> None:
-    """Print how many are not shown, or that there are none."""
+    """Print how many items are not shown, or that there are none."""
     if not total:
         print(f"no {what}s")
     elif total > shown:
@@ -223,7 +223,7 @@ def report_more(total: int, shown: int, what: str) -> None:
 
 
 def count_terms(segment: Segment) -> dict[str, int | DecodeError | None]:
-    """Return the number of terms of each field by its dictionary; None without one, or the error of a corrupt one."""
+    """Return each field's number of terms from its dictionary: None without one, or the error of a corrupt one."""
     counts: dict[str, int | DecodeError | None] = {}
     for info in segment.fields:
         try:
