@@ -19,7 +19,7 @@ Index = NDArray[np.int64]
 _MAX_32 = 2**31 - 1
 """Highest position in a 32-bit vector."""
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is re-encoded together with others."""
+"""Vectors of at most this many rows are re-encoded together with others."""
 _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 _BITMAP = 20

@@ -1,7 +1,7 @@
 """Simple analysis: make fields from plain values, with numbers as in bleve's default mapping.
 
 Source: bleve ``document/field_numeric.go``, ``numeric/prefix_coded.go``, ``numeric/float.go``. This is enough
-for words, keywords and numbers. For languages, stop words and stemming use an analyser, and make `Field` from its
+for words, keywords and numbers. For languages, stop words and stemming, use an analyser and build `Field`s from its
 tokens.
 """
 
@@ -115,12 +115,12 @@ def number_value(value: bytes) -> float:
     """
     shift = value[0] - _SHIFT_MARK if value else -1
     if not 0 <= shift < _BITS or len(value) != (_BITS - 1 - shift) // _GROUP + 2 or max(value[1:]) >> _GROUP:
-        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+        raise UsageError(f"not a number in bleve's encoding: {value[:20]!r}")
     rest = 0
     for group in value[1:]:
         rest = rest << _GROUP | group
     if rest << shift >> _BITS:
-        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+        raise UsageError(f"not a number in bleve's encoding: {value[:20]!r}")
     sortable = (rest << shift) - (1 << (_BITS - 1))
     bits = sortable if sortable >= 0 else sortable ^ 0x7FFFFFFFFFFFFFFF
     (number,) = struct.unpack(">d", struct.pack(">q", bits))

@@ -72,7 +72,7 @@ def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -
     Args:
         docs: int64, document numbers below `num_docs` of all lists, ascending in each list.
         counts: int64[n], postings of each list.
-        chunk_docs: int64[n], chunk size of each list, of `chunk_sizes`.
+        chunk_docs: int64[n], chunk size of each list, from `chunk_sizes`.
         num_docs: documents of the segment, at least 1.
 
     Returns:

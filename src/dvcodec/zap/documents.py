@@ -107,7 +107,7 @@ class Document:
 
     Attributes:
         id: stored, and the only term of the field ``_id``.
-        fields: every instance of every field but ``_id`` and the composite ones, in visiting order.
+        fields: every instance of every field except ``_id`` and composite ones, in visiting order.
         composites: composite fields (such as ``_all``): indexed, never stored.
         children: nested documents, version 17.
         synonyms: versions 16 and 17.

@@ -1,4 +1,4 @@
-"""Synonyms, versions 16 and 17: thesauri, each named as a field.
+"""Synonyms, versions 16 and 17: thesauri, each of which has the name of a field.
 
 Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. The parts of a thesaurus, in this order::
 

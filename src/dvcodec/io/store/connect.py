@@ -15,7 +15,7 @@ from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 __all__ = ["connect", "web_address"]
 
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
-"""Keys of the endpoint; the one of S3 is the only one that takes precedence over the environment."""
+"""Keys of the endpoint; only that of S3 takes precedence over the environment."""
 
 
 def connect(

@@ -43,7 +43,7 @@ class Reason(str, Enum):
     RANGE = "range beyond the end"
     REGION = "another region"
     PLAIN_HTTP = "plain http is not allowed"
-    CONFLICT = "written by another at the same time"
+    CONFLICT = "written concurrently by another writer"
     OTHER = "failed"
 
 

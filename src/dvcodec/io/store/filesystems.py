@@ -91,7 +91,7 @@ class FilesystemStore(Store):
         return self._make("get", key, "read", work, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
-        """Return the size of a file; see `Store.head`. the size is None where a web server does not report it."""
+        """Return the size of a file; see `Store.head`. The size is None if a web server does not report it."""
 
         def work() -> StoredObject:
             self._filesystem.invalidate_cache()

@@ -35,7 +35,7 @@ from dvcodec.spark.sources.storage import FileEntry, Found
 __all__ = ["Frames", "Share", "Unit", "hop", "plan"]
 
 _BLOCK = 1 << 18
-"""Bytes of one read while hopping: small frames are read through, large ones are not."""
+"""Bytes of one read while hopping: small frames are read through, large ones are skipped."""
 _HEAD = 16
 _AT_ONCE = 16
 """Large files opened at once: each remote one is a round trip."""

@@ -180,7 +180,7 @@ class Options:
         self._known: set[str] = set()
 
     def text(self, name: str) -> str | None:
-        """Return an option as it is, None if it is not given."""
+        """Return an option unchanged, None if it is not given."""
         self._known.add(name)
         return self._values.get(name)
 

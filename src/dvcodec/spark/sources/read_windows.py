@@ -32,7 +32,7 @@ __all__ = ["Outcome", "Window", "windows"]
 Index = NDArray[np.int64]
 
 _SMALL = 1 << 20
-"""Bytes up to which a file is read whole before it is identified."""
+"""Files of at most this many bytes are read whole before they are identified."""
 _HEAD = 16
 
 
