@@ -282,7 +282,7 @@ def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("command", ["audit", "table", "log"])
 def test_a_folder_of_two_kinds(lake: Path, command: str) -> None:
     (lake / "metadata").mkdir()
-    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): say which kind is meant")
+    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): choose one with kind")
     assert run(command, lake, "--kind", "delta").code == 0
 
 

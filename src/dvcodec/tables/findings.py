@@ -21,7 +21,7 @@ class Severity(str, Enum):
     WARNING = "warning"
     """Rows are right, but something differs from its metadata."""
     INFO = "info"
-    """Nothing is wrong: space could be freed, or it is worth knowing."""
+    """Nothing is wrong; for example, space could be freed."""
 
 
 @dataclass(frozen=True, slots=True)

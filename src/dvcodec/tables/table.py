@@ -26,17 +26,17 @@ __all__ = ["Snapshot", "Table"]
 
 @dataclass(frozen=True)
 class Snapshot(ABC):
-    """A state of a table: its data files and the deletion vectors that hold for them.
+    """A state of a table: its data files and the deletion vectors that apply to them.
 
     Methods read, and may be called from several threads; a snapshot keeps no file open.
 
     Attributes:
-        table: the table that it is a state of.
-        info: which state.
+        table: its table.
+        info: the state.
         data_files: in the metadata's order; each path occurs once.
         vectors: in the metadata's order, as recorded, valid or not: two may be for one data file, and their data files
             may be gone.
-        schema_id: the schema that its rows are read in, where the metadata numbers schemas. A state opened by its id
+        schema_id: the schema in which its rows are read, if the metadata numbers schemas. A state opened by its id
             has the one that it was committed with; the current state the newest, as engines show it.
     """
 
@@ -60,7 +60,7 @@ class Snapshot(ABC):
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range and verify it: frame, CRC, structure, cardinality as recorded.
 
-        One entry for a vector; for position deletes one for each data file of the snapshot whose rows they delete.
+        Returns one entry for a vector; for position deletes, one for each data file of the snapshot that they apply to.
         Not checked: that positions are below the data file's rows.
 
         Args:
@@ -97,7 +97,7 @@ class Snapshot(ABC):
         Args:
             data_file: of this snapshot.
             columns: names to read, in this order; None = all.
-            batch_rows: at most so many rows in a batch; batches end with row groups.
+            batch_rows: maximum rows in a batch; batches end with row groups.
 
         Raises:
             UsageError: no such column or data file.
@@ -107,7 +107,7 @@ class Snapshot(ABC):
         """
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
-        """Return the row count in the footer of a data file; None for a format that is not known here.
+        """Return the row count in the footer of a data file; None for an unknown format.
 
         The rows themselves are not checked.
 
@@ -116,15 +116,15 @@ class Snapshot(ABC):
 
         Raises:
             DecodeError: the file is corrupt.
-            MissingExtra: what reads the file is not installed.
+            MissingExtra: a package that reads the file is not installed.
             OSError: it cannot be read.
         """
         return None
 
     def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: ARG002  (of the formats that have it)
-        """Name what besides deletion vectors deletes rows of a data file; None if nothing does.
+        """Describe what else deletes rows of a data file, besides deletion vectors; None if nothing does.
 
-        Equality deletes, or records that readers have to merge first: what no vector expresses.
+        This is what no vector can express: equality deletes, or records that readers have to merge first.
 
         Args:
             data_file: of this snapshot.
@@ -198,7 +198,7 @@ class Snapshot(ABC):
         return iter(())
 
     def blind_spots(self) -> Iterator[tuple[str, str]]:
-        """Return the damage to vectors that no check can find, because of what the format does not store.
+        """Return the damage to vectors that no check can find, because the format does not store enough.
 
         Returns:
             A name in kebab case, as findings have, and one line of text for each.
@@ -239,7 +239,7 @@ class Table(ABC):
         Raises:
             UsageError: the table has no such state.
             DecodeError: the metadata is corrupt.
-            Unsupported: the metadata uses a feature that is not known here; nothing is left out silently.
+            Unsupported: the metadata uses an unknown feature; nothing is skipped silently.
             OSError: it cannot be read.
         """
 

@@ -1,4 +1,4 @@
-"""Partition values as Delta's log has them.
+"""Partition values as Delta's log serializes them.
 
 Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
 """
@@ -22,10 +22,10 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
 
 
 def partition_values(data_file: DataFile) -> dict[str, str | None]:
-    """Return the texts of a data file's partition values by column, as Delta writes them.
+    """Return the partition values of a data file by column, as the text that Delta writes.
 
     Raises:
-        UsageError: they are not known, or Delta cannot have one of them.
+        UsageError: they are unknown, or Delta cannot represent one of them.
     """
     if data_file.partition is None:
         return {}
@@ -33,7 +33,7 @@ def partition_values(data_file: DataFile) -> dict[str, str | None]:
     if isinstance(recorded, Mapping):
         return dict(recorded)
     if "partition_values" not in data_file.record:
-        raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
+        raise UsageError(f"{data_file.path}: its partition values are unknown, but Delta records them")
     return {found.column: _text(found, data_file.path) for found in data_file.record["partition_values"]}
 
 
@@ -55,7 +55,7 @@ def _text(found: PartitionValue, path: str) -> str | None:
 
 
 def _float(value: float | np.float32) -> str:
-    """Return the shortest text of a number that reads back as it."""
+    """Return the shortest text that parses to the same number."""
     if math.isfinite(value):
         return str(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -30,11 +30,11 @@ class How(str, Enum):
     """How a vector was converted."""
 
     IN_PLACE = "in-place"
-    """It stays in its file, and is referenced there."""
+    """It stays in its file and is referenced there."""
     COPIED = "copied"
     """Its frame was copied byte for byte."""
     ENCODED = "encoded"
-    """Its rows were encoded again: it was inline, of another layout, or position deletes."""
+    """Its rows were re-encoded: it was inline, in another layout, or position deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class ConvertedVector:
     """A vector of the target.
 
     Attributes:
-        data_file: whose rows are deleted, as the source has it.
-        how: it was converted.
+        data_file: the data file, as the source names it.
+        how: how it was converted.
         location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
         sources: one vector, or the position delete files that it replaces.
         record: values for the commit, by the target's own field names.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["DeltaEvolution", "read_rows"]
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-"""Digits before the point that a decimal needs to take integers of so many bits. For bytes and shorts the specification
-says 10; Delta Spark accepts these."""
+"""Digits before the point that a decimal needs to hold integers of that many bits. For bytes and shorts the
+specification says 10; Delta Spark accepts these."""
 
 
 def read_rows(
@@ -42,10 +42,10 @@ def read_rows(
     Args:
         location: of the file.
         storage: opens it.
-        columns: of the table, to read.
+        columns: columns of the table to read.
         partition_values: of the file, by physical name.
-        partition_columns: names of the columns that take their values from there, even if the file has them.
-        batch_rows: most rows in a batch.
+        partition_columns: columns that take their values from `partition_values`, even if the file has them.
+        batch_rows: maximum rows in a batch.
         schema: of the table; None skips the check that the file has one of its columns.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Manifests: which data files and delete files a snapshot has.
+"""Manifests: the data files and delete files of a snapshot.
 
-Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that a commit
-could not know yet are null, and are those of the manifest ("Sequence Number Inheritance"). Column statistics are not
-kept.
+Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were
+unknown before the commit are null and inherited from the manifest ("Sequence Number Inheritance"). Column statistics
+are not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dvcodec.tables.model import DataFile, DeletionVector
 __all__ = ["EQUALITY_DELETES", "POSITION_DELETES", "Entry", "read_manifest"]
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
-"""Content of a delete file; that of others is `DATA`."""
+"""Content of a delete file; other files have `DATA`."""
 ADDED, DELETED = 1, 2
 """Status of an entry; 0 is existing."""
 PUFFIN = "puffin"
@@ -80,7 +80,7 @@ class Entry:
         file: of the model; None for equality deletes.
         format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
         partition: of the file.
-        sequence_number: data sequence number: deletes hold for data files up to their own.
+        sequence_number: data sequence number; deletes apply to data files up to their own number.
     """
 
     content: int
@@ -100,7 +100,7 @@ class Entry:
 def read_manifest(
     manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
 ) -> tuple[Entry, ...]:
-    """Read the live entries of a manifest: those of status deleted are what the commit took away.
+    """Read the live entries of a manifest; those of status deleted were removed by the commit.
 
     Args:
         manifest: from the list.
@@ -204,7 +204,7 @@ class _EntryReader:
         recorded: Mapping[str, Any],
     ) -> DataFile | DeletionVector | None:
         rows, size = found["record_count"], found["file_size_in_bytes"]
-        size = size if size >= 0 else None  # Paimon's Iceberg metadata does not know it
+        size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
         if content == EQUALITY_DELETES:
             return None
         if content == POSITION_DELETES:
@@ -229,7 +229,7 @@ class _EntryReader:
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:
-    """Return the data file that all position deletes of a file are for, None if they may be for several."""
+    """Return the only data file of a position delete file, None if it may be for several."""
     named: str | None = found.get("referenced_data_file")
     if named is not None:
         return named

@@ -24,7 +24,7 @@ NAME_MAPPING = "schema.name-mapping.default"
 
 _GZIP = b"\x1f\x8b"
 _FREE_STRUCTURE = 1 << 16
-"""Brackets and commas that a file may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
+"""Brackets and commas allowed in addition to one per 8 bytes, because each may take 64 bytes of memory."""
 _NO_SNAPSHOT = -1
 
 
@@ -105,8 +105,8 @@ class TableMetadata:
 def read_metadata(location: str, storage: Storage) -> TableMetadata:
     """Read a metadata file, gzip-compressed or not.
 
-    Checked: the types of all members that are used here, that the current snapshot is there, that no snapshot comes
-    twice, and that parents have an end.
+    Checked: the types of all members that are used here, that the current snapshot exists, that no snapshot is
+    repeated, and that chains of parents end.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -177,7 +177,7 @@ def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:
 
 
 def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[PartitionField, ...]]:
-    found = schema.values.get("fields")  # errors are raised when it is read
+    found = schema.values.get("fields")  # errors are raised on reading it
     items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     columns: dict[int | None, str] = {
         item["id"]: item["name"] for item in items if type(item.get("id")) is int and isinstance(item.get("name"), str)

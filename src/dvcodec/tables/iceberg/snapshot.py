@@ -36,7 +36,7 @@ class IcebergSnapshot(Snapshot):
 
     Attributes:
         metadata: of the table.
-        plan: which deletes hold for which data file.
+        plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
         passed_over: see `IcebergTable`.
     """
@@ -47,14 +47,14 @@ class IcebergSnapshot(Snapshot):
     passed_over: tuple[str, ...] = ()
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
+        """Read a vector, or those position deletes of a file that apply to data files of the snapshot.
 
-        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
-        file that they name with another scheme, if there is but one: see `spellings`.
+        Position deletes do not apply to data files that are newer, or have a deletion vector. They do apply to a data
+        file that they name with another scheme, if only one matches: see `spellings`.
 
         Raises:
             UsageError: position deletes of another snapshot.
-            DecodeError: they are corrupt, or do not say where they are, or for what.
+            DecodeError: they are corrupt, or lack their location or data file.
             OSError: the file cannot be read.
         """
         plan = self.plan
@@ -83,7 +83,7 @@ class IcebergSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the metadata does not have it, or it is corrupt.
-            Unsupported: a type that is not known.
+            Unsupported: an unknown type.
         """
         found = read_fields(self._fields(), columns, self.table.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
@@ -97,8 +97,8 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes hold for the file, which are not applied; or another format than Parquet, or
-                an encrypted file.
+            Unsupported: equality deletes, which are not supported, apply to the file; or another format than Parquet,
+                or an encrypted file.
         """
         entry = self.plan.data.get(data_file.path)
         if entry is None:
@@ -130,7 +130,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
+        """Return the row count in the footer of a Parquet data file; None for other formats and encrypted files."""
         entry = self.plan.data.get(data_file.path)
         if entry is None or entry.format != "parquet" or "key_metadata" in data_file.record:
             return None
@@ -159,7 +159,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def check_metadata(self) -> Iterator[Finding]:
-        """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        """Find metadata that was not read, or makes engines refuse the table or skip vectors; see `contradictions`."""
         if self.info.id == NO_SNAPSHOT:
             return iter(())
         return contradictions(self.metadata, self.plan, self.passed_over)

@@ -1,8 +1,8 @@
-"""Manifest lists and manifests: which data files a snapshot has.
+"""Manifest lists and manifests: the data files of a snapshot.
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
 ``DataFileMeta``. All are Avro container files in ``manifest/``. A snapshot's base list and delta list name manifests,
-whose entries add and delete data files: what is added and nowhere deleted is there. Entries are of the same file if
+whose entries add and delete data files: a file that is added and not deleted is live. Entries are of the same file if
 they agree in partition, bucket, level, name, extra files, embedded index and external path.
 """
 
@@ -64,14 +64,14 @@ _ENTRY_SCHEMA = {
         },
     ],
 }
-"""What is used here. Producers write more, and older ones lack what has a default."""
+"""The fields that are used. Producers write more; older ones lack those with a default."""
 _STATISTICS = frozenset({"_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_EMBEDDED_FILE_INDEX"})
-"""What is dropped once an entry is read: a reader may skip files by it, and it is large."""
+"""Dropped once an entry is read: statistics by which a reader may skip files, and they are large."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file as a manifest adds or deletes it.
+    """A data file that a manifest adds or deletes.
 
     Attributes:
         manifest: the manifest's file, for errors.
@@ -79,7 +79,7 @@ class ManifestEntry:
         identity: equal for entries of the same file.
         partition: serialized.
         bucket: number.
-        file: ``_FILE``, its statistics left out.
+        file: ``_FILE`` without its statistics.
     """
 
     manifest: str
@@ -91,7 +91,7 @@ class ManifestEntry:
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries of the files that are there, in the order in which they were added.
+    """Return the entries of the live files, in the order in which they were added.
 
     Raises:
         NotCanonical: a file was added twice.
@@ -121,7 +121,7 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
 
 
 def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
-    """Yield manifests by name, in order; several are read at a time where they are far away.
+    """Yield manifests by name, in order; several are read concurrently if they are remote.
 
     Raises:
         DecodeError, OSError: see `read_manifest`.

@@ -1,7 +1,7 @@
 """Rows of a data file by physical position, in the schema of a state.
 
-Paimon stores all columns in a data file, with those of the partition, and for tables with a primary key
-``_VALUE_KIND`` and more.
+Paimon stores all columns in a data file, including partition columns, and for tables with a primary key also
+``_VALUE_KIND`` and others.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def read_rows(
     """Read a data file. A file with rows but without any column of its schema is refused.
 
     Args:
-        data_file: which.
+        data_file: the data file.
         storage: opens it.
-        columns: what to read, in the schema of the state.
+        columns: columns to read, in the schema of the state.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
         written_source: that schema's file, for errors.
         visible: which records are rows.
-        batch_rows: most rows in a batch.
+        batch_rows: maximum rows in a batch.
         shown: all columns of the state; those of `columns` may be some of them.
 
     Raises:
@@ -94,7 +94,7 @@ def _check_related(
 ) -> None:
     """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 
-    Where the schemas share none, all columns were dropped: the others are null.
+    If the schemas share none, all its columns were dropped: the others are null.
     """
     names = data_file.record.get("_WRITE_COLS")
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]

@@ -29,9 +29,9 @@ def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A00
 class PaimonTable(Table):
     """A Paimon table, read from its folder.
 
-    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state opened by its id
-    is the one that it was committed with, that of the current one the newest; options are those of the commit. Branches
-    are tables of their own (``branch/branch-NAME``), and are not listed; their files count as needed.
+    States are the snapshots, and expired ones that are tagged. A state opened by its id has the schema that it was
+    committed with, the current one the newest; options are those of the commit. Branches are tables of their own
+    (``branch/branch-NAME``) and are not listed; their files count as needed.
     """
 
     kind = TableKind.PAIMON
@@ -70,7 +70,7 @@ class PaimonTable(Table):
             named[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = file.path
         vectors = self._vectors(state, schema, layout, named)
         shown = self._newest_schema() if id is None else state.schema_id
-        self._schema(shown)  # an error of it is one of the snapshot
+        self._schema(shown)  # its errors are errors of the snapshot
         data_files = tuple(files.values())
         return PaimonSnapshot(
             self,

@@ -71,7 +71,7 @@ class ScorchSnapshot(Snapshot):
                 yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the documents of a segment, which the model takes from its footer."""
+        """Return the number of documents of a segment, which the model takes from its footer."""
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -89,12 +89,12 @@ class ScorchSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
-        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are left out.
+        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are omitted.
 
         Only a bounded part of the file is in memory at a time.
 
         Raises:
-            DecodeError: the segment is corrupt, or is another than it was.
+            DecodeError: the segment is corrupt, or was replaced.
         """
         stop = 0
         for rows in read_rows(
@@ -109,7 +109,7 @@ class ScorchSnapshot(Snapshot):
 
 
 def _refuse_later(vector: DeletionVector, storage: Storage) -> None:
-    """Raise `NotCanonical` if the place of a vector may hold something else by now."""
+    """Raise `NotCanonical` if the bytes of a vector may have changed."""
     read, now = vector.record["transaction"], read_transaction(vector.location, storage)
     if now != read:
         raise NotCanonical(
