@@ -38,14 +38,12 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     Checks:
 
     - ``delta-protocol``: vectors, but not reader version 3 and writer version 7. Readers that follow the protocol
-    return
-      the deleted rows; or a writer version above 7, which deltalake refuses;
+      return the deleted rows; or a writer version above 7, which deltalake refuses;
     - ``delta-feature``: vectors, or a property or column that needs a table feature, without the feature; or a reader
       feature that is not a writer feature. Spark refuses a table whose protocol lacks the feature of an active
       property, other readers one that has it in a single list;
     - ``delta-schema``: columns that readers refuse: two whose names differ only in case, or mapped columns without the
-    names
-      and ids that they have in data files;
+      names and ids that they have in data files;
     - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that follow the protocol
       look for the columns under the wrong names and return nulls;
     - ``delta-append-only``: vectors where rows must not be deleted. Readers return the right rows;

@@ -41,9 +41,9 @@ _KEPT_DELETES = 64 << 20
 def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
 
-    Opened by its folder, metadata files without a version in their names are ignored, because it is unknown how new
-    they are. They are in `IcebergTable.passed_over` and in a warning of the logger ``dvcodec.tables``; open one by its
-    path.
+    If the table is opened by its folder, metadata files without a version in their names are ignored, because it is
+    unknown how new they are. `IcebergTable.passed_over` and a warning of the logger ``dvcodec.tables`` list them; open
+    one by its path.
 
     Args:
         location: the folder; or its path or URL, for a local table or one that the environment alone reaches.

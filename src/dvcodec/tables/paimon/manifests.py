@@ -66,7 +66,7 @@ _ENTRY_SCHEMA = {
 }
 """The fields that are used. Producers write more; older ones lack those with a default."""
 _STATISTICS = frozenset({"_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_EMBEDDED_FILE_INDEX"})
-"""Dropped once an entry is read: statistics by which a reader may skip files, and they are large."""
+"""Dropped once an entry is read: statistics by which readers may skip files; they are large."""
 
 
 @dataclass(frozen=True, slots=True)
