@@ -1,4 +1,4 @@
-"""Where a vector is stored: what a manifest or log records of it."""
+"""The location of a stored vector, as a manifest or log records it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java cl
            ^ offset
 
 The manifest's ``length`` is L for a 32-bit vector, but L + 8, the whole frame, for a 64-bit one.
-A file without vectors is the version byte alone.
+A file without vectors is only the version byte.
 """
 
 from __future__ import annotations

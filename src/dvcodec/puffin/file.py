@@ -48,7 +48,7 @@ class PuffinReader:
         return self.footer.blobs
 
     def read_stored(self, blob: BlobMetadata) -> Cursor:
-        """Return the blob's bytes as they are stored.
+        """Return the blob's stored bytes.
 
         Raises:
             Truncated: `offset` and `length` are not between the first magic and the footer.

@@ -46,7 +46,7 @@ class FileChange:
     exact: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
+        """Return plain values for JSON; rows as ranges ``[start, stop)``, if they were kept."""
         values: dict[str, Any] = {
             "data_file": self.data_file.path,
             "deleted": self.deleted,

@@ -33,7 +33,7 @@ class Folder:
         location: path or URL, without a slash at its end.
         recorded: how the table's own metadata spells the folder, None if it does not. A relative one (``./t``) means
             the table's folder, wherever it is.
-        allow: protocols that the metadata may name besides those of `check_reach`.
+        allow: protocols that the metadata may use besides those of `check_reach`.
         storage: opens all files of the table.
     """
 
@@ -82,7 +82,7 @@ class Folder:
 
         Raises:
             NotCanonical: it leaves the folder, or is not a location.
-            Unsupported: metadata may not name it; see `check_reach`.
+            Unsupported: metadata must not reference it; see `check_reach`.
         """
         try:
             below = self.below(path)

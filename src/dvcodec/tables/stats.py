@@ -141,7 +141,7 @@ def rewrite_candidates(
     small_vector: int | None = None,
     small_file: int | None = None,
 ) -> tuple[RewriteCandidate, ...]:
-    """Return the data files that are worth rewriting, highest gain first. Terms are those of `compaction_candidates`.
+    """Return the data files that are worth rewriting, highest gain first. Terms as in `compaction_candidates`.
 
     A file without live rows is always a candidate: it can be dropped instead of rewritten. A file with an unreadable
     vector, or with more deleted rows than rows, is not: a rewrite would make the wrong rows permanent.

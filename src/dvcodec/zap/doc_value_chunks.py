@@ -225,7 +225,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """
     num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
     if layout.compressed != layout.listed:
-        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread one alone")
+        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread values with only one")
     if num_docs < 1 or chunk_docs < 1:
         raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
     if len(docs) != len(values):

@@ -239,7 +239,7 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         known = _STATUSES.get(number, Reason.UNAVAILABLE if number >= 500 else None)
     if known is None:
         known = next((why for pattern, why in _WORDS if pattern.search(text)), None)
-    # The type of the client's error counts only where the response has no code.
+    # The type of the client's error counts only if the response has no code.
     chosen = known if reason is None or code in _CODES else reason
     if reason is Reason.EXISTS and known is not Reason.CONFLICT:
         chosen = reason

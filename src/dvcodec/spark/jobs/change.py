@@ -53,7 +53,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
         new: likewise.
 
     Returns:
-        ``data_file``, as `old` spells it where it has it; ``added`` and ``restored``, the vectors (possibly empty)
+        ``data_file``, as `old` spells it, if `old` has it; ``added`` and ``restored``, the vectors (possibly empty)
         of rows that are deleted only in `new` and only in `old`; ``added_rows`` and ``restored_rows``, their numbers.
         Vectors that differ in bytes but not in rows are omitted.
 

@@ -70,7 +70,7 @@ class Unit:
 
 
 class Share(InputPartition):
-    """What one task reads, in order."""
+    """The files that one task reads, in order."""
 
     def __init__(self, units: tuple[Unit, ...]) -> None:
         super().__init__(units)
@@ -79,7 +79,7 @@ class Share(InputPartition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frames:
-    """Where frames are in a file.
+    """The frames of a file.
 
     Attributes:
         offsets: int64[n], bytes.

@@ -124,7 +124,7 @@ def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
 
 @contextmanager
 def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
-    """Read a container whole if all of it will be needed; read what may not be one in small blocks."""
+    """Read a container whole if all of it will be needed; read other files in small blocks."""
     if not unit.is_whole or not want.content:
         yield opened if unit.kind else BlockSource(opened)
         return

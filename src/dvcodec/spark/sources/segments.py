@@ -98,7 +98,7 @@ def _names(option: str | None) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class SegmentPart(InputPartition):
-    """What one task reads of a segment.
+    """The part of a segment that one task reads.
 
     Attributes:
         path: the segment.

@@ -24,7 +24,7 @@ __all__ = ["Want", "expected", "index_vectors", "wanted"]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What to read of every container.
+    """What to read from each container.
 
     Attributes:
         kind: the only kind accepted, None for any.

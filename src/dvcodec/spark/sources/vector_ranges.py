@@ -16,7 +16,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorRanges:
-    """Where vectors are in one container, and what metadata states of them.
+    """Byte ranges of the vectors in one container, and their metadata.
 
     Attributes:
         path: path or URL of the container.

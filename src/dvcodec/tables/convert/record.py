@@ -26,7 +26,7 @@ Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 """All targets."""
 _LEGAL = "/_-!.~'()*,;$&+=@"
-"""ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might turn
+"""ASCII that ``java.net.URI`` does not encode in a path, besides letters and digits; and the colon, which might turn
 the text before it into a scheme. Delta identifies a data file by this text."""
 _MAX_OFFSET = 2**31 - 1
 """Delta's offsets are signed 32-bit values."""

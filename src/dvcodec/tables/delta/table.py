@@ -25,7 +25,7 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
     """Open a table by its folder. Its log is listed once: later commits are not seen.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no log.

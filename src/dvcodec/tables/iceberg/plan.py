@@ -27,7 +27,7 @@ _Key = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the manifests of a snapshot list.
+    """The contents of a snapshot's manifests.
 
     Attributes:
         data_files: in the order of the manifests.

@@ -112,7 +112,7 @@ class IcebergSnapshot(Snapshot):
                 "equality deletes",
                 source=data_file.path,
                 expected="data files without",
-                actual=f"{deletes.path} holds for this one",
+                actual=f"{deletes.path} applies to this one",
             )
         if entry.format != "parquet":
             raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.format)

@@ -46,13 +46,13 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     one by its path.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no metadata file, or only a catalog knows which one is current.
         DecodeError: the metadata is corrupt.
         Unsupported: another format version; or a file outside of a folder ``metadata`` records a location of its table
-            that metadata may not reference.
+            that metadata must not reference.
         OSError: it cannot be read.
     """
     folder = Folder.of(location)

@@ -1,4 +1,4 @@
-"""Where the files of a Lance dataset are stored, and which of them are needed."""
+"""Locations of the files of a Lance dataset, and which of them are needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, sour
 
     Raises:
         NotCanonical: its path is invalid, or its base path is not in the manifest.
-        Unsupported: its base path is not absolute, or one that metadata may not reference.
+        Unsupported: its base path is not absolute, or one that metadata must not reference.
     """
     if not file.path or file.path.startswith("/") or is_url(file.path) or ".." in file.path.split("/"):
         raise NotCanonical("path of a data file", source=source, expected="a relative path", actual=repr(file.path))

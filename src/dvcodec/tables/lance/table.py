@@ -27,7 +27,7 @@ def open(location: Folder | str | os.PathLike[str]) -> LanceTable:  # noqa: A001
     """Open a dataset by its folder, or a branch by its own.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no version.
@@ -83,7 +83,7 @@ class LanceTable(Table):
         Raises:
             UsageError: there is no such version.
             DecodeError: its manifest is corrupt.
-            Unsupported: it has an unknown feature, or names a file that metadata may not reference.
+            Unsupported: it has an unknown feature, or names a file that metadata must not reference.
             OSError: it cannot be read.
         """
         manifests = self.manifests()

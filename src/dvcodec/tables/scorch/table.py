@@ -24,7 +24,7 @@ def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A00
     """Open an index by its folder, or by the folder ``store`` in it.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no ``root.bolt``.
