@@ -133,7 +133,7 @@ def read_payload(
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Vector:
-    """Read magic and vector, which fill the rest of the window: the body of a frame, or a Delta inline vector.
+    """Read magic and bitmap, which fill the rest of the window: the body of a frame, or a Delta inline vector.
 
     Raises:
         Truncated: the window ends first.

@@ -27,7 +27,7 @@ Checks, each the `check` of its findings:
 - ``container``, and names that depend on the format: the file's own metadata;
 - ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
   ``physical-rows`` (its footer has another row count than the metadata);
-- ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
+- ``orphan-vector-file``, ``orphan-data-file``: a file that no snapshot needs;
 - ``references``, ``listing``: why orphans could not be found;
 - ``moved``: the metadata records another location of the table.
 
@@ -131,15 +131,15 @@ def audit(
 
     Args:
         table: see `open_table`.
-        snapshot_id: the state to audit; None = the current one.
+        snapshot_id: the snapshot to audit; None = the current one.
         orphans: True lists the table's folder, to find orphans and missing data files.
         deep: True opens every data file, and compares the row count in its footer with the metadata.
         threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
         progress: called with the number of vectors and files done, and the total.
 
     Raises:
-        UsageError: the table has no such state.
-        DecodeError: the metadata of the state is corrupt, so that its vectors are unknown.
+        UsageError: the table has no such snapshot.
+        DecodeError: the metadata of the snapshot is corrupt, so its vectors are unknown.
         OSError: it cannot be read.
     """
     threads = table.folder.storage.threads(table.location, threads)
@@ -191,7 +191,7 @@ def audit(
         except MissingExtra:
             raise
         except (DvcodecError, OSError) as error:
-            what = "files that the table's states need, to find orphans"
+            what = "files that the table's snapshots need, to find orphans"
             of_table.append(Finding.failed("references", what, None, error, path=table.location))
     table.folder.storage.forget()  # another audit reads again
     counts = AuditCounts(

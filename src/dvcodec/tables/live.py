@@ -41,7 +41,7 @@ def live_batches(
         table: see `open_table`.
         data_file: the only one to read: its `DataFile.path` or `DataFile.location`, however it is spelled, its path
             relative to the table's folder, or its bare name, if no other has it; None = all.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to read; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
         batch_rows: maximum rows in a batch. Batches end with row groups; none is empty.
@@ -65,7 +65,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     Args:
         table: see `open_table`.
         data_file: `DataFile.path`, however it is spelled.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to read; None = the current one.
 
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.
@@ -94,7 +94,7 @@ def export_live(
         table: see `open_table`.
         sink: path or URL outside of the table, or writable file. An existing file is replaced.
         data_file: the only one to read, see `live_batches`; None = all.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to read; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
         compression: of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...

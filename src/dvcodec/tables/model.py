@@ -1,4 +1,4 @@
-"""The values of the table model: states, data files, deletion vectors and rows, one shape for every format.
+"""The values of the table model: snapshots, data files, deletion vectors and rows, one shape for every format.
 
 `dvcodec.tables.table` has the objects that return them.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 NO_SNAPSHOT = -1
-"""Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
+"""Id of the current snapshot of a table without one: no data files, but a schema. Iceberg's metadata has this id."""
 
 
 POSITION_DELETES = "position-deletes"
@@ -51,7 +51,7 @@ class TableKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """One state of a table.
+    """One snapshot of a table.
 
     Attributes:
         id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table

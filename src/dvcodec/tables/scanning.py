@@ -111,7 +111,7 @@ def scan(
 
     Args:
         table: see `open_table`.
-        snapshot_id: the state to scan; None = the current one.
+        snapshot_id: the snapshot to scan; None = the current one.
         threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
         keep_rows: True keeps each data file's rows; by default they are dropped once counted.
         progress: called with the number of vectors read, and the total.
@@ -120,7 +120,7 @@ def scan(
         Corrupt vectors are in its `lost` and `findings`; they do not raise.
 
     Raises:
-        UsageError: the table has no such state.
+        UsageError: the table has no such snapshot.
         DecodeError: the table's metadata is corrupt.
         OSError: the metadata cannot be read.
     """

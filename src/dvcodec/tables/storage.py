@@ -153,12 +153,12 @@ def _finding(check: str, file: DataFile, expected: str, actual: str) -> Finding:
 
 
 def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int | None = None) -> Iterator[Finding]:
-    """Find vector and data files that no state of the table needs (``orphan-vector-file``, ``orphan-data-file``).
+    """Find vector and data files that no snapshot of the table needs (``orphan-vector-file``, ``orphan-data-file``).
 
     Metadata, files whose names begin with a dot, and files that engines keep by other rules are ignored.
 
     Raises:
-        DecodeError: the metadata of a state is corrupt.
+        DecodeError: the metadata of a snapshot is corrupt.
         OSError: it cannot be read.
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -176,7 +176,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         yield Finding(
             f"orphan-{what}-file",
             Severity.INFO,
-            f"{file.location}: no state of the table needs this {what} file ({file.size} bytes, {old})",
+            f"{file.location}: no snapshot of the table needs this {what} file ({file.size} bytes, {old})",
             path=file.location,
             details={"size": file.size, "age_seconds": age},
         )

@@ -1,6 +1,6 @@
 """Tables and their snapshots: one model for Iceberg, Delta, Paimon, Lance and scorch.
 
-A `Table` lists its states and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
+A `Table` lists its snapshots and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
 Everything else (audit, statistics, history, live rows, conversion, repair) is written once, over these two.
 """
 
@@ -26,18 +26,18 @@ __all__ = ["Snapshot", "Table"]
 
 @dataclass(frozen=True)
 class Snapshot(ABC):
-    """A state of a table: its data files and the deletion vectors that apply to them.
+    """A snapshot of a table: its data files and the deletion vectors that apply to them.
 
     Methods read, and may be called from several threads; a snapshot keeps no file open.
 
     Attributes:
         table: its table.
-        info: the state.
+        info: its id, time and operation.
         data_files: in the metadata's order; each path occurs once.
         vectors: in the metadata's order, as recorded, valid or not: two may be for one data file, and their data files
             may be gone.
-        schema_id: the schema in which its rows are read, if the metadata numbers schemas. A state opened by its id
-            has the one that it was committed with; the current state the newest, as engines show it.
+        schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
+            id has the one that it was committed with; the current one has the newest, as in engines.
     """
 
     table: Table = field(repr=False, compare=False)
@@ -224,7 +224,7 @@ class Table(ABC):
 
     @abstractmethod
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the states that still have metadata, oldest first; the last is the current one.
+        """Return the snapshots that still have metadata, oldest first; the last is the current one.
 
         Raises:
             UsageError: the folder does not have a table (any more).
@@ -234,10 +234,10 @@ class Table(ABC):
 
     @abstractmethod
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (what every format calls it)
-        """Return a state; None = the current one, in the newest schema.
+        """Return a snapshot; None = the current one, in the newest schema.
 
         Raises:
-            UsageError: the table has no such state.
+            UsageError: the table has no such snapshot.
             DecodeError: the metadata is corrupt.
             Unsupported: the metadata uses an unknown feature; nothing is skipped silently.
             OSError: it cannot be read.
@@ -245,7 +245,7 @@ class Table(ABC):
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:
-        """Return the locations of all files that any state still needs, metadata included.
+        """Return the locations of all files that any snapshot still needs, metadata included.
 
         Raises:
             UsageError: other metadata is newer: what it needs is not known here.

@@ -7,7 +7,7 @@
     deletes.select("data_file", dv_cardinality("dv"))
     rows.join(broadcast(deletes), "data_file").where(~dv_contains("dv", "row_index"))
 
-A vector is a binary column that holds one whole frame (length, magic, vector, CRC), in any layout: as Iceberg, Delta
+A vector is a binary column that holds one whole frame (length, magic, bitmap, CRC), in any layout: as Iceberg, Delta
 and Paimon store it. Arguments are columns or their names. A null gives a null. A corrupt vector fails the job
 with an error; `dv_verify` reports it instead.
 

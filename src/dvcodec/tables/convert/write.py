@@ -113,7 +113,7 @@ def convert_table(
         folder: path or URL outside of the table; created if missing. Nothing in it is replaced. If several conversions
             write into one folder concurrently, one succeeds and the others leave nothing; this is not checked through
             fsspec.
-        snapshot_id: the state to convert; None = the current one.
+        snapshot_id: the snapshot to convert; None = the current one.
         reference_in_place: whether vectors stay in their files, if these have the frame that the target requires. Java
             engines read them there by offset and size. Readers that open the container first do not: pyiceberg and
             iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: yes for Iceberg, no for Delta. Paimon's

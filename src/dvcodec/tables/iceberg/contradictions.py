@@ -29,7 +29,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
       not record the byte ranges;
     - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than the file.
       Java refuses to plan a scan, other readers return the deleted rows;
-    - ``metadata-name``: metadata files without a version in their names, whose state may be newer.
+    - ``metadata-name``: metadata files without a version in their names, which may be newer.
 
     A vector whose sequence number is below that of its data file (``sequence-number``) is found when it is read.
 

@@ -102,7 +102,7 @@ class IcebergTable(Table):
     def snapshot(self, id: int | None = None) -> IcebergSnapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 
-        Without a current snapshot, this is a state with the table's schema and no data files; its id is -1, as in the
+        For a table without a current snapshot, this has the table's schema and no data files; its id is -1, as in the
         metadata.
 
         Its vectors are deletion vectors and position delete files. Equality deletes are not among them: reading rows of

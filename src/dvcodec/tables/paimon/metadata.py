@@ -25,13 +25,13 @@ SCHEMA_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A state of the table, from its file.
+    """A snapshot, tag or changelog, from its file.
 
     Attributes:
         name: name of the file below the table's folder, for errors.
         id: number of the snapshot, from 1.
         schema_id: the schema it was committed with.
-        base_manifest_list, delta_manifest_list: bare names; together they are the state.
+        base_manifest_list, delta_manifest_list: bare names; together they list the snapshot's manifests.
         changelog_manifest_list: bare name, None without changelog.
         index_manifest: bare name, None without index files.
         statistics: bare name, None without statistics.
@@ -52,7 +52,7 @@ class SnapshotRecord:
 
     @property
     def info(self) -> SnapshotInfo:
-        """The state as a value of the model. Snapshots are numbered without gaps."""
+        """The snapshot as a value of the model. Snapshots are numbered without gaps."""
         return SnapshotInfo(self.id, self.time_ms, self.commit_kind, self.id - 1 if self.id > 1 else None)
 
 

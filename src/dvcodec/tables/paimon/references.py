@@ -1,4 +1,4 @@
-"""Files that some state of a table still needs.
+"""Files that some snapshot, tag or changelog of a table still needs.
 
 Java class ``OrphanFilesClean``. States are snapshots, tags and changelogs, of the table and of its branches. Branches
 have their own metadata folders (``branch/branch-NAME``) and share the table's data and manifests.

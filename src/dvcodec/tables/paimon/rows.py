@@ -1,4 +1,4 @@
-"""Rows of a data file by physical position, in the schema of a state.
+"""Rows of a data file by physical position, in the schema of a snapshot.
 
 Paimon stores all columns in a data file, including partition columns, and for tables with a primary key also
 ``_VALUE_KIND`` and others.
@@ -46,13 +46,13 @@ def read_rows(
     Args:
         data_file: the data file.
         storage: opens it.
-        columns: columns to read, in the schema of the state.
+        columns: columns to read, in the schema of the snapshot.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
         written_source: that schema's file, for errors.
         visible: which records are rows.
         batch_rows: maximum rows in a batch.
-        shown: all columns of the state; those of `columns` may be some of them.
+        shown: all columns of the snapshot; those of `columns` may be some of them.
 
     Raises:
         NotCanonical: the file is corrupt, or its row count differs from the metadata.

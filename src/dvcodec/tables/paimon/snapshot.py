@@ -35,7 +35,7 @@ class PaimonSnapshot(Snapshot):
     """A snapshot of a Paimon table; see `Snapshot`.
 
     Attributes:
-        partitions: how its data files are partitioned; None for the state of a table without snapshots.
+        partitions: how its data files are partitioned; None for a table without snapshots.
         visible: which records are rows, by data file.
         schemas: returns a schema of the table by its id.
     """
@@ -49,7 +49,7 @@ class PaimonSnapshot(Snapshot):
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of a state, in order; see `Snapshot.schema`.
+        """Return the columns of the snapshot, in order; see `Snapshot.schema`.
 
         Raises:
             UsageError: no such column.
@@ -114,8 +114,8 @@ class PaimonSnapshot(Snapshot):
         """Find vectors that readers skip.
 
         Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
-        Paimon's readers follow that option and return the deleted rows. For the current state the newest schema
-        counts, for a state opened by its id the one that it was committed with.
+        Paimon's readers follow that option and return the deleted rows. For the current snapshot the newest schema
+        counts, for one opened by its id the one that it was committed with.
         """
         schema = self._shown
         if self.vectors and not schema.is_true(ENABLED):

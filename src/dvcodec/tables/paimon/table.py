@@ -29,7 +29,7 @@ def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A00
 class PaimonTable(Table):
     """A Paimon table, read from its folder.
 
-    States are the snapshots, and expired ones that are tagged. A state opened by its id has the schema that it was
+    Its snapshots include expired ones that are tagged. A snapshot opened by its id has the schema that it was
     committed with, the current one the newest; options are those of the commit. Branches are tables of their own
     (``branch/branch-NAME``) and are not listed; their files count as needed.
     """
@@ -93,7 +93,7 @@ class PaimonTable(Table):
         layout: Layout,
         named: Mapping[tuple[bytes, int, str], str],
     ) -> Iterator[DeletionVector]:
-        """Yield the vectors of a state; `named` has the paths of its data files by partition, bucket and name."""
+        """Yield the vectors of a snapshot; `named` has the paths of its data files by partition, bucket and name."""
         if state.index_manifest is None:
             return
         source = self.folder.join(f"manifest/{state.index_manifest}")

@@ -10,7 +10,7 @@ Actions, each the `action` of its `RepairAction`:
   bound of the former, if known;
 - ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly;
 - ``correct-cardinality``, ``correct-file-size``: commit the counted number;
-- ``remove-file``: remove a file that no state needs.
+- ``remove-file``: remove a file that no snapshot needs.
 """
 
 from __future__ import annotations
