@@ -132,7 +132,7 @@ class Tour:
         return self.passed_over == len(self.targets)
 
     def report_passed_over(self) -> None:
-        """Report how many files of folders hold nothing of the kind.
+        """Report the number of files in folders that hold nothing of the kind.
 
         Raises:
             UsageError: none holds any.

@@ -30,7 +30,7 @@ _SIGNS = (
 )
 """Files that identify a table's folder."""
 _SHOWN = 10
-"""Most tables that get their own note."""
+"""Maximum number of tables that get their own note."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Table:
         error: the reason.
         live: offsets of the snapshot's vectors by file; None for a vector that is the whole file.
         seen: vectors that were shown or checked.
-        superseded: how many of them are not in the snapshot.
+        superseded: number of these that are not in the snapshot.
     """
 
     kind: TableKind
@@ -113,8 +113,8 @@ class TableFolders:
         """Count a vector that was shown or checked.
 
         Args:
-            path: its file.
-            offset: of the vector in it.
+            path: file of the vector.
+            offset: offset of the vector in the file.
 
         Returns:
             For JSON: ``superseded``, True if no table has it in its current snapshot, None if unknown; {} for a file

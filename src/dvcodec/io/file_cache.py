@@ -42,7 +42,7 @@ class FileCache:
 
         Args:
             location: URL.
-            options: of its store.
+            options: options of its store.
             size: bytes according to metadata; None if unknown.
         """
         with self._lock:

@@ -23,8 +23,8 @@ class StoreSource:
     Requests are lazy. The first response fixes size and version (ETag); later requests are for the same version.
 
     Args:
-        store: of the object.
-        key: of the object.
+        store: store of the object.
+        key: key of the object.
         name: for errors.
         listed: the object as a listing reported it.
         expected: bytes according to metadata; only a hint.

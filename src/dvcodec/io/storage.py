@@ -183,7 +183,7 @@ class Storage:
             self._cache.open_folder(folder)
 
     def threads(self, location: str, wanted: int | None = None) -> int:
-        """Return how many files to read at once: few locally (CPU-bound), many remotely (latency-bound)."""
+        """Return the number of files to read at once: few locally (CPU-bound), many remotely (latency-bound)."""
         if wanted is not None:
             return wanted
         return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency

@@ -40,7 +40,7 @@ def decode_payload(text: bytes, payload: Cursor, offset: int, compressed: bool, 
     Args:
         text: the JSON.
         payload: the stored payload; errors have its offset.
-        offset: of the footer, for the result.
+        offset: offset of the footer, for the result.
         compressed: whether it was compressed, for the result.
         limits: bounds on the number of blobs.
 

@@ -24,7 +24,7 @@ def tag(name: str, *children: str | None, **attributes: object) -> Html:
     """Make an element; children and attributes are escaped, and shown on one line without control characters.
 
     Args:
-        name: of the element.
+        name: name of the element.
         children: text, or `Html`; None is omitted.
         attributes: a trailing underscore is dropped and others become hyphens; True gives an attribute without a
             value; None and False are omitted.

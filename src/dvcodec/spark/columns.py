@@ -95,7 +95,7 @@ def list_array(
     """Return runs of values as an Arrow array of lists.
 
     Args:
-        values: of all lists, concatenated; not copied.
+        values: values of all lists, concatenated; not copied.
         counts: values in each list.
         valid: False gives a null; None: no nulls.
 

@@ -61,8 +61,8 @@ class AuditCounts:
     """How much was checked.
 
     Attributes:
-        data_files: of the snapshot.
-        vectors: of the snapshot; each was read, or is unreadable.
+        data_files: data files of the snapshot.
+        vectors: vectors of the snapshot; each was read, or is unreadable.
         containers: files that hold them.
         stored_files: files below the table's folder; None if it was not listed.
         unreadable: vectors that could not be read: their rows are unknown.
@@ -83,7 +83,7 @@ class Audit:
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
+        kind: kind of the table.
         info: which snapshot.
         findings: those of the snapshot, then those of the whole table; none if the table is valid.
         counts: how much was checked.

@@ -67,9 +67,9 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     """Return the columns to read, in this order.
 
     Args:
-        names: of all columns.
+        names: names of all columns.
         columns: requested; None = all.
-        location: of the table, for errors.
+        location: location of the table, for errors.
 
     Raises:
         UsageError: no such column.
@@ -113,7 +113,7 @@ def unrelated(location: str, wanted: Iterable[str], found: Iterable[str]) -> Not
     """Return the error for a data file that holds no column of the table: all its rows would be null.
 
     Args:
-        location: of the data file.
+        location: location of the data file.
         wanted: columns of the table, under their names in data files; it should have at least one.
         found: its columns.
     """

@@ -97,7 +97,7 @@ def export_live(
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
-        compression: of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
+        compression: compression of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
         batch_rows: maximum rows read at a time.
         progress: called with the number of data files done, and the total.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.

@@ -124,9 +124,9 @@ def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterat
     the metadata has an old path too, `paths` reports it.
 
     Args:
-        matcher: of the snapshot.
+        matcher: matcher of the snapshot.
         vector: as recorded.
-        path: of the data file, as the blob has it.
+        path: path of the data file in the blob.
     """
     data_file, check = vector.data_file, "referenced-data-file"
     if data_file is None or file_key(path) == file_key(data_file):
@@ -252,8 +252,8 @@ def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]
     """Check a file of vectors: `file_sizes`, and `Snapshot.check_container`; ``container`` if it is corrupt.
 
     Args:
-        snapshot: which records the vectors.
-        location: of the file.
+        snapshot: the snapshot that records the vectors.
+        location: location of the file.
         group: all vectors that the snapshot records in it.
 
     Raises:

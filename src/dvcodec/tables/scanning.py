@@ -80,7 +80,7 @@ class Scan:
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
+        kind: kind of the table.
         info: the snapshot.
         files: all data files, in the snapshot's order, also those without deletes.
         lost: vectors that could not be read or whose data file is gone, with the reason.

@@ -177,7 +177,7 @@ class Evolution:
         Args:
             array: as read.
             stored: its column in the file.
-            column: of the table.
+            column: a column of the table.
             what: the column's path, for errors.
 
         Raises:

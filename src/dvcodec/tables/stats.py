@@ -147,7 +147,7 @@ def rewrite_candidates(
     vector, or with more deleted rows than rows, is not: a rewrite would make the wrong rows permanent.
 
     Args:
-        scan: of a snapshot.
+        scan: the scan of a snapshot.
         min_ratio: 0 to 1; a file is a candidate if at least this share of its rows is deleted, and at least
             `min_deleted`.
         min_deleted: rows. Raise it to skip small files, whose rewrite costs more than it gains.

@@ -47,7 +47,7 @@ class CheckedFiles:
     Attributes:
         findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size`` and ``physical-rows``.
         counted: data files whose footer was read.
-        passed_over: paths of those whose format is not known.
+        passed_over: paths of those with an unknown format.
     """
 
     findings: tuple[Finding, ...]
@@ -131,7 +131,7 @@ def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int
 
 
 def _rows(snapshot: Snapshot, file: DataFile) -> int | DvcodecError | OSError | None:
-    """Return the rows in the footer of a data file; None for a format that is not known."""
+    """Return the row count in the footer of a data file; None for an unknown format."""
     try:
         return snapshot.stored_rows(file)
     except MissingExtra:

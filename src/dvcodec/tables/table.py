@@ -64,7 +64,7 @@ class Snapshot(ABC):
         Not checked: that positions are below the data file's rows.
 
         Args:
-            vector: of this snapshot.
+            vector: a vector of this snapshot.
 
         Raises:
             DecodeError: it is corrupt.
@@ -81,7 +81,7 @@ class Snapshot(ABC):
         Raises:
             UsageError: no such column.
             DecodeError: the schema is corrupt.
-            Unsupported: the type of a column is not known; the message names it.
+            Unsupported: a column has an unknown type; the message names it.
             MissingExtra: pyarrow is not installed.
             OSError: it cannot be read.
         """
@@ -95,7 +95,7 @@ class Snapshot(ABC):
         Columns that the file lacks are filled as the format says.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
             columns: names to read, in this order; None = all.
             batch_rows: maximum rows in a batch; batches end with row groups.
 
@@ -112,7 +112,7 @@ class Snapshot(ABC):
         The rows themselves are not checked.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
 
         Raises:
             DecodeError: the file is corrupt.
@@ -127,7 +127,7 @@ class Snapshot(ABC):
         This is what no vector can express: equality deletes, or records that readers have to merge first.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
 
         Raises:
             DecodeError: the metadata is corrupt.
@@ -140,7 +140,7 @@ class Snapshot(ABC):
         They are gone, or spelled differently in the metadata: readers that compare plain text do not delete their rows.
 
         Args:
-            vector: of this snapshot; other vectors have no such files.
+            vector: a vector of this snapshot; other vectors have no such files.
 
         Raises:
             DecodeError: the position deletes are corrupt.
@@ -154,7 +154,7 @@ class Snapshot(ABC):
         Their rows are deleted by `read`, while readers that compare text do not delete them.
 
         Args:
-            vector: of this snapshot; other vectors have no such files.
+            vector: a vector of this snapshot; other vectors have no such files.
 
         Returns:
             Pairs: the path in the deletes, `DataFile.path`.
@@ -210,7 +210,7 @@ class Table(ABC):
     """A table found by its metadata. Methods read; a table keeps no file open.
 
     Attributes:
-        kind: of the metadata.
+        kind: format of the metadata.
         folder: the table's folder.
     """
 
@@ -248,7 +248,7 @@ class Table(ABC):
         """Return the locations of all files that any snapshot still needs, metadata included.
 
         Raises:
-            UsageError: other metadata is newer: what it needs is not known here.
+            UsageError: other metadata is newer: what it needs is unknown.
             DecodeError: the metadata is corrupt.
             OSError: it cannot be read.
         """

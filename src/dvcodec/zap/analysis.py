@@ -32,7 +32,7 @@ def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_
     Args:
         name: name of the field.
         text: the value, stored as UTF-8.
-        options: of the field. Without `FieldOptions.TERM_VECTORS` terms have no locations; with
+        options: options of the field. Without `FieldOptions.TERM_VECTORS` terms have no locations; with
             `FieldOptions.SKIP_FREQ_NORM` frequencies and length are 0.
         array_positions: indices in the arrays of the source document, outermost first.
 
@@ -68,7 +68,7 @@ def keyword_field(
     Args:
         name: name of the field.
         value: bytes, or text to store as UTF-8.
-        options: of the field; with `FieldOptions.TERM_VECTORS` the term has a location.
+        options: options of the field; with `FieldOptions.TERM_VECTORS` the term has a location.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
@@ -89,7 +89,7 @@ def number_field(
     Args:
         name: name of the field.
         value: an integer becomes the nearest float.
-        options: of the field; terms of numbers have no locations.
+        options: options of the field; terms of numbers have no locations.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
@@ -145,7 +145,7 @@ def composite_field(
     Args:
         fields: the others; their frequencies and lengths are added.
         name: name of the composite field.
-        options: of the composite field.
+        options: options of the composite field.
     """
     frequencies: dict[bytes, int] = {}
     places: dict[bytes, tuple[Location, ...]] = {}

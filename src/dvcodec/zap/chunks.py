@@ -54,7 +54,7 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
     """Return the chunk size (documents) for postings lists of these cardinalities: int64[n].
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         mode: chunk mode of the footer, checked by `check_mode`.
         num_docs: documents of the segment, at least 1.
         cards: int64[n], postings of each list.

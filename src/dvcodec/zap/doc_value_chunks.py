@@ -100,7 +100,7 @@ def decode_chunks(
 
     Args:
         cursor: the window.
-        layout: of the chunks.
+        layout: layout of the chunks.
         numbers: int64[n], number of each chunk, ascending.
         starts: int64[n], position of each.
         stops: int64[n], end of each; inside the window.
@@ -212,7 +212,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """Encode chunks. As in zapx, only the first one is written if it is empty.
 
     Args:
-        layout: of the chunks.
+        layout: layout of the chunks.
         docs: int64[k], strictly ascending.
         values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 

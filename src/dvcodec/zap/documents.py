@@ -33,7 +33,7 @@ class Location:
     """One occurrence of a term.
 
     Attributes:
-        position: of the token in the field, 1-based.
+        position: position of the token in the field, 1-based.
         start: first byte in the field's value.
         end: byte after the last.
         field: field of the token; empty for the field itself (composite fields have tokens of others).

@@ -159,7 +159,7 @@ def _lists(
     concatenated.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         docs: int64, document of each instance, ascending.
         lengths: uint64, tokens of each instance.
         sizes: int64, terms of each instance.

@@ -181,7 +181,7 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
     """Encode a thesaurus.
 
     Args:
-        version: of the segment, 16 or 17.
+        version: version of the segment, 16 or 17.
         thesaurus: ordered as its attributes require.
         base: address of the first byte.
 

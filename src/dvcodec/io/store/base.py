@@ -71,7 +71,7 @@ class Store(ABC):
         """Read an object, or a byte range clipped to its end.
 
         Args:
-            key: of the object.
+            key: key of the object.
             start: first byte; None for the whole object.
             stop: byte after the last.
             etag: the expected version; None for any.

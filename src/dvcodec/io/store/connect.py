@@ -26,8 +26,8 @@ def connect(
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
         authority: bucket, container or host: what is between ``://`` and the next slash.
-        query: of a web address, with its question mark.
-        options: of the store.
+        query: query of a web address, with its question mark.
+        options: options of the store.
         spelled: the scheme as the user spells it, for errors.
 
     Raises:

@@ -58,7 +58,7 @@ def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
 
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        options: of the store.
+        options: options of the store.
         values: options for obstore; modified.
 
     Returns:

@@ -65,7 +65,7 @@ class StoreError(OSError):
     """A request to a store failed.
 
     Attributes:
-        url: of the object or folder.
+        url: URL of the object or folder.
         action: the operation: ``read``, ``list``, ``write``, ``delete``.
         reason: why it failed, as far as the response shows.
         words: message of the store or its client.
@@ -221,7 +221,7 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
     """Return the error for a failed request.
 
     Args:
-        url: of the object or folder.
+        url: URL of the object or folder.
         action: the operation.
         text: message of the client, including the response body.
         reason: from the type of the client's error, if known.

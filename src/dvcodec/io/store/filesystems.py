@@ -57,10 +57,10 @@ class FilesystemStore(Store):
     """A file system of fsspec. Keys are its own paths.
 
     Args:
-        filesystem: of fsspec.
+        filesystem: an fsspec file system.
         url: a URL in it.
         path: the path of this URL.
-        options: of the store.
+        options: options of the store.
     """
 
     excludes = False

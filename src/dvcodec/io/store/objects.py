@@ -33,10 +33,10 @@ class ObjectStore(Store):
     """A bucket, a container or a web server.
 
     Args:
-        client: of obstore.
+        client: an obstore client.
         root: see `Store`.
-        options: of the store.
-        query: of a web address; never shown, since it may be a signature.
+        options: options of the store.
+        query: query of a web address; never shown, since it may be a signature.
         in_parts: makes a client with its own retries, for multipart uploads: only the client can retry a part.
     """
 

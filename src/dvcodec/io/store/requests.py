@@ -37,7 +37,7 @@ class RequestCounts:
         list: listings, by page if the client reports pages.
         put: writes.
         delete: deletions.
-        retries: how many of all these were retries.
+        retries: number of these that were retries.
         bytes_read: bytes of objects read.
         bytes_written: bytes of objects written.
     """

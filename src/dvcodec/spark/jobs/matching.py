@@ -119,7 +119,7 @@ class Survey:
     Attributes:
         bytes: bytes of their words in a broadcast table; 0 if not requested.
         vectors: number of vectors.
-        unmatched: how many of them are of files that are not read.
+        unmatched: number of these whose data files are not read.
         examples: names of some of these.
     """
 

@@ -64,7 +64,7 @@ def fetch_small(path: str, size: int, stores: Storage) -> tuple[int, Callable[[]
     """Return the job of `run_ahead` that reads a small remote file whole, by one request; None for any other file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         size: bytes of the file by the listing; negative if it is missing.
         stores: caches the bytes for whoever opens the file.
     """

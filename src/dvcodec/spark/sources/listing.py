@@ -46,11 +46,11 @@ class Unit:
     """A file, or the vectors of it that begin in a byte range.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: bytes of the file; -1 if a manifest names it but it is missing.
         start: first byte of the range.
         stop: byte after the range.
-        kind: of the container, if the driver determined it; the range then begins and ends between two frames.
+        kind: kind of the container, if the driver determined it; the range then begins and ends between two frames.
         listed: whether the file was found in a folder, not named.
         manifest: the manifest that names the file.
     """

@@ -54,12 +54,12 @@ class Window:
     """Vectors of one container that were read together.
 
     Attributes:
-        ranges: of the vectors.
+        ranges: ranges of the vectors.
         data: bytes of the frames, and perhaps others.
         starts: int64[n], first byte of each frame in `data`.
         sizes: int64[n], bytes of each frame in `data`; 0 for none.
         base: offset of `data` in the file.
-        name: of the source, for errors.
+        name: name of the source, for errors.
         outcomes: results that are known already, by index.
     """
 

@@ -20,7 +20,7 @@ class VectorRanges:
 
     Attributes:
         path: path or URL of the container.
-        kind: of the container; decides which vector layouts are valid.
+        kind: kind of the container; decides which vector layouts are valid.
         format: value of the column ``format``, None for null.
         offsets: int64[n], first byte of each vector; -1 if unknown.
         lengths: int64[n], bytes of each; -1 if unknown.

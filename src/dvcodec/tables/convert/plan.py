@@ -29,7 +29,7 @@ class Planned:
     """A data file with deleted rows.
 
     Attributes:
-        data_file: of the snapshot.
+        data_file: a data file of the snapshot.
         sources: one vector, or the position delete files that delete its rows.
         rows: union of the position deletes; None = to be read from the one vector.
     """

@@ -44,7 +44,7 @@ class ConvertedVector:
     Attributes:
         data_file: the data file, as the source names it.
         how: how it was converted.
-        location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
+        location: location of the vector; its `data_file` is spelled as in the target.
         sources: one vector, or the position delete files that it replaces.
         record: values for the commit, by the target's own field names.
     """
@@ -80,7 +80,7 @@ class Reader:
     """Reads the planned vectors; those that do not stay in place are yielded as frames, to be written.
 
     Attributes:
-        speller: of the target.
+        speller: speller of the target.
         converted: vectors that are done.
         empty: vectors without rows, which are skipped.
     """

@@ -39,7 +39,7 @@ class Speller:
 
     Attributes:
         to: the target.
-        kind: of the table that is converted.
+        kind: kind of the table that is converted.
         root: absolute location of the target's table: Delta's paths below it are relative.
         info: the snapshot that is converted.
     """
@@ -72,7 +72,7 @@ class Speller:
         Args:
             place: its place in the source's metadata.
             location: where its file can be opened.
-            data_file: whose rows it deletes.
+            data_file: the data file whose rows it deletes.
         """
         path = place.path if self.to == self.kind.value else absolute(location)
         return replace(place, format=self.to, path=path, data_file=self.data_file(data_file))
@@ -82,7 +82,7 @@ class Speller:
 
         Args:
             location: where the vector is.
-            data_file: whose rows it deletes.
+            data_file: the data file whose rows it deletes.
             in_file: number of vectors in that file.
 
         Raises:

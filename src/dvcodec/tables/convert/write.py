@@ -40,7 +40,7 @@ class Conversion:
 
     Attributes:
         to: the target.
-        snapshot: what was converted.
+        snapshot: the converted snapshot.
         vectors: all vectors of the target, as in the file of entries.
         files: the vector files that were written.
         entries: the file of commit values.
@@ -248,7 +248,7 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
 
 
 def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:
-    """Yield frames until they have so many bytes."""
+    """Yield frames until they have this many bytes."""
     while size > 0 and (stored := next(frames, None)) is not None:
         yield stored
         size -= len(as_view(stored.data))

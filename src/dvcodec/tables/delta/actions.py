@@ -160,7 +160,7 @@ class AddFile:
     """A logical file: a data file, and its vector.
 
     Attributes:
-        path: of the data file, decoded.
+        path: decoded path of the data file.
         vector: None if no rows are deleted.
         size: bytes of the data file.
         rows: physical rows; None without statistics.

@@ -50,8 +50,8 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     - ``delta-property``: vectors, but new deletes do not write them. The existing ones stay valid.
 
     Args:
-        protocol: of the version.
-        metadata: of the version.
+        protocol: protocol of the version.
+        metadata: metadata of the version.
         vectors: whether a data file has one.
     """
     properties = metadata.configuration

@@ -41,11 +41,11 @@ class Log:
     """The files of a log by version.
 
     Attributes:
-        location: of the log's folder, for errors.
+        location: location of the log's folder, for errors.
         commits: version -> name.
         checkpoints: version -> names of one checkpoint's files, all there. Of several for one version the first by
             name is used: any will do.
-        names: of all files that belong to the log.
+        names: names of all files that belong to the log.
     """
 
     location: str

@@ -40,13 +40,13 @@ def read_rows(
     show that all its columns were dropped.
 
     Args:
-        location: of the file.
+        location: location of the file.
         storage: opens it.
         columns: columns of the table to read.
-        partition_values: of the file, by physical name.
+        partition_values: partition values of the file, by physical name.
         partition_columns: columns that take their values from `partition_values`, even if the file has them.
         batch_rows: maximum rows in a batch.
-        schema: of the table; None skips the check that the file has one of its columns.
+        schema: schema of the table; None skips the check that the file has one of its columns.
 
     Raises:
         DecodeError: the file is corrupt, or does not match the table's schema.

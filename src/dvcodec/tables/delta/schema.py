@@ -123,7 +123,7 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     """Read a table's columns, not yet their types.
 
     Args:
-        metadata: of the table.
+        metadata: metadata of the table.
         mode: of column mapping.
         declared: whether the protocol declares column mapping. If not, a schema without physical names is read
             without a mapping, as in Delta Spark.

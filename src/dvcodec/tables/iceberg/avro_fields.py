@@ -60,7 +60,7 @@ class Found(NamedTuple):
 
     Attributes:
         name: in the file.
-        type: of the schema, without the union that makes it nullable.
+        type: type in the schema, without the union that makes it nullable.
     """
 
     name: str

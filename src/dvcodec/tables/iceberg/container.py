@@ -37,7 +37,7 @@ def check_vectors(
         location: path or URL of the file.
         vectors: all that the metadata records in it.
         storage: opens it.
-        matcher: of the snapshot.
+        matcher: matcher of the snapshot.
 
     Raises:
         DecodeError: not a container of vectors, or its footer is corrupt.

@@ -34,8 +34,8 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
     A vector whose sequence number is below that of its data file (``sequence-number``) is found when it is read.
 
     Args:
-        metadata: of the table.
-        plan: of the snapshot.
+        metadata: metadata of the table.
+        plan: plan of the snapshot.
         passed_over: bare names of metadata files that were not read.
     """
     if metadata.format_version < VECTORS_VERSION:

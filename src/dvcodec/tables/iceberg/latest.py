@@ -40,7 +40,7 @@ def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -
     """Check that no metadata file next to this one has a higher number, the same, or none.
 
     Args:
-        location: of the metadata file.
+        location: location of the metadata file.
         storage: lists its folder.
         older: bare names of metadata files that are known to be older, whatever their names.
 

@@ -75,11 +75,11 @@ class Entry:
 
     Attributes:
         content: `DATA`, `POSITION_DELETES` or `EQUALITY_DELETES`.
-        path: of the file, as recorded.
+        path: path of the file, as recorded.
         location: where it can be opened.
         file: of the model; None for equality deletes.
         format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
-        partition: of the file.
+        partition: partition of the file.
         sequence_number: data sequence number; deletes apply to data files up to their own number.
     """
 
@@ -104,7 +104,7 @@ def read_manifest(
 
     Args:
         manifest: from the list.
-        fields: of its partition spec.
+        fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
 

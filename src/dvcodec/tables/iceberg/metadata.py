@@ -33,9 +33,9 @@ class PartitionField:
     """A field of a partition spec.
 
     Attributes:
-        field_id: of the partition field.
-        source_id: of the column; None if it is made from several.
-        name: of the partition field.
+        field_id: field id of the partition field.
+        source_id: id of the source column; None if it is made from several.
+        name: name of the partition field.
         transform: as the spec spells it: ``identity``, ``day``, ``bucket[16]``.
         column: name of the column in the current schema; None if it is not there, or in another.
     """
@@ -72,12 +72,12 @@ class TableMetadata:
 
     Attributes:
         source: the file.
-        format_version: of the table: 1, 2 or 3.
+        format_version: format version of the table: 1, 2 or 3.
         location: the table's folder as recorded.
         snapshots: by id, oldest first, the current one last.
         current: its id, None if the table has no current snapshot.
         schemas: by schema id.
-        current_schema_id: of new snapshots.
+        current_schema_id: schema id of new snapshots.
         specs: partition specs by id.
         metadata_log: paths of earlier metadata files.
         statistics: paths of statistics and partition statistics files.

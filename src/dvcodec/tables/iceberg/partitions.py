@@ -48,7 +48,7 @@ class Partition:
 
     Attributes:
         spec_id: partition spec.
-        values: of the spec's fields, in order, as Avro stores them: days, microseconds, bytes. Types that Avro
+        values: values of the spec's fields, in order, as Avro stores them: days, microseconds, bytes. Types that Avro
             may store in several ways have one form: decimals their unscaled number, UUIDs their bytes.
         texts: the same values as readable text; None for null.
         typed: the same values for other formats; without those of the transform ``void``.

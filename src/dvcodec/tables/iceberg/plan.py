@@ -38,7 +38,7 @@ class Plan:
             files, are under None.
         by_partition: position deletes that may be for several data files, by path.
         respelled: for position deletes of one data file that they name with another scheme, by path: that name.
-        spellings: of the data files.
+        spellings: spellings of the data files.
     """
 
     data_files: tuple[DataFile, ...]

@@ -40,9 +40,9 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
     """Read columns of a schema.
 
     Args:
-        schema: of the table.
-        names: of the columns to read, in this order; None = all. Only their types are parsed.
-        location: of the table, for errors.
+        schema: schema of the table.
+        names: names of the columns to read, in this order; None = all. Only their types are parsed.
+        location: location of the table, for errors.
 
     Raises:
         UsageError: no such column.

@@ -35,7 +35,7 @@ class IcebergSnapshot(Snapshot):
     """A snapshot of an Iceberg table; see `Snapshot`.
 
     Attributes:
-        metadata: of the table.
+        metadata: metadata of the table.
         plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
         passed_over: see `IcebergTable`.

@@ -38,7 +38,7 @@ def decode_row(data: bytes, types: Sequence[DataType], *, source: str, what: str
 
     Args:
         data: number of fields, and the row.
-        types: of its fields.
+        types: types of its fields.
         source: the file, for errors.
         what: the field, for errors.
 

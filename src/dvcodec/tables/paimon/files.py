@@ -86,7 +86,7 @@ class Layout:
         """Return the path of an index file.
 
         Args:
-            entry: of the index manifest.
+            entry: an entry of the index manifest.
             source: the index manifest, for errors.
 
         Raises:

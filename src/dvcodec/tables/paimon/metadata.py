@@ -70,8 +70,8 @@ class TableSchema:
     """A version of a table's schema.
 
     Attributes:
-        name: of the file below the table's folder, for errors.
-        id: of the version, from 0.
+        name: name of the file below the table's folder, for errors.
+        id: id of the version, from 0.
         fields: columns, in order.
         partition_keys, primary_keys: names of columns.
         options: the table's options, as text.
@@ -108,7 +108,7 @@ def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: of a version that is not known here.
+        Unsupported: an unknown version.
         OSError: it cannot be read.
     """
     fields = _read(folder, name, SNAPSHOT_VERSION)
@@ -136,7 +136,7 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: of a version that is not known here.
+        Unsupported: an unknown version.
         OSError: it cannot be read.
     """
     name = f"schema/schema-{number}"

@@ -96,11 +96,11 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
         raw: text or object.
         source: the schema's file, for errors.
         what: the column, for errors.
-        depth: of nesting.
+        depth: nesting depth.
 
     Raises:
         NotCanonical: it is not a type.
-        Unsupported: one that is not known here.
+        Unsupported: an unknown type.
     """
     if depth > _MAX_DEPTH:
         raise Unsupported(f"type of {what}", source=source, expected=f"at most {_MAX_DEPTH} types in one another")
@@ -165,7 +165,7 @@ def read_column(field: SchemaField, source: str) -> Column:
 
     Raises:
         NotCanonical: it is not a type.
-        Unsupported: one that is not known here.
+        Unsupported: an unknown type.
     """
     with column_errors(field.name):
         kind = parse_type(field.type, source=source, what=f"column {field.name}")

@@ -54,7 +54,7 @@ class PaimonSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the schema is corrupt.
-            Unsupported: a type that is not known here.
+            Unsupported: an unknown type.
             MissingExtra: pyarrow is not installed.
         """
         schema = self._shown

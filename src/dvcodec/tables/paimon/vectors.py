@@ -32,9 +32,9 @@ def vectors_of_entry(
     """Yield the vectors of an index file, in the manifest's order.
 
     Args:
-        entry: of the index manifest; other kinds of index have none.
+        entry: an entry of the index manifest; other kinds of index have none.
         folder: the table's.
-        path: of the index file, as `Layout.index_file` has it.
+        path: path of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
             shows.

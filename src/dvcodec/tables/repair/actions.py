@@ -68,7 +68,7 @@ class RepairPlan:
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
+        kind: kind of the table.
         snapshot: id of the snapshot that was audited.
         actions: what to do.
         unmended: findings that none of them mends.

@@ -29,7 +29,7 @@ def repair_plan(audit: Audit, table: Table) -> RepairPlan:
     Vectors to be merged, or taken from older snapshots, are read. Nothing is written.
 
     Args:
-        audit: of a snapshot.
+        audit: the audit of a snapshot.
         table: the audited table.
 
     Raises:

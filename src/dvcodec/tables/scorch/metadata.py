@@ -60,7 +60,7 @@ class Epoch:
     Attributes:
         id: its epoch.
         timestamp_ms: when it was written, milliseconds since 1970 UTC; None in older indexes.
-        version: of its zap segments.
+        version: version of its zap segments.
         writer_id: names the program that transformed the contents; empty if none did.
         segments: ascending by number; documents are numbered in this order.
     """

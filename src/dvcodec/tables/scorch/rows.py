@@ -58,7 +58,7 @@ def read_rows(
     """Yield the documents of a segment in order, a bounded part of the file at a time.
 
     Args:
-        location: of the segment.
+        location: location of the segment.
         storage: opens it.
         dropped: fields whose values are omitted.
         columns: of `schema`, in this order; None = all.
