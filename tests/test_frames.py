@@ -94,7 +94,7 @@ def test_cut_inside_a_frame_is_truncated(cut: int) -> None:
     assert (caught.value.what, caught.value.offset) == ("length field", 17)
     if cut <= 16:
         assert caught.value.actual == 12
-        assert caught.value.expected == f"at most {max(12 - cut, 0)} (bytes left for magic and vector)"
+        assert caught.value.expected == f"at most {max(12 - cut, 0)} (bytes left for magic and bitmap)"
 
 
 @pytest.mark.parametrize("claim", [13, 2**31 - 1, 2**32 - 1])

@@ -1,4 +1,4 @@
-"""Draws the pictures of the README: `make docs`; that of the report where there is a Chromium."""
+"""Draws the pictures of the README: `make docs`; the one of the report only if Chromium is installed."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ WRONG = {
     "empty name": (["inspect", ""], "expected a target, found an empty name"),
     "no vectors in it": (["inspect", "others/a.txt"], "others/a.txt at byte 0: container: expected a Puffin file"),
     "no bytes": (["inspect", "-"], "<stdin> at byte 0: container: expected a Puffin file"),
-    "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and vector: expected 0x"),
+    "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and bitmap: expected 0x"),
     "no target": (["inspect"], "Missing argument 'TARGET"),
     "no such command": (["explode"], "No such command 'explode'"),
     "no such option": (["inspect", "--nope", "good"], "No such option: --nope"),

@@ -44,10 +44,10 @@ def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
     result = run("audit", damaged)
     assert (result.code, result.err) == (1, "")
     _, line, last, bounds = result.out.splitlines()
-    assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and vector: expected 0x")
+    assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and bitmap: expected 0x")
     assert last.endswith(": 1 error")
     assert bounds == (
-        "1 vector could not be read: at least 68 of 256 rows deleted, at most 188 live, by what the metadata records"
+        "1 vector could not be read: at least 68 of 256 rows deleted, at most 188 live, according to the metadata"
     )
 
 
@@ -282,7 +282,7 @@ def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("command", ["audit", "table", "log"])
 def test_a_folder_of_two_kinds(lake: Path, command: str) -> None:
     (lake / "metadata").mkdir()
-    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): say which kind is meant")
+    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): choose one with kind")
     assert run(command, lake, "--kind", "delta").code == 0
 
 

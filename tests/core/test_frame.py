@@ -94,20 +94,20 @@ def test_a_length_past_the_end_is_truncated_at_the_length_field(length: int) -> 
     error = refusal(frame(PORTABLE, b"vector", length=length))
     assert type(error) is Truncated
     assert (error.what, error.offset, error.actual) == ("length field", 107, length)
-    assert error.expected == "at most 10 (bytes left for magic and vector)"
+    assert error.expected == "at most 10 (bytes left for magic and bitmap)"
 
 
 def test_a_frame_without_room_for_its_crc_is_truncated() -> None:
     error = refusal(struct.pack(">I", 4) + PORTABLE)
     assert type(error) is Truncated
-    assert error.expected == "at most 0 (bytes left for magic and vector)"
+    assert error.expected == "at most 0 (bytes left for magic and bitmap)"
 
 
 def test_a_frame_fills_the_window() -> None:
     data = frame(PORTABLE, b"vector") + b"tail"
     error = refusal(data)
     assert type(error) is NotCanonical
-    assert (error.offset, error.expected, error.actual) == (107, "14 (bytes of magic and vector)", 10)
+    assert (error.offset, error.expected, error.actual) == (107, "14 (bytes of magic and bitmap)", 10)
 
 
 def test_a_crc_mismatch_gives_both_values_in_hex_and_the_place_of_the_crc() -> None:
@@ -138,7 +138,7 @@ def test_a_magic_that_is_not_allowed_is_named_with_those_that_are(raw: bytes) ->
     [
         (frame(b"what", b"v", length=99, crc=1), Truncated, "length field"),
         (frame(b"what", b"v", length=4, crc=1), NotCanonical, "length field"),
-        (frame(b"what", b"v", crc=1), ChecksumMismatch, "CRC-32 of magic and vector"),
+        (frame(b"what", b"v", crc=1), ChecksumMismatch, "CRC-32 of magic and bitmap"),
         (frame(b"what", b"v"), BadMagic, "magic"),
     ],
 )

@@ -141,7 +141,7 @@ KEYS_TWICE = vector64((4, SOME), (4, SOME))
             frame(PORTABLE, KEYS_TWICE, length=1000, crc=1), 5, Truncated, "length field", id="length before CRC"
         ),
         pytest.param(
-            frame(b"????", KEYS_TWICE, crc=1), 5, ChecksumMismatch, "CRC-32 of magic and vector", id="CRC before magic"
+            frame(b"????", KEYS_TWICE, crc=1), 5, ChecksumMismatch, "CRC-32 of magic and bitmap", id="CRC before magic"
         ),
         pytest.param(frame(b"????", KEYS_TWICE), 5, BadMagic, "magic", id="magic before structure"),
         pytest.param(

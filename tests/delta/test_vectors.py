@@ -552,7 +552,7 @@ def test_cut_names_the_frame_it_falls_in() -> None:
         delta.load_frames(data)
     assert (caught.value.what, caught.value.offset) == ("length field", 1 + len(FRAME))
     assert caught.value.actual == len(FRAME) - 8
-    assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and vector)"
+    assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and bitmap)"
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])

@@ -149,7 +149,7 @@ def test_finding_and_showing(show: Any) -> None:
     assert page.js("[...document.querySelectorAll('.open')].map((b) => b.innerText.slice(0, 5))") == ["00006"]
     assert page.js("place.textContent") == "1–1 of 1 data file"  # noqa: RUF001
     page.js("query.value = 'nowhere'; query.dispatchEvent(new Event('input'))")
-    assert page.js("place.textContent") == "No data file is like this."
+    assert page.js("place.textContent") == "No matching data files."
     page.js("query.value = ''; query.dispatchEvent(new Event('input'))")
     choice = "document.getElementById('show')"
     page.js(f"{choice}.value = '2'; {choice}.dispatchEvent(new Event('change'))")

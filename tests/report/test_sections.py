@@ -65,7 +65,7 @@ def test_summary() -> None:
 
 def test_summary_of_files_whose_rows_are_unknown() -> None:
     audit = audit_of(file_of("a", RowSet([1]), None))
-    assert "not known of 1 file" in summary(audit, totals(audit.scan))
+    assert "unknown for 1 file" in summary(audit, totals(audit.scan))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_finding_does_not_say_twice_what_its_message_says() -> None:
 
 def test_files_worth_rewriting() -> None:
     html = rewrite(rewrite_candidates(small().scan, min_ratio=0.3), f"{ROOT}/data/")
-    assert "2 data files, highest gain first; about 3.05 MiB of data to be freed." in html
+    assert "2 data files, highest gain first; rewriting frees about 3.05 MiB." in html
     assert ">00000-a.parquet</th>" in html
     assert "drop it instead of rewriting<" in html
     assert "many rows are deleted<" in html

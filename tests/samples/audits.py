@@ -115,7 +115,7 @@ def some_findings(audit: Audit) -> tuple[Finding, ...]:
     crc = Finding(
         "crc",
         Severity.ERROR,
-        f"{vector.where}, for {vector.data_file}: CRC-32 of magic and vector: expected 0x947c060f (stored), "
+        f"{vector.where}, for {vector.data_file}: CRC-32 of magic and bitmap: expected 0x947c060f (stored), "
         "found 0x0fd94a60 (computed)",
         audit.info.id,
         vector.data_file,
@@ -138,7 +138,7 @@ def some_findings(audit: Audit) -> tuple[Finding, ...]:
         Finding(
             "orphan-vector-file",
             Severity.INFO,
-            f"{ROOT}/data/{i:05d}-old.puffin: no state of the table needs this vector file",
+            f"{ROOT}/data/{i:05d}-old.puffin: no snapshot of the table needs this vector file",
             path=f"{ROOT}/data/{i:05d}-old.puffin",
             details={"size": 4096},
         )

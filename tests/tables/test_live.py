@@ -122,7 +122,7 @@ def other_rows(table: FakeTable, folder: Path) -> None:
     [
         (bad_bit, ChecksumMismatch, "CRC"),
         (bad_count, CardinalityMismatch, "cardinality"),
-        (other_vector, NotCanonical, "vectors that hold for one data file"),
+        (other_vector, NotCanonical, "vectors for one data file"),
         (beyond, NotCanonical, "below 1000"),
         (beyond_unknown_rows, NotCanonical, "below 1000"),
         (stale, NotCanonical, "data/a.parquet"),

@@ -109,7 +109,7 @@ def merge(
     vectors = _rows_of(targets, "merging")
     if data_files:
         if list(vectors) != [None] or len(data_files) != 1:
-            raise UsageError("--data-file is for vectors without data files, all of one data file")
+            raise UsageError("--data-file names the data file of vectors that name none: one file for all of them")
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         parts = any(target.offset is not None for target in expand(targets))
@@ -194,7 +194,7 @@ def rewrite_paths(
     target: Name,
     output: Output,
     old: Annotated[
-        str | None, typer.Option("--from", help="Folder of the data files' old paths, whole path segments.")
+        str | None, typer.Option("--from", help="Folder in the old paths of the data files, as whole path segments.")
     ] = None,
     new: Annotated[str | None, typer.Option("--to", help="Its replacement.")] = None,
     pairs: Annotated[

@@ -82,7 +82,7 @@ class Opened:
 
 
 def expand(names: list[str]) -> list[Target]:
-    """Return the targets that names mean, in their order; files of folders and globs are sorted.
+    """Return the targets that names stand for, in order; files of folders and globs are sorted.
 
     Raises:
         UsageError: a glob or folder without files, or an empty name.
@@ -273,7 +273,7 @@ def _cut(file: Source, target: Target) -> Iterator[Source]:
 def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
     """Open and sniff a target; None for a file of a folder that the command does not handle.
 
-    A file of a folder that has the name of a container must be one, or it is corrupt.
+    A file in a folder that is named like a container must be one; otherwise it is corrupt.
 
     Args:
         target: what to open.

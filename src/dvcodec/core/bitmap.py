@@ -181,7 +181,7 @@ class BitmapView:
             raise NotCanonical(f"roaring bitmap: {err}", source=self.source, offset=self.base) from err
 
     def _fail(self, container: int, what: str, offset: int | None = None, **values: object) -> NotCanonical:
-        """Build an error at `offset` of the data; by default at the container's payload."""
+        """Build an error at `offset` in the data, by default at the container's payload."""
         kind = ContainerKind(int(self.kinds[container])).name.lower()
         where = f"{kind} container {container} (key 0x{int(self.keys[container]):04x})"
         offset = int(self.starts[container]) if offset is None else offset
@@ -189,7 +189,7 @@ class BitmapView:
 
     def _check_arrays(self) -> None:
         words = self.words
-        # One pass over all payloads: descents between containers, or in other kinds of containers, are fine.
+        # One pass over all payloads: descents between containers, or in containers of other kinds, are fine.
         descends = words[1:] <= words[:-1]
         descends[self.word_starts[1:] - 1] = False
         if not descends.any():

@@ -31,7 +31,7 @@ class UsageError(DvcodecError, ValueError):
 
 
 class MissingExtra(UsageError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         self.package = package

@@ -33,7 +33,7 @@ Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 Values = NDArray[np.uint64]
 _LONG = 256
-"""Items of a piece from which it is copied as a slice, instead of item by item."""
+"""A piece of at least this many items is copied as a slice, not item by item."""
 
 
 def offsets_of(lengths: NDArray[Any]) -> Index:

@@ -149,7 +149,7 @@ def _with_run_sizes(
 
 
 def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
-    """Serialize a bitmap in a form that depends on its values only.
+    """Serialize a bitmap in a form that depends only on its values.
 
     Args:
         bitmap: any 32-bit bitmap; not modified.

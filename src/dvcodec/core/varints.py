@@ -68,7 +68,7 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
     """Read `counts[i]` consecutive varints at `starts[i]`, for every i.
 
     Takes time proportional to the window from the first start to the last end or, if the runs are far apart, to the
-    runs alone.
+    runs.
 
     Returns:
         uint64[sum of counts] values, and int64[n] positions after each run.

@@ -1,6 +1,6 @@
 """A stored deletion vector: framed or bare, in any of the three layouts, walked but not expanded.
 
-Shared by all formats, which differ in magic and metadata only. Checks run in this order: length, CRC, magic, structure,
+Shared by all formats, which differ only in magic and metadata. Checks run in this order: length, CRC, magic, structure,
 cardinality; array order and bitset population last (`check`, `load`).
 """
 
@@ -101,7 +101,7 @@ def read_payload(
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Vector:
-    """Read magic and vector, which fill the rest of the window: the body of a frame, or a Delta inline vector.
+    """Read magic and bitmap, which fill the rest of the window: the body of a frame, or a Delta inline vector.
 
     Raises:
         Truncated: the window ends first.

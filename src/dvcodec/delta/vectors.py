@@ -1,4 +1,4 @@
-"""Delta's vector files; `inline` has the vectors in the log.
+"""Delta's vector files; `inline` handles the vectors in the log.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
 ``RoaringBitmapArray``. A file is a version byte and adjacent frames; the log has their data files::
@@ -61,8 +61,8 @@ def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.de
 def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode one frame.
 
-    The defaults give the bytes of Delta Spark for a fresh vector. *Merged* vectors are not run-optimised there, and may
-    have other containers.
+    The defaults give the bytes of Delta Spark for a fresh vector. Delta Spark does not run-optimise *merged* vectors,
+    so they may have other containers.
 
     Args:
         rows: the deleted rows.

@@ -183,8 +183,7 @@ def write_deletion_vectors(
         target: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
-        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
-            the mapping.
+        order: ``java`` orders the blobs as Java's writer does (see `java_blob_order`), ``given`` as the mapping does.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
@@ -221,7 +220,7 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
+        UsageError: a frame without a data file, or two frames for one data file in any spelling (nothing is written
             then).
         OSError: the file cannot be written (an existing file is kept).
     """

@@ -1,4 +1,4 @@
-"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` has the Puffin files.
+"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` reads and writes the Puffin files.
 
 Specification: Apache Iceberg, "Puffin file format" (blob type deletion-vector-v1) and "Table spec" v3; the bytes are
 those of Iceberg Java's ``BitmapPositionDeleteIndex``. A blob is one frame::

@@ -1,4 +1,4 @@
-"""Coalesce byte ranges: one request of at most a few megabytes for ranges that are close together."""
+"""Coalesce byte ranges: ranges that are close together are read with one request of a few megabytes at most."""
 
 from __future__ import annotations
 

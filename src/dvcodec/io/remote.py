@@ -1,4 +1,4 @@
-"""An object of a store as a source: few requests, each byte read once, never two versions of an object mixed."""
+"""An object in a store as a source: few requests, each byte read once, two versions of an object never mixed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class StoreSource:
     Requests are lazy. The first response fixes size and version (ETag); later requests are for the same version.
 
     Args:
-        store: of the object.
-        key: of the object.
+        store: store of the object.
+        key: key of the object.
         name: for errors.
         listed: the object as a listing reported it.
         expected: bytes according to metadata; only a hint.
@@ -115,7 +115,7 @@ class StoreSource:
                 return memoryview(b"")
             end = min(stop, self._size)
             if end <= offset:
-                self._trusted = True  # an empty result is one too
+                self._trusted = True  # an empty result counts as received bytes
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
@@ -124,7 +124,7 @@ class StoreSource:
             if end <= len(self._head):
                 self._trusted = True
                 return self._head[offset:end]
-            # A reader of the last bytes will read the footer in front of them next.
+            # A reader of the last bytes will next read the footer, which precedes them.
             near = max(self._size - HEAD_BYTES, 0)
             if end == self._size and offset >= near and not self._tail:
                 tail = self._get(near, end)

@@ -97,7 +97,8 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
     Args:
         version: from 1.
-        scheme: ``V2`` counts down from 2**64 - 1, so that the latest version sorts first; ``V1`` is the version itself.
+        scheme: ``V2`` is 2**64 - 1 minus the version, so that the latest version sorts first; ``V1`` is the version
+            itself.
 
     Raises:
         UsageError: `version` is not between 1 and 2**64 - 1.

@@ -82,7 +82,7 @@ class RowIdSequence:
         """Return all row ids in row order: uint64[n].
 
         Args:
-            max_rows: upper bound on expanded ids, as 20 bytes can encode 2**64 of them; None for no bound.
+            max_rows: upper bound on expanded ids, because 20 bytes can encode 2**64 of them; None for no bound.
 
         Raises:
             LimitExceeded: the sequence has more than `max_rows` ids, or more than fit in memory.

@@ -90,7 +90,7 @@ class RowDatasetVersionSequence:
         """Return the version of each row, in row order: uint64[n].
 
         Args:
-            max_rows: upper bound on expanded rows, as one run can encode 2**64 of them; None for no bound.
+            max_rows: upper bound on expanded rows, because one run can encode 2**64 of them; None for no bound.
 
         Raises:
             LimitExceeded: more than `max_rows` rows, or more than fit in memory.

@@ -31,7 +31,7 @@ ALLOWED = {
 }
 """The layouts that framed vectors may have in each container."""
 _LARGE = 1 << 15
-"""Mean bytes from which vectors are read one by one: reading many together saves only a fixed cost per vector."""
+"""Vectors of more than this many bytes on average are read one by one: bulk reads save only a fixed cost each."""
 
 
 def ahead(source: Source, refs: Sequence[VectorRef]) -> Source:
@@ -87,8 +87,8 @@ def survey_vectors(
 ) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
     """Check the vectors of one container in bulk: a file may have ten thousand.
 
-    Yields each with its frame, in order; None instead of the frame where the caller must use `read_vector`: corrupt
-    frames (it raises the error), large ones, and those of which there is only one nearby.
+    Yields each vector with its frame, in order. The frame is None if the caller must use `read_vector`: for corrupt
+    frames (it raises the error), large ones, and those without others nearby.
 
     Raises:
         OSError: the file cannot be read.
@@ -139,7 +139,7 @@ def decode_at(
     Args:
         source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
-        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or magic and bitmap alone, 8 less
+        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or only magic and bitmap, 8 less
             (Delta, Paimon 32-bit). None uses the frame's length field.
         cardinality: rows according to the metadata.
         limits: bounds on what the bytes may claim.

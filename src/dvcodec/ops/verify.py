@@ -45,7 +45,7 @@ def verify(
         source: bytes, path, URL or open file.
         cardinality: rows according to the manifest or log (for a file of one vector, or with `data_file`).
         row_count: physical rows of the data file: all positions must be below it.
-        data_file: check the vectors of this data file only, in any spelling.
+        data_file: check only the vectors of this data file, in any spelling.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 

@@ -1,4 +1,4 @@
-"""Paimon deletion vectors, 32- and 64-bit; `index_file` has the files of vectors.
+"""Paimon deletion vectors, 32- and 64-bit; `index_file` reads and writes the files of vectors.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit)
 and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the magic distinguishes them::

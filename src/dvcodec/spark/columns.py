@@ -18,7 +18,7 @@ from dvcodec.core.ragged import ByteStrings, offsets_of
 __all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "range_array"]
 
 MAX_OFFSET = 2**31 - 1
-"""Most bytes, or list elements, of one Arrow column with 32-bit offsets, as Spark takes them."""
+"""Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
 
 
 class BinaryColumn(NamedTuple):
@@ -75,7 +75,7 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
     """Return byte strings as an Arrow binary array over the same bytes.
 
     Args:
-        strings: they must not be changed afterwards.
+        strings: the byte strings, which must not be changed afterwards.
         valid: False gives a null; None: no nulls.
 
     Raises:
@@ -94,7 +94,7 @@ def list_array(
     """Return runs of values as an Arrow array of lists.
 
     Args:
-        values: of all lists, concatenated; not copied.
+        values: values of all lists, concatenated; not copied.
         counts: values in each list.
         valid: False gives a null; None: no nulls.
 

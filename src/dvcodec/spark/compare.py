@@ -19,7 +19,7 @@ __all__ = ["POSITION_BITS", "Difference", "differences", "is_in"]
 POSITION_BITS = 40
 """Vector code and position share 63 bits; larger positions take a slower path."""
 _SMALL = 1 << 14
-"""Rows of two vectors up to which they are compared together with others."""
+"""Pairs of at most this many rows are compared together with others."""
 _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 
@@ -43,7 +43,7 @@ Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, Byt
 
 
 def differences(old: Vectors, new: Vectors) -> Iterator[Difference]:
-    """Yield the pairs of vectors that differ in rows: what only `new` has is added, what only `old` has restored."""
+    """Yield the pairs of vectors that differ in rows: rows only in `new` are added, rows only in `old` are restored."""
     sizes = old.found.cardinality + new.found.cardinality
     large = (sizes > _SMALL) | (np.maximum(old.found.max, new.found.max) >> POSITION_BITS > 0)
     small = np.flatnonzero(~large)

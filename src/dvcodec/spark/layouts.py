@@ -18,7 +18,7 @@ __all__ = ["EMPTY", "encode", "has_magic", "narrow", "reencode", "refuse_far"]
 _MAX_32 = 2**31 - 1
 """Highest position in a 32-bit vector."""
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is re-encoded together with others."""
+"""Vectors of at most this many rows are re-encoded together with others."""
 _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 _BITMAP = 20

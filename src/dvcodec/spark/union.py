@@ -30,7 +30,7 @@ __all__ = ["VectorUnion", "input_bit"]
 FOLD_BYTES = 192 << 20
 """Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256
-"""Average rows per partial vector from which merging bitmaps is faster than sorting positions."""
+"""With at least this many rows per partial vector on average, merging bitmaps is faster than sorting positions."""
 _SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
 _ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
 """Bytes between the length field and the bitmap of a frame with one bitmap of key 0."""

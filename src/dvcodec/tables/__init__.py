@@ -138,16 +138,16 @@ def open_table(
     Args:
         target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, to open
             the table as of that file.
-        kind: required where a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
+        kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
-        storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
-            stores. Opening a table again with the same `Storage` clears what it has cached of it.
+        storage_options: how to reach the store of a URL, as deltalake and polars spell it; see the guide on object
+            stores. Opening a table again with the same `Storage` clears its cache of the table.
 
     Raises:
         UsageError: the folder has no table metadata, or that of several kinds.
         DecodeError: the metadata is corrupt.
-        MissingExtra: what reads the metadata is not installed.
+        MissingExtra: a package that reads the metadata is not installed.
         OSError: it cannot be read.
     """
     location = os.fspath(target).rstrip("/") or "/"
@@ -168,7 +168,7 @@ def open_table(
             f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
         )
     if len(found) > 1:
-        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): say which kind is meant")
+        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
     module = import_module(f"dvcodec.tables.{found[0].value}")
     opened: Table = module.open(folder)
     return opened

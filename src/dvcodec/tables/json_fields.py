@@ -20,7 +20,7 @@ def is_path(text: str) -> bool:
 
 
 def bare_name(name: str, what: str, source: str) -> str:
-    """Return a recorded file name, which must name a file of its own folder.
+    """Return a recorded file name, which must be that of a file in its own folder.
 
     Raises:
         NotCanonical: it is empty, has a slash, or leads to another folder.
@@ -211,7 +211,7 @@ class JsonFields:
 
 
 def _kind(value: object) -> str:
-    """Say what a JSON value is, without repeating a large one."""
+    """Describe a JSON value, without repeating a large one."""
     if value is None:
         return "nothing"
     if isinstance(value, (dict, list)):

@@ -1,4 +1,4 @@
-"""The values of the table model: states, data files, deletion vectors and rows, one shape for every format.
+"""The values of the table model: snapshots, data files, deletion vectors and rows, one shape for every format.
 
 `dvcodec.tables.table` has the objects that return them.
 """
@@ -35,11 +35,11 @@ __all__ = [
 
 
 NO_SNAPSHOT = -1
-"""Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
+"""Id of the current snapshot of a table without one: no data files, but a schema. Iceberg's metadata has this id."""
 
 
 POSITION_DELETES = "position-deletes"
-"""`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
+"""`DeletionVector.format` of Iceberg v2 delete files, several of which may apply to one data file."""
 
 
 class TableKind(str, Enum):
@@ -54,14 +54,14 @@ class TableKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """One state of a table.
+    """One snapshot of a table.
 
     Attributes:
         id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table
             that has none.
         timestamp_ms: when it was committed, milliseconds since 1970 UTC; None if not recorded.
-        operation: the commit in the engine's words: ``delete``, ``MERGE``, ``COMPACT``; None if not recorded.
-        parent: the snapshot that it was made from, None for the first or where the metadata does not say.
+        operation: the engine's name for the commit: ``delete``, ``MERGE``, ``COMPACT``; None if not recorded.
+        parent: the snapshot that it was made from; None for the first, or if the metadata does not say.
     """
 
     id: int
@@ -93,7 +93,7 @@ class DataFile:
 
     Attributes:
         path: its identity in the table: as the metadata spells it, with URL encoding undone where the format encodes.
-        location: where it can be opened: path or URL. Other than `path` where that is relative, or the table moved.
+        location: where it can be opened: path or URL. It differs from `path` if that is relative, or the table moved.
         physical_rows: rows in the file, deleted ones included; None if not recorded.
         size: bytes; None if not recorded.
         partition: partition values as ``day=2026-01-01/part=a``, None without partitions.
@@ -127,7 +127,7 @@ class DeletionVector:
     Attributes:
         format: ``iceberg``, ``delta``, ``paimon32``, ``paimon64``, ``lance``, ``scorch``, or ``position-deletes`` (an
             Iceberg v2 delete file).
-        data_file: `DataFile.path` that it is for, as recorded (the data file may be gone); None for position deletes
+        data_file: `DataFile.path` of its data file, as recorded (the file may be gone); None for position deletes
             of a whole partition, whose rows name their data files.
         path: the file that holds it, as the metadata spells it (URL encoding undone); empty for an inline vector.
         location: where that file can be opened; empty for an inline vector.
@@ -181,7 +181,7 @@ class DeletedRows:
     Attributes:
         data_file: `DataFile.path`.
         rows: the deleted rows.
-        stats: numbers of the vector as stored; None for position deletes, which are not a bitmap.
+        stats: statistics of the stored vector; None for position deletes, which are not a bitmap.
     """
 
     data_file: str
@@ -196,7 +196,7 @@ class PhysicalRows:
     Attributes:
         start: 0-based physical position of the first.
         batch: the rows, in the snapshot's schema, deleted ones included.
-        keep: which of them are rows of the table at all, for data files that also hold other records (Paimon's
+        keep: which of them are rows of the table, for data files that also hold other records (Paimon's
             retractions); None = all. Deletion vectors are not applied here.
     """
 
@@ -206,7 +206,7 @@ class PhysicalRows:
 
 
 def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
-    """Group vectors by their recorded data file, in order; position deletes of partitions are left out."""
+    """Group vectors by their recorded data file, in order; position deletes of partitions are omitted."""
     groups: dict[str, list[DeletionVector]] = {}
     for vector in vectors:
         if vector.data_file is not None:

@@ -81,7 +81,7 @@ class FieldContent:
 
 
 def check_version(version: int, chunk_mode: int | None) -> int:
-    """Check version and chunk mode; return the chunk mode, by default the one that zapx of the version writes.
+    """Check version and chunk mode; return the chunk mode, by default the one that zapx writes in that version.
 
     Raises:
         UsageError: a version other than 11 to 17, or a mode that its readers do not support.
@@ -150,7 +150,7 @@ def write_content(
     if num_docs:
         stored_index = _write_stored(out, footer, stored, edges or Edges.none())
     elif version >= SECTIONS_FROM:
-        out.write(b"\0")  # zapx takes address 0 of a record for a missing field
+        out.write(b"\0")  # zapx takes a record at address 0 for a missing field
     written = []
     for content in fields:
         written.append(_write_field(out, footer, content))

@@ -54,7 +54,7 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
     """Return the chunk size (documents) for postings lists of these cardinalities: int64[n].
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         mode: chunk mode of the footer, checked by `check_mode`.
         num_docs: documents of the segment, at least 1.
         cards: int64[n], postings of each list.
@@ -72,7 +72,7 @@ def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -
     Args:
         docs: int64, document numbers below `num_docs` of all lists, ascending in each list.
         counts: int64[n], postings of each list.
-        chunk_docs: int64[n], chunk size of each list, of `chunk_sizes`.
+        chunk_docs: int64[n], chunk size of each list, from `chunk_sizes`.
         num_docs: documents of the segment, at least 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Contents of a segment: its bytes, footer and fields, and bulk reads.
+"""The contents of a segment: its bytes, footer and fields, with bulk reads.
 
 All readers share them: `Segment`, lookups, Arrow tables, merging, verification, layout.
 """

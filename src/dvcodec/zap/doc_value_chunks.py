@@ -98,7 +98,7 @@ def decode_chunks(
 
     Args:
         cursor: the window.
-        layout: of the chunks.
+        layout: layout of the chunks.
         numbers: int64[n], number of each chunk, ascending.
         starts: int64[n], position of each.
         stops: int64[n], end of each; inside the window.
@@ -196,7 +196,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """Encode chunks. As in zapx, only the first one is written if it is empty.
 
     Args:
-        layout: of the chunks.
+        layout: layout of the chunks.
         docs: int64[k], strictly ascending.
         values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 
@@ -209,7 +209,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """
     num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
     if layout.compressed != layout.listed:
-        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread one alone")
+        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread values with only one")
     if num_docs < 1 or chunk_docs < 1:
         raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
     if len(docs) != len(values):

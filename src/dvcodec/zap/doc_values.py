@@ -42,7 +42,7 @@ class DocValueBlock:
         data: the segment.
         start: address of the first chunk.
         bounds: int64[chunks + 1], bounds of the chunks relative to `start`.
-        layout: of the chunks.
+        layout: layout of the chunks.
         limits: `Limits.max_blob_bytes` bounds the bytes decompressed at once.
     """
 
@@ -174,10 +174,10 @@ def encode_doc_values(
     """Encode the doc values of a field.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         num_docs: documents of the segment, at least 1.
-        chunk_mode: of the footer; in version 11 the documents per chunk.
-        options: of the field, version 17.
+        chunk_mode: chunk mode of the footer; in version 11 the documents per chunk.
+        options: options of the field, version 17.
         docs: int64[k], strictly ascending.
         values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 

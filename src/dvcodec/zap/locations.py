@@ -153,7 +153,7 @@ def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values
 
 
 def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
-    """Encode the entry of each posting: empty where it has no location.
+    """Encode the entry of each posting; empty if it has no locations.
 
     Args:
         counts: int64[n], locations of each posting.

@@ -55,8 +55,8 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
 
     Raises:
         Truncated: the list extends beyond the footer.
-        NotCanonical: a document that the segment does not have, a parent not numbered before its child, two parents of
-            a document, or no root.
+        NotCanonical: a document that the segment does not have, a parent that is not numbered before its child, a
+            document with two parents, or no root.
     """
     if footer.version < NESTED_FROM or not footer.stored_index:
         return Edges.none()
@@ -94,7 +94,7 @@ def encode_edges(edges: Edges) -> bytes:
     """Encode the edge list, by child.
 
     Raises:
-        UsageError: a parent not numbered before its child, or two parents of a document.
+        UsageError: a parent that is not numbered before its child, or a document with two parents.
     """
     order = np.argsort(edges.children, kind="stable")
     children, parents = edges.children[order], edges.parents[order]

@@ -44,7 +44,7 @@ def decode_postings(
         data: the segment.
         footer: its footer.
         num_fields: number of its fields.
-        records: of the lists, from `decode_records`; their `counts` determine the memory.
+        records: records of the lists, from `decode_records`; their `counts` determine the memory.
         locations: whether to read the locations too.
 
     Raises:

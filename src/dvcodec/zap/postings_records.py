@@ -174,7 +174,7 @@ def place_records(
     Each list is stored as freq/norm block, location block and record; lists are adjacent.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         base: address of the first list.
         freq_sizes: int64[n], bytes of each freq/norm block.
         location_sizes: int64[n], bytes of each location block, 0 without one.

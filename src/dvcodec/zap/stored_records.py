@@ -6,8 +6,8 @@ Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFi
                                                              ^ data
     metadata  uv id bytes | of each value: uv field | uv type | uv start | uv length | uv n | n * uv array position
 
-The id is not compressed and has no metadata but its size: it is field 0, of type ``t``. `start` and `length` are in the
-decompressed block. Writers store the values by field, adjacent.
+The id is not compressed, and its only metadata is its size: it is field 0, of type ``t``. `start` and `length` are in
+the decompressed block. Writers store the values by field, adjacent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Synonyms, versions 16 and 17: thesauri, each named as a field.
+"""Synonyms, versions 16 and 17: thesauri, each of which has the name of a field.
 
 Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. The parts of a thesaurus, in this order::
 
@@ -173,7 +173,7 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
     """Encode a thesaurus.
 
     Args:
-        version: of the segment, 16 or 17.
+        version: version of the segment, 16 or 17.
         thesaurus: ordered as its attributes require.
         base: address of the first byte.
 

@@ -36,7 +36,7 @@ _SIZE_BYTES = 5
 def counted(
     values: Values, starts: NDArray[Any], stops: NDArray[Any], head: int
 ) -> tuple[Index, NDArray[np.int64], int]:
-    """Find records of `head` values, of which the last one counts the further values of the record.
+    """Find records of `head` values, the last of which counts the record's further values.
 
     Args:
         values: uint64[n].

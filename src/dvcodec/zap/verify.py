@@ -1,6 +1,6 @@
 """Verify a segment: named checks, each with its offset.
 
-Go's readers do not check the CRC and few counts: with a corrupt segment they return wrong hits or panic.
+Go's readers check neither the CRC nor most counts: on a corrupt segment they return wrong hits or panic.
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ def test_equality_deletes_are_met_when_rows_are_read(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     old, new = snapshot.data_files
     assert deleted(table, snapshot) == {"a": RowSet([4])}
-    with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet holds for this one"):
+    with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet applies to this one"):
         snapshot.rows(old)
     assert sum(part.batch.num_rows for part in snapshot.rows(new)) == 20
     reasons = [snapshot.other_deletes(file) for file in (old, new)]

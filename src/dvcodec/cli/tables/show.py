@@ -44,17 +44,17 @@ def table(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: MinRatio = WORTH_REWRITING,
     min_deleted: Annotated[
-        int, typer.Option("--min-deleted", min=0, help="Rewrite files only from this number of deleted rows on.")
+        int, typer.Option("--min-deleted", min=0, help="Rewrite files only with at least this many deleted rows.")
     ] = 1,
     small_file: Annotated[
-        int | None, typer.Option("--small-file", min=0, help="Also rewrite files of fewer bytes.")
+        int | None, typer.Option("--small-file", min=0, help="Also rewrite files smaller than this, in bytes.")
     ] = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
-    Exit code 1 if a vector could not be counted: the numbers then are bounds, from the metadata.
+    Exit code 1 if a vector could not be counted: the numbers are then bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("reading") as progress:
@@ -158,7 +158,7 @@ def log(
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first.
 
-    Exit code 1 if a vector could not be read: the changes of its snapshot then are lower bounds, from the metadata.
+    Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     changes = list(history(opened, since=since, until=until, threads=threads))

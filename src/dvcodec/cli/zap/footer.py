@@ -71,7 +71,7 @@ def _crc_matches(source: Source, footer: Footer) -> bool:
 
 @zap.command()
 def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
-    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one does not."""
+    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one differs."""
     found: list[dict[str, Any]] = []
     damaged = 0
     columns = (

@@ -44,7 +44,7 @@ _OF_FIELDS = {
 def inspect_segment(
     source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool
 ) -> dict[str, Any] | None:
-    """Show version, documents, fields and their sizes; or return these for JSON.
+    """Show version, documents, fields and their sizes, or return them for JSON.
 
     Args:
         source: the segment.

@@ -26,7 +26,7 @@ from dvcodec.core.vector import Vector
 __all__ = ["SmallVectors", "Survey", "checksums", "expand", "read_one", "read_small", "survey"]
 
 _LARGE = 1 << 18
-"""Bytes of a vector from which the cost of a separate call is negligible."""
+"""For vectors of more than this many bytes, the cost of a separate call is negligible."""
 _BITMAP64 = 20
 """Bytes of a frame before the bitmap of a 64-bit vector with a single one: length, magic, count, key."""
 _BITMAP32 = 8

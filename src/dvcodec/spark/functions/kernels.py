@@ -36,11 +36,11 @@ __all__ = [
 
 
 MAX_POSITIONS = 1 << 27
-"""Most positions of one vector in `dv_positions`: 1 GiB, and half of what a row of Spark holds."""
+"""Maximum positions of one vector in `dv_positions`: 1 GiB, half of what a row of Spark can hold."""
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
 _FEW = 1 << 11
-"""Rows of a vector up to which it is expanded in bulk although few of them are queried."""
+"""Vectors of at most this many rows are expanded in bulk even if few of their rows are queried."""
 _MAX_CODE = 1 << (63 - POSITION_BITS)
 _LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
 _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
@@ -109,7 +109,7 @@ def dv_verify(dv: pa.Array) -> pa.Array:
     found, errors = vectors.found, vectors.found.errors
     counted = found.cardinality.copy()
     counted[list(errors)] = -1
-    # Rows can be counted under a wrong CRC.
+    # Rows can be counted even if the CRC is wrong.
     damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
     again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
     again.cardinality[list(again.errors)] = -1
@@ -138,7 +138,7 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         counts = np.zeros(len(dv), np.int64)
         counts[vectors.rows] = vectors.found.cardinality
         for i in np.flatnonzero(vectors.found.cardinality > MAX_POSITIONS).tolist():
-            wanted = f"at most {MAX_POSITIONS}: take dv_ranges"
+            wanted = f"at most {MAX_POSITIONS}: use dv_ranges"
             error = LimitExceeded("positions in one row", expected=wanted, actual=int(vectors.found.cardinality[i]))
             vectors.refuse(i, error)
         for part in cut_by_weight(counts, _AT_ONCE):
@@ -211,7 +211,7 @@ def dv_encode(positions: pa.Array, magic: Magic = Magic.PORTABLE64) -> pa.Array:
 
 
 def _at_rows(frames: ByteStrings, valid: Flags) -> ByteStrings:
-    """Return the frames of the rows that are valid as one for each row."""
+    """Return one frame per row, from those of the valid rows; other rows get an empty one."""
     lengths = np.zeros(len(valid), np.int64)
     lengths[valid] = frames.lengths
     return ByteStrings(offsets_of(lengths), frames.data)
@@ -237,7 +237,7 @@ def dv_union(dv: pa.Array) -> bytes | None:
 
 
 def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
-    """Return what is in the new vector only, and what is in the old one only, as vectors."""
+    """Return the rows only in the new vector, and those only in the old one, as vectors."""
     both = pc.and_(old.is_valid(), new.is_valid())
     valid = np.asarray(both.to_numpy(zero_copy_only=False), np.bool_)
     before, after = Vectors.of(old.filter(both)), Vectors.of(new.filter(both))

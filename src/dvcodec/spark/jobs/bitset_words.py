@@ -1,7 +1,7 @@
 """Vectors as 64-bit words in chunks of rows, a form in which Spark's own expressions can look up a row.
 
-A chunk is 4,096 rows of a data file. Chunks without deleted rows do not appear, and of the others the words from the
-first to the last that is not zero: a lone row costs one word, a chunk in full 64.
+A chunk is 4,096 rows of a data file. Chunks without deleted rows are omitted; of the others, the words from the first
+to the last non-zero one are stored: a single row costs one word, a full chunk 64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROW_BYTES = 200
 """Approximate bytes of a chunk in a broadcast table besides its words: its data file, keys, headers, a hash slot."""
 _CHUNK_WORDS = 1 << (CHUNK_BITS - WORD_BITS)
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded in bulk; larger ones are converted container by container."""
+"""Vectors of at most this many rows are expanded in bulk; larger ones are converted container by container."""
 _AT_ONCE = 1 << 20
 """Rows expanded at once."""
 _CONTAINERS = 128

@@ -47,14 +47,14 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     in spelling alone is ignored.
 
     Args:
-        old: vectors (``data_file``, ``dv``), one row a data file. All its files are spelled in one way: ``a b`` and
+        old: vectors (``data_file``, ``dv``), one row per data file. All its files are spelled in one way: ``a b`` and
             ``a%20b`` are two files there.
         new: likewise.
 
     Returns:
-        ``data_file``, as `old` spells it where it has it; ``added`` and ``restored``, the vectors (perhaps empty ones)
-        of rows that are deleted in `new` only and in `old` only; ``added_rows`` and ``restored_rows``, their numbers.
-        Vectors that differ in bytes but not in rows are left out.
+        ``data_file``, as `old` spells it, if `old` has it; ``added`` and ``restored``, the vectors (possibly empty)
+        of rows that are deleted only in `new` and only in `old`; ``added_rows`` and ``restored_rows``, their numbers.
+        Vectors that differ in bytes but not in rows are omitted.
 
     Raises:
         UsageError: a frame without those columns. While it runs: a vector that is null, a repeated data
@@ -63,7 +63,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
         DecodeError: while it runs: a vector that is compared is corrupt.
     """
     sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
-    # Names of one side are of one spelling: only where each side has one name are two names perhaps the same file.
+    # A side spells all its names in one way: two names may be the same file only if each is the only one of its side.
     old_key, new_key, old_plain, new_plain = map(sf.col, ("old_key", "new_key", "old_plain", "new_plain"))
     encoded = (old_key == new_plain) | (new_key == old_plain) | (old_plain == new_plain)
     single = (sf.col("old_names") == 1) & (sf.col("new_names") == 1)
@@ -109,7 +109,7 @@ def _changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _check_names(table: pa.RecordBatch) -> None:
-    """Refuse names that may be one data file or two; log which are one in two spellings."""
+    """Refuse names that may be one data file or two; log data files spelled in two ways."""
     files, keys = ([table.column(f"{side}_{what}") for side in ("old", "new")] for what in ("file", "key"))
     other = pc.fill_null(pc.not_equal(*keys), False)
     if pc.any(other).as_py():
@@ -142,7 +142,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
     are re-encoded, in the bytes of Java's writers.
 
     Args:
-        dvs: vectors (``data_file``, ``dv``). All other columns are kept as they are, but ``size`` (bytes of the frame)
+        dvs: vectors (``data_file``, ``dv``). All other columns are kept, except ``size`` (bytes of the frame)
             and ``format`` (the container that holds such frames), which are updated. ``container`` and ``offset`` keep
             the place that the vector was read from.
         to: the format.

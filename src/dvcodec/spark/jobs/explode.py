@@ -1,6 +1,6 @@
 """Explode vectors to rows: one for each deleted row, or one for each range.
 
-Rows do not cross from Python to the JVM one by one: arrays of bounded length do, and the JVM explodes them.
+Rows do not cross from Python to the JVM one by one: arrays of bounded length cross, and the JVM explodes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Lists: TypeAlias = tuple[Index, Index, Index]
 
 MAX_ROWS = 1 << 20
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded in bulk."""
+"""Vectors of at most this many rows are expanded in bulk."""
 _CONTAINERS = 32
 """Containers whose ranges are read at once: each has up to 32,768."""
 
@@ -47,7 +47,7 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
-        max_rows: most positions in one array between Python and the JVM, which holds 8 bytes of each.
+        max_rows: maximum positions in one array between Python and the JVM, at 8 bytes each.
 
     Raises:
         UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
@@ -64,7 +64,7 @@ def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
-        max_rows: most ranges in one array between Python and the JVM, which holds 16 bytes of each.
+        max_rows: maximum ranges in one array between Python and the JVM, at 16 bytes each.
 
     Raises:
         UsageError, DecodeError: as `explode`.

@@ -23,7 +23,7 @@ BATCH_ROWS = 1 << 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verified:
-    """Verified vectors of several windows; one entry a row.
+    """Verified vectors of several windows; one entry per row.
 
     Attributes:
         of_window: window of each.

@@ -26,7 +26,7 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
 
     Args:
         batch: with the columns ``data_file`` and ``dv``; ``cardinality`` is checked if present and not null.
-        target: kind of container. Frames of its layout are passed on as they are, others re-encoded.
+        target: kind of container. Frames of its layout are passed on unchanged, others re-encoded.
 
     Raises:
         UsageError: a null, or rows that the layout cannot hold.

@@ -36,7 +36,7 @@ from dvcodec.spark.sources.storage import FileEntry, Found
 __all__ = ["Frames", "Share", "Unit", "hop", "plan"]
 
 _BLOCK = 1 << 18
-"""Bytes of one read while hopping: small frames are read through, large ones are not."""
+"""Bytes of one read while hopping: small frames are read through, large ones are skipped."""
 _HEAD = 16
 _AT_ONCE = 16
 """Large files opened at once: each remote one is a round trip."""
@@ -47,11 +47,11 @@ class Unit:
     """A file, or the vectors of it that begin in a byte range.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: bytes of the file; -1 if a manifest names it but it is missing.
         start: first byte of the range.
         stop: byte after the range.
-        kind: of the container, if the driver determined it; the range then begins and ends between two frames.
+        kind: kind of the container, if the driver determined it; the range then begins and ends between two frames.
         listed: whether the file was found in a folder, not named.
         manifest: the manifest that names the file.
     """
@@ -71,7 +71,7 @@ class Unit:
 
 
 class Share(InputPartition):
-    """What one task reads, in order."""
+    """The files that one task reads, in order."""
 
     def __init__(self, units: tuple[Unit, ...]) -> None:
         super().__init__(units)
@@ -80,7 +80,7 @@ class Share(InputPartition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frames:
-    """Where frames are in a file.
+    """The frames of a file.
 
     Attributes:
         offsets: int64[n], bytes.

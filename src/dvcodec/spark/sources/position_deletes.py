@@ -55,7 +55,7 @@ class Piece:
 
 
 class PositionDeletePartition(InputPartition):
-    """What one task reads."""
+    """The row groups that one task reads."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         super().__init__(None)

@@ -12,11 +12,11 @@ __all__ = ["VectorRanges"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorRanges:
-    """Where vectors are in one container, and what metadata states of them.
+    """Byte ranges of the vectors in one container, and their metadata.
 
     Attributes:
         path: path or URL of the container.
-        kind: of the container; decides which vector layouts are valid.
+        kind: kind of the container; decides which vector layouts are valid.
         format: value of the column ``format``, None for null.
         offsets: int64[n], first byte of each vector; -1 if unknown.
         lengths: int64[n], bytes of each; -1 if unknown.

@@ -1,4 +1,4 @@
-"""Writing containers of vectors: all of a job or nothing.
+"""Writing containers of vectors: all containers of a job, or none.
 
 ::
 
@@ -60,7 +60,7 @@ class Written(WriterCommitMessage):
     Attributes:
         partition: number of the task's partition.
         containers: bare names, in the order of their rows.
-        vectors: their number in all containers.
+        vectors: number of vectors in all containers.
         digests: 8 bytes for each vector, a hash of its data file.
     """
 

@@ -44,7 +44,7 @@ from dvcodec.zap.columns import SCHEMAS
 __all__ = ["SegmentReader", "SegmentSource", "table_schema"]
 
 _BATCH_BYTES = 1 << 24
-"""Most bytes of values in one record batch, unless a single row has more."""
+"""Maximum bytes of values in one record batch, unless a single row has more."""
 _SPARK_TYPES: dict[pa.DataType, DataType] = {
     pa.string(): STRING,
     pa.binary(): BINARY,

@@ -1,4 +1,4 @@
-"""Partition values as Delta's log has them.
+"""Partition values as Delta's log serializes them.
 
 Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
 """
@@ -22,22 +22,22 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
 
 
 def partition_values(data_file: DataFile) -> dict[str, str | None]:
-    """Return the texts of a data file's partition values by column, as Delta writes them.
+    """Return the partition values of a data file by column, as the text that Delta writes.
 
     Raises:
-        UsageError: they are not known, or Delta cannot have one of them.
+        UsageError: they are unknown, or Delta cannot represent one of them.
     """
     if data_file.partition is None:
         return {}
     if data_file.partition_values is None:
-        raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
+        raise UsageError(f"{data_file.path}: its partition values are unknown, but Delta records them")
     return {found.column: _text(found, data_file.path) for found in data_file.partition_values}
 
 
 def _text(found: PartitionValue, path: str) -> str | None:
     spell = _SPELL.get(found.kind)
     if spell is None:
-        raise UsageError(f"{path}: its partition value {found.column} is of {found.kind}, which Delta does not have")
+        raise UsageError(f"{path}: its partition value {found.column} has type {found.kind}, which Delta does not have")
     if found.value is None:
         return None
     try:
@@ -52,7 +52,7 @@ def _text(found: PartitionValue, path: str) -> str | None:
 
 
 def _float(value: float | np.float32) -> str:
-    """Return the shortest text of a number that reads back as it."""
+    """Return the shortest text that parses to the same number."""
     if math.isfinite(value):
         return str(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,6 +1,6 @@
 """The actions of a log: lines of a commit or rows of a checkpoint, with their types checked.
 
-Specification: Delta's PROTOCOL.md, "Actions". Actions and members that are not known are ignored, as it demands: what
+Specification: Delta's PROTOCOL.md, "Actions". Unknown actions and members are ignored, as it requires: whatever
 must not be ignored is announced as a reader feature.
 """
 
@@ -23,12 +23,12 @@ from dvcodec.tables.model import Record
 __all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
 
 FileKey: TypeAlias = tuple[str, str | None]
-"""Identity of a logical file: its path, spelled in one way, and the unique id of its vector."""
+"""Identity of a logical file: its path in a normal form, and the unique id of its vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What readers and writers have to support.
+    """The features that readers and writers have to support.
 
     Attributes:
         reader_version: ``minReaderVersion``.
@@ -102,7 +102,7 @@ class LoggedVector:
 
     Attributes:
         descriptor: as recorded.
-        path: of its file, decoded, relative to the table's folder or whole; empty if it is inline.
+        path: decoded path of its file, absolute or relative to the table's folder; empty if it is inline.
     """
 
     descriptor: Descriptor
@@ -135,7 +135,7 @@ class RemoveFile:
     """A removed logical file: a tombstone.
 
     Attributes:
-        path: of the data file, decoded.
+        path: decoded path of the data file.
         vector: its vector.
     """
 
@@ -162,7 +162,7 @@ class AddFile(Record):
     """A logical file: a data file, and its vector. The record of both.
 
     Attributes:
-        path: of the data file, decoded.
+        path: decoded path of the data file.
         vector: None if no rows are deleted.
         size: bytes of the data file.
         rows: physical rows; None without statistics.
@@ -199,7 +199,7 @@ def plain_path(action: JsonFields) -> str:
     """Return the member ``path``, a percent-encoded URI, decoded.
 
     Raises:
-        NotCanonical: it is not there, or no path.
+        NotCanonical: it is missing, or not a path.
     """
     text = action.text("path")
     try:
@@ -242,7 +242,7 @@ def _key(path: str, vector: LoggedVector | None) -> FileKey:
 
 
 def _is_place(path: str) -> bool:
-    """Whether a file can have that path."""
+    """Whether a file can have this path."""
     try:
         local_path(path)
     except UsageError:  # a file URL of another host

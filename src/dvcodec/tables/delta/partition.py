@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PartitionReader", "partition_scalar"]
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-"""What folders are called whose partition value is null."""
+"""Name of folders whose partition value is null."""
 
 
 class PartitionReader:

@@ -41,10 +41,10 @@ class DeltaSnapshot(Snapshot):
     The record of a data file and of its vector is the `AddFile` that has both.
 
     Attributes:
-        protocol: that holds.
-        metadata: that holds.
-        action_findings: of the commits up to this version; see `ActionChecks`.
-        log: of the table.
+        protocol: the protocol in effect.
+        metadata: the metadata in effect.
+        action_findings: findings in the commits up to this version; see `ActionChecks`.
+        log: the table's log.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
@@ -93,7 +93,7 @@ class DeltaSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column.
-            Unsupported: a column is of a type that is not known here: variant, geometry, geography.
+            Unsupported: a column has an unsupported type: variant, geometry, geography.
             NotCanonical: the schema is corrupt.
         """
         return self._columns.select(chosen(self._columns.names, columns, self.table.location))
@@ -109,7 +109,7 @@ class DeltaSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the schema or a partition value is corrupt.
-            Unsupported: another format than Parquet, or a change of schema that is not known.
+            Unsupported: another format than Parquet, or an unknown change of schema.
             OSError: the file cannot be read.
         """
         schema, metadata = self._columns, self.metadata
@@ -124,7 +124,7 @@ class DeltaSnapshot(Snapshot):
         return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        """Return the row count in the footer of a Parquet data file; None for other formats."""
         parquet = self.metadata.provider == "parquet"
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
@@ -146,4 +146,4 @@ def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
-"""Of the descriptor for no rows, which has no bytes."""
+"""Statistics for the descriptor of no rows, which has no bytes."""

@@ -22,10 +22,10 @@ __all__ = ["DeltaTable", "open"]
 
 
 def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
-    """Open a table by its folder. Its log is listed once: what is committed later is not seen.
+    """Open a table by its folder. Its log is listed once: later commits are not seen.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no log.
@@ -53,7 +53,7 @@ class DeltaTable(Table):
         self._last: State | None = None
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are not there.
+        """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are omitted.
 
         Raises:
             NotCanonical: the current version cannot be rebuilt: a commit is missing.
@@ -66,7 +66,7 @@ class DeltaTable(Table):
         """Return a version; see `Table.snapshot`.
 
         Raises:
-            NotCanonical: also where a data file is live both with a vector and without: its rows would be there twice.
+            NotCanonical: also if a data file is live both with and without a vector: its rows would appear twice.
         """
         version = self.log.latest if id is None else id
         self.log.check(version)
@@ -102,8 +102,8 @@ class DeltaTable(Table):
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that the log names; see `Table.referenced`.
 
-        The files of the log itself, sidecars of checkpoints, and of all versions that can be rebuilt the data files,
-        vector files and change data files; tombstones too, which VACUUM keeps for as long as they are retained.
+        These are the log's own files, sidecars of checkpoints, and the data files, vector files and change data files
+        of all versions that can be rebuilt, including tombstones, which VACUUM keeps as long as they are retained.
 
         Raises:
             DecodeError: a commit or a checkpoint is corrupt.
@@ -126,7 +126,7 @@ class DeltaTable(Table):
         return frozenset(found)
 
     def _state(self, version: int) -> State:
-        """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""
+        """Rebuild a version, from the last rebuilt one if that is nearer, and check its protocol."""
         known = self._last
         if known is None or known.version != version:
             nearer = known if known is not None and known.version < version else None
@@ -166,7 +166,7 @@ class DeltaTable(Table):
 
 
 def _partition_names(state: State) -> dict[str, str]:
-    """Return the partition columns: what each is called -> what it is called in ``partitionValues``."""
+    """Return the partition columns: name -> name in ``partitionValues``."""
     if not state.metadata.partition_columns:
         return {}
     schema = read_schema(state.protocol, state.metadata)

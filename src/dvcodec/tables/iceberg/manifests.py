@@ -1,8 +1,8 @@
-"""Manifests: which data files and delete files a snapshot has.
+"""Manifests: the data files and delete files of a snapshot.
 
-Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that a commit
-could not know yet are null, and are those of the manifest ("Sequence Number Inheritance"). Column statistics are not
-kept.
+Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were
+unknown before the commit are null and inherited from the manifest ("Sequence Number Inheritance"). Column statistics
+are not kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dvcodec.tables.model import DataFile, DeletionVector, Record
 __all__ = ["EqualityDeletes", "ListedFile", "ManifestEntry", "read_manifest"]
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
-"""Content of a delete file; that of others is `DATA`."""
+"""Content of a delete file; other files have `DATA`."""
 ADDED, DELETED = 1, 2
 """Status of an entry; 0 is existing."""
 PUFFIN = "puffin"
@@ -63,9 +63,9 @@ class ManifestEntry(Record):
         manifest: path of the manifest, as the list spells it.
         status: 0 for a file of an earlier snapshot, 1 for one that `snapshot_id` added.
         snapshot_id: the snapshot that added the file; None if not recorded.
-        partition: of the file.
+        partition: partition of the file.
         file_format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word, in lower case.
-        key_metadata: of an encrypted file.
+        key_metadata: key metadata of an encrypted file.
     """
 
     manifest: str
@@ -78,12 +78,12 @@ class ManifestEntry(Record):
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
-    """A file of equality deletes, which hold for older data files.
+    """A file of equality deletes, which apply to older data files.
 
     Attributes:
         path: as recorded.
         location: where it can be opened.
-        partition: of the file.
+        partition: partition of the file.
         sequence_number: data sequence number.
     """
 
@@ -100,11 +100,11 @@ ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
 def read_manifest(
     manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
 ) -> tuple[ListedFile, ...]:
-    """Read the live files of a manifest: entries of status deleted are what the commit took away.
+    """Read the live files of a manifest: entries of status deleted were removed by the commit.
 
     Args:
         manifest: from the list.
-        fields: of its partition spec.
+        fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
 
@@ -169,7 +169,7 @@ class _EntryReader:
         file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
         recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)
         rows, size = found["record_count"], found["file_size_in_bytes"]
-        size = size if size >= 0 else None  # Paimon's Iceberg metadata does not know it
+        size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
         if content == POSITION_DELETES:
             vector = file_format == PUFFIN
             return DeletionVector(
@@ -213,7 +213,7 @@ class _EntryReader:
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:
-    """Return the data file that all position deletes of a file are for, None if they may be for several."""
+    """Return the only data file of a position delete file, None if it may be for several."""
     named: str | None = found.get("referenced_data_file")
     if named is not None:
         return named

@@ -1,11 +1,11 @@
-"""Which deletes hold for which data file of a snapshot.
+"""Which deletes apply to which data file of a snapshot.
 
-Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as they
-are spelled, so engines do; but for position deletes whose paths differ in the scheme alone: see `spellings`.
+Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as
+spelled, as engines do, except position deletes whose paths differ only in the scheme: see `spellings`.
 
-Deletes that name one data file hold for it here whatever partition they record. Engines disagree about those that
-record another than the data file's: Java 1.12 refuses to plan the scan, others pass the deletes over or apply them. An
-audit finds them (`mismatched_partitions`).
+Deletes that name one data file apply to it here, whatever partition they record. Engines disagree if it differs from
+the data file's: Java 1.12 refuses to plan the scan, others skip the deletes or apply them. An audit finds them
+(`mismatched_partitions`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the manifests of a snapshot list.
+    """The contents of a snapshot's manifests.
 
     Attributes:
         data_files: in the order of the manifests.
-        vectors: deletion vectors and files of position deletes, in the order of the manifests.
+        vectors: deletion vectors and position delete files, in the order of the manifests.
         data: data files by path.
-        with_vector: data files that have a deletion vector: position deletes do not hold for them.
-        equality: the newest equality deletes by partition; those of unpartitioned specs, which hold for all data
+        with_vector: data files that have a deletion vector: position deletes do not apply to them.
+        equality: the newest equality deletes by partition; those of unpartitioned specs, which apply to all data
             files, are under None.
-        respelled: position deletes for one data file that they name with another scheme, by path: that name.
-        spellings: of the data files.
+        respelled: for position deletes of one data file that they name with another scheme, by path: that name.
+        spellings: spellings of the data files.
     """
 
     data_files: tuple[DataFile, ...]
@@ -51,7 +51,7 @@ class Plan:
         """Sort the files of the manifests that `source` lists.
 
         Raises:
-            NotCanonical: a data file comes twice.
+            NotCanonical: a data file is repeated.
         """
         data: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
@@ -92,13 +92,13 @@ class Plan:
         )
 
     def find(self, path: str) -> str | None:
-        """Return the data file that position deletes mean by a path; None if the snapshot has none of it."""
+        """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
         return path if path in self.data else self.spellings.find(path)
 
     def equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
         """Return equality deletes that apply to a data file, or None.
 
-        Bounds of their values are not looked at, by which engines leave out more of them.
+        Value bounds, by which engines skip more of them, are ignored.
         """
         for key in (None, ManifestEntry.of(data).partition):
             found = self.equality.get(key)
@@ -107,7 +107,7 @@ class Plan:
         return None
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, DataFile]]:
-        """Yield deletes of one data file that record another partition, or partition spec, than it; and the file."""
+        """Yield deletes of one data file that record another partition or spec than the file's, with the file."""
         for vector in self.vectors:
             data = None if vector.data_file is None else self.data.get(vector.data_file)
             if data is None or not (vector.format == "iceberg" or self.holds(vector, data)):
@@ -116,7 +116,7 @@ class Plan:
                 yield vector, data
 
     def holds(self, deletes: DeletionVector, data: DataFile) -> bool:
-        """Whether position deletes hold for a data file whose path they name."""
+        """Whether position deletes apply to a data file whose path they name."""
         if data.path in self.with_vector or _number(data) > _number(deletes):
             return False
         if deletes.data_file is not None:

@@ -37,8 +37,8 @@ class IcebergSnapshot(Snapshot):
     """A snapshot of an Iceberg table; see `Snapshot`.
 
     Attributes:
-        metadata: of the table.
-        plan: which deletes hold for which data file.
+        metadata: metadata of the table.
+        plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
         passed_over: see `IcebergTable`.
     """
@@ -54,14 +54,14 @@ class IcebergSnapshot(Snapshot):
         return self.plan.data
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
+        """Read a vector, or those position deletes of a file that apply to data files of the snapshot.
 
-        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
-        file that they name with another scheme, if there is but one: see `spellings`.
+        Position deletes do not apply to data files that are newer, or have a deletion vector. They do apply to a data
+        file that they name with another scheme, if only one matches: see `spellings`.
 
         Raises:
             UsageError: a vector of another table, or position deletes of another snapshot.
-            DecodeError: they are corrupt, or do not say where they are, or for what.
+            DecodeError: they are corrupt, or lack their location or data file.
             OSError: the file cannot be read.
         """
         plan = self.plan
@@ -89,7 +89,7 @@ class IcebergSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the metadata does not have it, or it is corrupt.
-            Unsupported: a type that is not known.
+            Unsupported: an unknown type.
         """
         found = read_fields(self._fields(), columns, self.table.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
@@ -103,8 +103,8 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes hold for the file, which are not applied; or another format than Parquet, or
-                an encrypted file.
+            Unsupported: equality deletes, which are not supported, apply to the file; or another format than Parquet,
+                or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
@@ -116,7 +116,7 @@ class IcebergSnapshot(Snapshot):
                 "equality deletes",
                 source=data_file.path,
                 expected="data files without",
-                actual=f"{deletes.path} holds for this one",
+                actual=f"{deletes.path} applies to this one",
             )
         if entry.file_format != "parquet":
             raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.file_format)
@@ -134,7 +134,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
+        """Return the row count in the footer of a Parquet data file; None for other formats and encrypted files."""
         entry = self._record(data_file, ManifestEntry)
         if entry.file_format != "parquet" or entry.key_metadata is not None:
             return None
@@ -162,7 +162,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def check_metadata(self) -> Iterator[Finding]:
-        """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        """Find metadata that was not read, or makes engines refuse the table or skip vectors; see `contradictions`."""
         if self.info.id == NO_SNAPSHOT:
             return iter(())
         return contradictions(self.metadata, self.plan, self.passed_over)

@@ -19,9 +19,9 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
     """Read a deletion vector by its byte range, in any file.
 
     Raises:
-        NotCanonical: the manifest does not say where it is or for what.
+        NotCanonical: the manifest lacks its byte range or its data file.
         Refused: its data sequence number is below that of its data file.
-        DecodeError: it is corrupt, or has another cardinality than is recorded.
+        DecodeError: it is corrupt, or its cardinality differs from the recorded one.
         OSError: its file cannot be read.
     """
     if vector.data_file is None or vector.offset is None or vector.size is None:
@@ -43,10 +43,10 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
 
 
 def refuse_encrypted(entry: ManifestEntry, path: str) -> None:
-    """Check that a file takes no key.
+    """Check that a file is not encrypted.
 
     Raises:
-        Unsupported: it does.
+        Unsupported: it is.
     """
     if entry.key_metadata is not None:
         raise Unsupported("file", source=path, expected="no encryption", actual="key_metadata")

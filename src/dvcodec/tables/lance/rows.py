@@ -24,9 +24,9 @@ __all__ = ["open_version", "physical_rows"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
-"""Batches that are read ahead."""
+"""Number of batches to read ahead."""
 _FRAGMENT_BITS = 32
-"""A row address is the fragment's id, shifted by these, and the row's physical position."""
+"""A row address is the fragment's id, shifted by these bits, plus the row's physical position."""
 
 
 def open_version(location: str, version: int, options: StoreOptions | None = None) -> LanceDataset:
@@ -34,16 +34,16 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
 
     Args:
         location: its folder, path or URL.
-        version: of it.
-        options: for a URL: how the store is reached. Lance's library connects to it itself.
+        version: the version to open.
+        options: for a URL: how to reach the store. Lance's library connects to it itself.
 
     Raises:
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name would be imported
     scheme, separator, rest = location.partition("://")
-    if local_path(location) is None:  # it knows s3a and upper case no more than s3n
+    if local_path(location) is None:  # Lance's library knows neither s3a nor s3n, nor upper case
         location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
     given = options.for_rust() if options is not None and local_path(location) is None else None
     with _refusals(location, f"version {version}"):
@@ -57,7 +57,7 @@ def physical_rows(
 
     Raises:
         UsageError: no such column or fragment.
-        NotCanonical: Lance's library refuses the data, or its rows do not come in order.
+        NotCanonical: Lance's library refuses the data, or returns its rows out of order.
         OSError: a data file cannot be read.
     """
     schema = select(dataset.schema, columns, dataset.uri)

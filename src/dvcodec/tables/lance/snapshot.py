@@ -56,10 +56,10 @@ class LanceSnapshot(Snapshot):
     """A version of a Lance dataset; see `Snapshot`."""
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a deletion file and compare it with the manifest: deleted rows, and rows of the fragment.
+        """Read a deletion file and compare it with the manifest: number of deleted rows, and rows of the fragment.
 
         Raises:
-            DecodeError: it is corrupt, or not as the manifest says.
+            DecodeError: it is corrupt, or differs from the manifest.
             MissingExtra: a file of the Arrow kind, without pyarrow.
             OSError: it cannot be read.
         """
@@ -95,10 +95,10 @@ class LanceSnapshot(Snapshot):
                     yield Finding.of_vector(check, vector, what, expected, actual)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.
+        """Return the row count in the footers of a fragment's files; None if a file has an unknown version.
 
-        All of them have the rows of the fragment; of several counts, the first is returned that the manifest does not
-        say. Overlays hold values of some rows, and are not counted.
+        All files have the rows of the fragment; if the counts differ, the first one that differs from the manifest is
+        returned. Overlays hold values of some rows, and are not counted.
         """
         found = data_file.physical_rows
         overlays = self._record(data_file, FragmentRecord).overlays
@@ -110,7 +110,7 @@ class LanceSnapshot(Snapshot):
         return found
 
     def blind_spots(self) -> Iterator[tuple[str, str]]:
-        """Say that deletion files have no checksum."""
+        """Report that deletion files have no checksum."""
         count = len(self.vectors)
         if count:
             files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
@@ -118,7 +118,7 @@ class LanceSnapshot(Snapshot):
             yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of a version, as Lance's library has them.
+        """Return the columns of a version, as Lance's library reports them.
 
         Raises:
             MissingExtra: it is not installed.
@@ -135,13 +135,13 @@ class LanceSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
-        """Read a fragment, deleted rows included; see `Snapshot.rows`. Of blob columns the bytes are read.
+        """Read a fragment, deleted rows included; see `Snapshot.rows`. Blob columns are read as bytes.
 
         The physical order is checked by the row addresses that Lance returns with live rows.
 
         Raises:
             MissingExtra: Lance's library is not installed.
-            NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
+            NotCanonical: it cannot read the fragment, or its row count differs from the manifest.
         """
         dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
         fragment = self._record(data_file, FragmentRecord).id

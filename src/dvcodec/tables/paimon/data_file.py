@@ -26,9 +26,9 @@ class OpenFile:
 
     Attributes:
         columns: top-level names.
-        rows: in all.
-        read: takes names and a number of rows, and yields batches of at most so many with the physical position of
-            their first.
+        rows: total rows.
+        read: takes names and a number of rows, and yields batches of at most that many rows, each with the physical
+            position of its first row.
     """
 
     columns: frozenset[str]
@@ -38,12 +38,12 @@ class OpenFile:
 
 @contextmanager
 def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
-    """Open a data file; its extension says what it is.
+    """Open a data file; its extension determines the format.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         NotCanonical: it is damaged.
-        Unsupported: of another format.
+        Unsupported: another format.
         OSError: it cannot be read.
     """
     name = location.rpartition("/")[2]
@@ -64,7 +64,7 @@ def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
 def _parquet_batches(
     file: pq.ParquetFile, location: str, storage: Storage, names: Sequence[str], batch_rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches; times of 96 bits are nanoseconds, and those that are too far away for that are refused."""
+    """Yield batches; times of 96 bits are nanoseconds, and those out of range for that are refused."""
     leaves = (file.schema.column(i) for i in range(len(file.schema)))
     wide = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     times = [name for name in names if name in wide]
@@ -104,7 +104,7 @@ def _open_orc(location: str, storage: Storage) -> Iterator[Any]:
 
 
 def _orc_batches(file: Any, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches with the position of their first row, counted from what the stripes hold."""
+    """Yield batches with the position of their first row, counted from the rows of the stripes."""
     start = 0
     for stripe in range(file.nstripes):
         batch = file.read_stripe(stripe, columns=list(names) or None)

@@ -1,4 +1,4 @@
-"""Where the files of a table are: data files and index files, with the paths that identify them."""
+"""Locations of a table's data files and index files, and the paths that identify them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Layout"]
 class Layout:
     """Paths of a table's files, as a schema's options lay them out.
 
-    Paths are relative to the table's folder, except those that the metadata spells whole (``_EXTERNAL_PATH``).
+    Paths are relative to the table's folder, except absolute ones in the metadata (``_EXTERNAL_PATH``).
     """
 
     def __init__(self, folder: Folder, schema: TableSchema) -> None:
@@ -39,7 +39,7 @@ class Layout:
         self.spec = PartitionSpec(schema, folder.join(schema.name))
 
     def data_folder(self, partition: bytes, bucket: int, source: str) -> tuple[Partition, str]:
-        """Return a partition, and the folder of a bucket of it.
+        """Return a partition, and the folder of one of its buckets.
 
         Raises:
             DecodeError: the partition is corrupt.
@@ -48,7 +48,7 @@ class Layout:
         return decoded, self.spec.bucket_folder(decoded, bucket)
 
     def data_file(self, entry: ManifestEntry) -> DataFile:
-        """Return a data file as all formats have it.
+        """Return a data file as a value of the model.
 
         Raises:
             DecodeError: its partition or path is corrupt.
@@ -69,7 +69,7 @@ class Layout:
         )
 
     def files(self, entry: ManifestEntry) -> Iterator[str]:
-        """Yield the paths of a data file and of the files beside it.
+        """Yield the paths of a data file and of its extra files.
 
         Raises:
             DecodeError: its partition or path is corrupt.
@@ -83,7 +83,7 @@ class Layout:
         """Return the path of an index file.
 
         Args:
-            entry: of the index manifest.
+            entry: an entry of the index manifest.
             source: the index manifest, for errors.
 
         Raises:
@@ -99,11 +99,11 @@ class Layout:
 
 
 def external_path(path: str | None, source: str) -> str | None:
-    """Return a path that is recorded whole.
+    """Return an absolute path from the metadata.
 
     Raises:
         NotCanonical: it is relative, or leads out of the folder that it names.
     """
     if path is not None and (not (is_url(path) or path.startswith("/")) or ".." in path.split("/") or "\0" in path):
-        raise NotCanonical("_EXTERNAL_PATH", source=source, expected="a whole path", actual=f"{path!r:.80}")
+        raise NotCanonical("_EXTERNAL_PATH", source=source, expected="an absolute path", actual=f"{path!r:.80}")
     return path

@@ -1,8 +1,8 @@
-"""Manifest lists and manifests: which data files a snapshot has.
+"""Manifest lists and manifests: the data files of a snapshot.
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
 ``DataFileMeta``. All are Avro container files in ``manifest/``. A snapshot's base list and delta list name manifests,
-whose entries add and delete data files: what is added and nowhere deleted is there. Entries are of the same file if
+whose entries add and delete data files: a file that is added and not deleted is live. Entries are of the same file if
 they agree in partition, bucket, level, name, extra files, embedded index and external path.
 """
 
@@ -60,7 +60,7 @@ _ENTRY_SCHEMA = {
         {"name": "_FILE", "type": {"type": "record", "fields": list(_FILE_FIELDS)}},
     ],
 }
-"""What is used here. Producers write more, and older ones lack what has a default."""
+"""The fields that are used. Producers write more; older ones lack those with a default."""
 _KNOWN = frozenset(
     [
         *(field["name"] for field in _FILE_FIELDS),
@@ -68,7 +68,7 @@ _KNOWN = frozenset(
         *("_MAX_SEQUENCE_NUMBER", "_CREATION_TIME", "_FILE_SOURCE", "_WRITE_COLS_SEQUENCES"),
     ]
 )
-"""What is known of a data file. A field more may change what its rows are."""
+"""Known fields of a data file. An unknown one may change what its rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class DataFileMeta(Record):
         level: of the merge tree; 0 for files that were not compacted.
         extra_files: bare names of files beside it.
         delete_row_count: records that delete a key; None if not recorded.
-        external_path: where the file is, if not in the table's folder.
+        external_path: location of the file, if not in the table's folder.
         first_row_id: row id of its first record; None without row ids.
-        write_cols: names of the columns that it has; None for all of its schema.
-        unknown: names of other fields that have a value: what they mean is not known here.
+        write_cols: names of the columns in the file; None for all of its schema.
+        unknown: names of unknown fields that have a value.
     """
 
     partition: bytes
@@ -108,7 +108,7 @@ class DataFileMeta(Record):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file as a manifest adds or deletes it.
+    """A data file that a manifest adds or deletes.
 
     Attributes:
         manifest: the manifest's file, for errors.
@@ -124,7 +124,7 @@ class ManifestEntry:
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries of the files that are there, in the order in which they were added.
+    """Return the entries of the live files, in the order in which they were added.
 
     Raises:
         NotCanonical: a file was added twice.
@@ -154,7 +154,7 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
 
 
 def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
-    """Yield manifests by name, in order; several are read at a time where they are far away.
+    """Yield manifests by name, in order; several are read concurrently if they are remote.
 
     Raises:
         DecodeError, OSError: see `read_manifest`.

@@ -36,7 +36,7 @@ class PaimonSnapshot(Snapshot):
     """A snapshot of a Paimon table; see `Snapshot`.
 
     Attributes:
-        partitions: how its data files are partitioned; None for the state of a table without snapshots.
+        partitions: how its data files are partitioned; None for a table without snapshots.
         visible: which records are rows, by data file.
         schemas: returns a schema of the table by its id.
     """
@@ -51,12 +51,12 @@ class PaimonSnapshot(Snapshot):
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of a state, in order; see `Snapshot.schema`.
+        """Return the columns of the snapshot, in order; see `Snapshot.schema`.
 
         Raises:
             UsageError: no such column.
             NotCanonical: the schema is corrupt.
-            Unsupported: a type that is not known here.
+            Unsupported: an unknown type.
             MissingExtra: pyarrow is not installed.
         """
         schema = self._shown
@@ -73,7 +73,7 @@ class PaimonSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column, or a data file of another snapshot.
-            NotCanonical: the file is corrupt, or has other rows than the metadata says.
+            NotCanonical: the file is corrupt, or its row count differs from the metadata.
             Unsupported: its format is not read here, a column's type was changed to one that does not hold it, or its
                 records are rows only after they are merged with those of other files; the message says why.
             OSError: the file cannot be read.
@@ -99,7 +99,7 @@ class PaimonSnapshot(Snapshot):
         )
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        """Return the row count in the footer of a Parquet data file; None for other formats."""
         parquet = data_file.location.lower().endswith(".parquet")
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
@@ -115,8 +115,8 @@ class PaimonSnapshot(Snapshot):
         """Find vectors that readers skip.
 
         Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
-        Paimon's readers go by that option and return the deleted rows. Of the current state it is the newest schema
-        that counts, of a state opened by its id the one that it was committed with.
+        Paimon's readers follow that option and return the deleted rows. For the current snapshot the newest schema
+        counts, for one opened by its id the one that it was committed with.
         """
         schema = self._shown
         if self.vectors and not schema.is_true(ENABLED):
@@ -130,7 +130,7 @@ class PaimonSnapshot(Snapshot):
 
     @property
     def _shown(self) -> TableSchema:
-        """The schema that rows are read in."""
+        """The schema in which rows are read."""
         if self.schema_id is None:
             raise NotCanonical("schemaId", source=self.table.location, expected="a schema", actual="none")
         return self.schemas(self.schema_id)

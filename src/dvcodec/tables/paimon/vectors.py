@@ -1,9 +1,9 @@
 """Deletion vectors of a snapshot: what the index manifest records, and checks of their files.
 
-The metadata gives the length of a 32-bit vector without, that of a 64-bit one with its frame's 8 bytes, and does not
-say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are back to back, so where
-each ends is known from the next one's offset or the file's size, and with it the convention; the file is not opened for
-that. Where that does not say, for a file whose records leave gaps, the magic is read.
+The metadata gives the length of a 32-bit vector without its frame's 8 bytes, that of a 64-bit one with them, and does
+not record which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are adjacent, so the
+next offset or the file's size gives the end of each, and thus the convention, without opening the file. If the records
+leave gaps, the magic is read.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def vectors_of_entry(
     """Yield the vectors of an index file, in the manifest's order.
 
     Args:
-        entry: of the index manifest; other kinds of index have none.
+        entry: an entry of the index manifest; other kinds of index have none.
         folder: the table's.
-        path: of the index file, as `Layout.index_file` has it.
+        path: path of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
-            says.
+            shows.
     """
     if entry.index_type != DELETION_VECTORS:
         return
@@ -85,7 +85,7 @@ def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]
 
 
 def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
-    """Return the kind of the vector there, None if the file does not say."""
+    """Return the kind of the vector there, None if the file does not show it."""
     try:
         with storage.open(location) as source:
             magic = Magic.find(bytes(source.read(offset + 4, 4)))

@@ -1,18 +1,17 @@
-"""Which records of a data file are rows of the table, where a file alone decides it.
+"""Which records of a data file are rows of the table, if the file itself determines it.
 
-Java classes ``AbstractBatchTableScan``, ``MergeTreeSplitGenerator`` and ``DataEvolutionSplitRead`` decide it for a
-batch read. Tables without a primary key have rows in their files, and nothing else. With one, files hold records
-(``_VALUE_KIND``: 0 insert, 1 update before, 2 update after, 3 delete) that readers merge by key, except where each key
-has one record left:
+Source: Java classes ``AbstractBatchTableScan``, ``MergeTreeSplitGenerator`` and ``DataEvolutionSplitRead``, for a batch
+read. Files of tables without a primary key hold only rows. With one, files hold records (``_VALUE_KIND``: 0 insert, 1
+update before, 2 update after, 3 delete) that readers merge by key, unless each key has only one record left:
 
-- deletion vectors (``deletion-vectors.enabled``) delete what was superseded. A record of level 0 has not been looked up
-  yet: a batch read does not see it until compaction moves it up, and neither does this library. With
-  ``deletion-vectors.merge-on-read`` it is merged instead;
+- deletion vectors (``deletion-vectors.enabled``) delete superseded records. Level 0 records have not been looked up
+  yet: a batch read does not see them until compaction moves them up, and neither does this library. With
+  ``deletion-vectors.merge-on-read`` they are merged instead;
 - merge engine ``first-row`` is the same, without vectors;
 - a bucket's only file, or files of one level above 0, hold each key once;
-- what is in a postponed bucket is not seen at all.
+- records in a postponed bucket are not visible at all.
 
-Where columns are spread over files (``data-evolution.enabled``), rows of several files are put together.
+If columns are spread over files (``data-evolution.enabled``), rows are put together from several files.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class ScorchSnapshot(Snapshot):
                 yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the documents of a segment, which the model takes from its footer."""
+        """Return the number of documents of a segment, which the model takes from its footer."""
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -112,12 +112,12 @@ class ScorchSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
-        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are left out.
+        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are omitted.
 
         Only a bounded part of the file is in memory at a time.
 
         Raises:
-            DecodeError: the segment is corrupt, or is another than it was.
+            DecodeError: the segment is corrupt, or was replaced.
         """
         stop = 0
         dropped = self._record(data_file, SegmentRecord).dropped_fields
@@ -130,7 +130,7 @@ class ScorchSnapshot(Snapshot):
             )
 
     def _refuse_later(self, location: str) -> None:
-        """Raise `NotCanonical` if the places of vectors may hold something else by now."""
+        """Raise `NotCanonical` if the bytes of vectors may have changed."""
         now = read_transaction(location, self.table.folder.storage)
         if now != self.transaction:
             raise NotCanonical(

@@ -23,7 +23,7 @@ def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A00
     """Open an index by its folder, or by the folder ``store`` in it.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no ``root.bolt``.
@@ -42,12 +42,12 @@ class ScorchTable(Table):
     kind = TableKind.SCORCH
 
     def __init__(self, folder: Folder, store: str) -> None:
-        """`store` is the way from the folder to ``root.bolt``: nothing, or ``store/``."""
+        """`store` is the path from the folder to ``root.bolt``: nothing, or ``store/``."""
         self.folder = folder
         self._store = store
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time.
+        """Return the epochs, oldest first. Epochs record neither operation nor parent, and older ones no time.
 
         Raises:
             DecodeError: the file of epochs is corrupt.
@@ -58,11 +58,11 @@ class ScorchTable(Table):
     def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
         """Return an epoch; see `Table.snapshot`.
 
-        Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
+        Rows and bytes of a segment are those of its file, whose footer is read; they are None if there is no such
         file or its footer is corrupt, and then `SegmentRecord.problem` says why. Cardinalities are not recorded.
 
         Raises:
-            Unsupported: also for contents that the application transformed (encrypted).
+            Unsupported: contents that the application transformed (encrypted).
         """
         root = self._root()
         found = {epoch.id: epoch for epoch in root.epochs}

@@ -123,7 +123,7 @@ class _Writer:
         nodes0, nodes1 = self.nodes
         addrs0, addrs1 = self.addrs
         single, prime, mask, buckets, tails, tail_sizes = _SINGLE, _PRIME, _MASK, _BUCKETS, NEXT, _NEXT_SIZES
-        # Forks and ends of keys on the path to the current key; the last one is in local variables.
+        # Forks and key ends on the path to the current key; the last one is in local variables.
         stack: list[_Fork] = []
         top: _Fork = (0, None, [], [], [])
         depth, own, inputs, lows, targets = top

@@ -26,7 +26,7 @@ _ROOM = 1 << 22
 _ITEM = 16
 _PIECES = 16
 _FEW = 256
-"""Up to this number, keys are walked one by one, which is faster."""
+"""Up to this many keys are walked one by one, which is faster."""
 _DEEP = 256
 """Longer keys are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a million states
 has a million levels."""

@@ -208,7 +208,7 @@ class States:
         """
         view, inputs, value = self.view, bytearray(), 0
         border = addr & -_STRETCH
-        while addr >= border and view[addr] & ONE:  # address 0 is in the header, where no byte has that bit
+        while addr >= border and view[addr] & ONE:  # address 0 is in the header, whose bytes do not have that bit
             head = view[addr]
             if head & _NEXT:
                 low = head & _LOW
