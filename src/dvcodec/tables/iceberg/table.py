@@ -33,7 +33,7 @@ _LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
 """Snapshots that are kept; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
-"""Entries of manifests that are kept, about 3 KB each: snapshots share most of their manifests."""
+"""Entries of manifests that are kept, about 0.6 KB each: snapshots share most of their manifests."""
 _KEPT_DELETES = 64 << 20
 """Bytes of position deletes that are kept."""
 
