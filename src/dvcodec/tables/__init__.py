@@ -69,36 +69,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "auditing": (
-        "Audit",
-        "audit",
-    ),
+    "auditing": ("Audit", "audit"),
     "changes": ("history",),
-    "convert": (
-        "Conversion",
-        "convert_table",
-    ),
-    "findings": (
-        "Finding",
-        "Severity",
-    ),
-    "live": (
-        "deleted_rows",
-        "export_live",
-        "live_batches",
-    ),
-    "repair": (
-        "RepairPlan",
-        "repair_plan",
-    ),
-    "scanning": (
-        "Scan",
-        "scan",
-    ),
-    "stats": (
-        "rewrite_candidates",
-        "totals",
-    ),
+    "convert": ("Conversion", "convert_table"),
+    "findings": ("Finding", "Severity"),
+    "live": ("deleted_rows", "export_live", "live_batches"),
+    "repair": ("RepairPlan", "repair_plan"),
+    "scanning": ("Scan", "scan"),
+    "stats": ("rewrite_candidates", "totals"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -33,7 +33,7 @@ _LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
 """Maximum number of cached snapshots; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
-"""Maximum number of cached manifest entries, about 3 KB each: snapshots share most of their manifests."""
+"""Maximum number of cached manifest entries, about 0.6 KB each: snapshots share most of their manifests."""
 _KEPT_DELETES = 64 << 20
 """Maximum bytes of cached position deletes."""
 
