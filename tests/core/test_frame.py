@@ -110,7 +110,7 @@ def test_an_exact_frame_fills_the_window() -> None:
     data = frame(PORTABLE, b"vector") + b"tail"
     error = refusal(data)
     assert type(error) is NotCanonical
-    assert (error.offset, error.expected, error.actual) == (107, "14 (bytes of magic and bitmap)", 10)
+    assert (error.offset, error.expected, error.actual) == (107, "14 (bytes of magic and vector)", 10)
     cursor = Cursor(data)
     framing.read(cursor)
     assert cursor.remaining == 4

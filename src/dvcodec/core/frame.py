@@ -129,7 +129,7 @@ def read(
         expected = f"at most {max(room, 0)} (bytes left for magic and bitmap)"
         raise cursor.error(Truncated, "length field", at=start, expected=expected, actual=length)
     if exact and length != room:
-        expected = f"{room} (bytes of magic and bitmap)"
+        expected = f"{room} (bytes of magic and vector)"
         raise cursor.error(NotCanonical, "length field", at=start, expected=expected, actual=length)
     body = cursor.take(length, "magic and bitmap")
     crc_pos = cursor.pos

@@ -139,7 +139,7 @@ def export_live(
 
 
 _GROUP_ROWS = 1 << 17
-"""A row group is full at this many rows."""
+"""Rows from which on a row group is full."""
 
 
 class _Deletes:

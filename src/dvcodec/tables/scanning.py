@@ -243,7 +243,7 @@ _PartitionKey: TypeAlias = "tuple[Any, Any] | None"
 
 
 def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
-    """Return a key that files of one partition share; None if the metadata does not say."""
+    """Return what is equal for files of one partition; None where the metadata does not say."""
     found = one.record.get("partition")
     return None if found is None else (one.record.get("spec_id"), found)
 

@@ -110,7 +110,7 @@ def check_data_files(
 
 
 def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:
-    """Return the bytes of a data file; for a Lance fragment with columns added later, those of several files."""
+    """Return the bytes of a data file; of a Lance fragment with columns added later, those of several files."""
     locations = [file.location]
     if table.kind is TableKind.LANCE and "files" in file.record:
         locations = [table.folder.locate(path) for path in file.record["files"]]

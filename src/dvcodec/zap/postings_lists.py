@@ -21,7 +21,7 @@ Index = NDArray[np.int64]
 
 
 def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
-    """Split weighted items into ranges ``[start, stop)`` that weigh at most `most`, with at least one item each."""
+    """Split weighted items into ranges ``[start, stop)`` of at most `most` weight, but at least one item."""
     bounds = offsets_of(weights)
     start = 0
     while start < len(weights):

@@ -43,7 +43,7 @@ def table(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files with at least this share of deleted rows.")
+        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
     ] = WORTH_REWRITING,
     min_deleted: Annotated[
         int, typer.Option("--min-deleted", min=0, help="Rewrite files only with at least this many deleted rows.")

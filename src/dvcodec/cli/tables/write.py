@@ -27,7 +27,7 @@ def report(
     allow: Allow = None,
     orphans: Orphans = True,
     min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files with at least this share of deleted rows.")
+        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
     ] = WORTH_REWRITING,
     threads: Threads = None,
 ) -> None:

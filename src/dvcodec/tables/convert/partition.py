@@ -33,7 +33,7 @@ def partition_values(data_file: DataFile) -> dict[str, str | None]:
     if isinstance(recorded, Mapping):
         return dict(recorded)
     if "partition_values" not in data_file.record:
-        raise UsageError(f"{data_file.path}: its partition values are unknown, but Delta records them")
+        raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
     return {found.column: _text(found, data_file.path) for found in data_file.record["partition_values"]}
 
 

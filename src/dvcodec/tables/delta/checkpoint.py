@@ -34,7 +34,7 @@ _MEMBERS = {
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
 }
-"""Members to read, by action. Column statistics are not read: they are most of a checkpoint."""
+"""What is read, by action. The statistics of columns would be most of a checkpoint."""
 
 
 def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:

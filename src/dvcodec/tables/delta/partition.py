@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NULL_FOLDER", "partition_scalar"]
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-"""Name of folders whose partition value is null."""
+"""What folders are called whose partition value is null."""
 
 
 def partition_scalar(values: Mapping[str, str | None], column: Column, source: str) -> pa.Scalar:

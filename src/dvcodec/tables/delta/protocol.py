@@ -54,7 +54,7 @@ OF_WRITERS = frozenset(
         "rowTracking",
     }
 )
-"""Writer features, which readers may ignore even if they are listed among the reader features."""
+"""Writer features, which readers may ignore even where they are listed among the reader features."""
 MODES = ("none", "name", "id")
 
 

@@ -38,7 +38,7 @@ __all__ = ["DeltaSnapshot", "read_schema"]
 class DeltaSnapshot(Snapshot):
     """A version of a Delta table; see `Snapshot`.
 
-    A data file's ``record`` is its ``add`` action, a vector's is the ``deletionVector`` in it, with ``numRecords`` from
+    A data file's ``record`` is its ``add`` action, a vector's is the ``deletionVector`` in it, with ``numRecords`` of
     the file's statistics.
 
     Attributes:

@@ -22,10 +22,10 @@ __all__ = ["DeltaTable", "open"]
 
 
 def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
-    """Open a table by its folder. Its log is listed once: later commits are not seen.
+    """Open a table by its folder. Its log is listed once: what is committed later is not seen.
 
     Args:
-        location: the `Folder`; or its path or URL, if it needs no storage options.
+        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
 
     Raises:
         UsageError: there is no log.
@@ -126,7 +126,7 @@ class DeltaTable(Table):
         return frozenset(found)
 
     def _state(self, version: int) -> State:
-        """Rebuild a version, from the last rebuilt one if that is nearer, and check its protocol."""
+        """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""
         known = self._last
         if known is None or known.version != version:
             nearer = known if known is not None and known.version < version else None

@@ -137,7 +137,7 @@ def not_null(kind: Any) -> Any:
 
 
 def _fields(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
-    """Return the fields of a record type, from a cleaned schema."""
+    """Return the fields of a record type, of a schema that has been cleaned."""
     schema = not_null(schema)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         _fail(cursor, what, "a record", _type_name(schema))

@@ -75,12 +75,12 @@ class Entry:
 
     Attributes:
         content: `DATA`, `POSITION_DELETES` or `EQUALITY_DELETES`.
-        path: path of the file, as recorded.
+        path: of the file, as recorded.
         location: where it can be opened.
         file: of the model; None for equality deletes.
         format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
-        partition: partition of the file.
-        sequence_number: data sequence number; deletes apply to data files up to their own number.
+        partition: of the file.
+        sequence_number: data sequence number: deletes hold for data files up to their own.
     """
 
     content: int
@@ -100,7 +100,7 @@ class Entry:
 def read_manifest(
     manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
 ) -> tuple[Entry, ...]:
-    """Read the live entries of a manifest; those of status deleted were removed by the commit.
+    """Read the live entries of a manifest: those of status deleted are what the commit took away.
 
     Args:
         manifest: from the list.
@@ -204,7 +204,7 @@ class _EntryReader:
         recorded: Mapping[str, Any],
     ) -> DataFile | DeletionVector | None:
         rows, size = found["record_count"], found["file_size_in_bytes"]
-        size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+        size = size if size >= 0 else None  # Paimon's Iceberg metadata does not know it
         if content == EQUALITY_DELETES:
             return None
         if content == POSITION_DELETES:

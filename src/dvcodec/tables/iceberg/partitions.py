@@ -61,7 +61,7 @@ class Partition:
 
     @property
     def key(self) -> tuple[int, tuple[Any, ...]]:
-        """Key that files of one partition share."""
+        """What is equal for files of one partition."""
         return self.spec_id, self.values
 
     @property

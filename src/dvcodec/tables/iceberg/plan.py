@@ -31,14 +31,14 @@ class Plan:
 
     Attributes:
         data_files: in the order of the manifests.
-        vectors: deletion vectors and position delete files, in the order of the manifests.
+        vectors: deletion vectors and files of position deletes, in the order of the manifests.
         data: entries of data files by path.
-        with_vector: data files that have a deletion vector: position deletes do not apply to them.
-        equality: the newest equality deletes by partition; those of unpartitioned specs, which apply to all data
+        with_vector: data files that have a deletion vector: position deletes do not hold for them.
+        equality: the newest equality deletes by partition; those of unpartitioned specs, which hold for all data
             files, are under None.
         by_partition: position deletes that may be for several data files, by path.
-        respelled: for position deletes of one data file that they name with another scheme, by path: that name.
-        spellings: spellings of the data files.
+        respelled: position deletes for one data file that they name with another scheme, by path: that name.
+        spellings: of the data files.
     """
 
     data_files: tuple[DataFile, ...]
@@ -119,7 +119,7 @@ class Plan:
         return None
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, Entry]]:
-        """Yield deletes of one data file that record another partition or spec than the file's, with the file."""
+        """Yield deletes of one data file that record another partition, or partition spec, than it; and the file."""
         for vector in self.vectors:
             data = None if vector.data_file is None else self.data.get(vector.data_file)
             if data is None or not (vector.format == "iceberg" or self.holds(vector, data)):
@@ -128,7 +128,7 @@ class Plan:
                 yield vector, data
 
     def holds(self, deletes: DeletionVector, data: Entry) -> bool:
-        """Whether position deletes apply to a data file whose path they name."""
+        """Whether position deletes hold for a data file whose path they name."""
         if data.path in self.with_vector or data.sequence_number > deletes.record["sequence_number"]:
             return False
         if deletes.data_file is not None:

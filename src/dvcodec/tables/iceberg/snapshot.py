@@ -54,7 +54,7 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: position deletes of another snapshot.
-            DecodeError: they are corrupt, or lack their location or data file.
+            DecodeError: they are corrupt, or do not say where they are, or for what.
             OSError: the file cannot be read.
         """
         plan = self.plan
@@ -130,7 +130,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the row count in the footer of a Parquet data file; None for other formats and encrypted files."""
+        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
         entry = self.plan.data.get(data_file.path)
         if entry is None or entry.format != "parquet" or "key_metadata" in data_file.record:
             return None

@@ -33,7 +33,7 @@ _LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
 """Maximum number of cached snapshots; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
-"""Maximum number of cached manifest entries, about 3 KB each: snapshots share most of their manifests."""
+"""Entries of manifests that are kept, about 3 KB each: snapshots share most of their manifests."""
 _KEPT_DELETES = 64 << 20
 """Maximum bytes of cached position deletes."""
 
@@ -82,7 +82,7 @@ class IcebergTable(Table):
 
     Attributes:
         metadata: the metadata file.
-        passed_over: bare names of metadata files next to it that may be newer: their names have no version.
+        passed_over: bare names of metadata files beside it that may be newer: their names say no version.
     """
 
     kind = TableKind.ICEBERG

@@ -50,7 +50,7 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
 
 
 def refuse_encrypted(record: Mapping[str, Any], path: str) -> None:
-    """Check that a file is not encrypted.
+    """Check that a file takes no key.
 
     Raises:
         Unsupported: it is.

@@ -41,9 +41,9 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name would be imported
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
     scheme, separator, rest = location.partition("://")
-    if local_path(location) is None:  # Lance's library knows neither s3a nor s3n, nor upper case
+    if local_path(location) is None:  # it knows s3a and upper case no more than s3n
         location = f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}"
     given = options.for_rust() if options is not None and local_path(location) is None else None
     with _refusals(location, f"version {version}"):

@@ -18,8 +18,8 @@ from dvcodec.tables.table import Table
 __all__ = ["LanceTable", "open"]
 
 _KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
-"""Features that a reader has to support: deletion files, stable row ids, the v2 format, table config, base paths, no
-transaction files, overlays, covering indices, spilled row ids. Only deletion files and base paths matter for deleted
+"""Features that a reader has to know: deletion files, stable row ids, the v2 format, table config, base paths, no
+transaction files, overlays, covering indices, spilled row ids. Of these, the first and base paths matter for deleted
 rows."""
 
 

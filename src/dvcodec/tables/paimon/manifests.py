@@ -64,9 +64,9 @@ _ENTRY_SCHEMA = {
         },
     ],
 }
-"""The fields that are used. Producers write more; older ones lack those with a default."""
+"""What is used here. Producers write more, and older ones lack what has a default."""
 _STATISTICS = frozenset({"_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_EMBEDDED_FILE_INDEX"})
-"""Dropped once an entry is read: statistics by which readers may skip files; they are large."""
+"""What is dropped once an entry is read: a reader may skip files by it, and it is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ManifestEntry:
         identity: equal for entries of the same file.
         partition: serialized.
         bucket: number.
-        file: ``_FILE`` without its statistics.
+        file: ``_FILE``, its statistics left out.
     """
 
     manifest: str

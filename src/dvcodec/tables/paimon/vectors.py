@@ -73,7 +73,7 @@ def vectors_of_entry(
 
 
 def meta_of(vector: DeletionVector) -> DeletionVectorMeta:
-    """Return a vector's metadata in the form of the index manifest."""
+    """Return a vector's metadata as the index manifest has it."""
     record: Mapping[str, Any] = vector.record
     return DeletionVectorMeta(record["f0"], record["f1"], record["f2"], record["_CARDINALITY"])
 

@@ -48,7 +48,7 @@ _KNOWN = frozenset(
         "partition_values",
     ]
 )
-"""Known fields of a data file. An unknown one may change what its rows are."""
+"""What is known of a data file. A field more may change what its rows are."""
 
 
 class Visible(Enum):

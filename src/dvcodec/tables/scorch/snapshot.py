@@ -109,7 +109,7 @@ class ScorchSnapshot(Snapshot):
 
 
 def _refuse_later(vector: DeletionVector, storage: Storage) -> None:
-    """Raise `NotCanonical` if the bytes of a vector may have changed."""
+    """Raise `NotCanonical` if the place of a vector may hold something else by now."""
     read, now = vector.record["transaction"], read_transaction(vector.location, storage)
     if now != read:
         raise NotCanonical(

@@ -59,7 +59,7 @@ class ScorchTable(Table):
     def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
         """Return an epoch; see `Table.snapshot`.
 
-        Rows and bytes of a segment are those of its file, whose footer is read; they are None if there is no such
+        Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
         file or its footer is corrupt, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
 
         Raises:
