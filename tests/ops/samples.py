@@ -13,7 +13,7 @@ KEY = 1 << 32
 
 
 def frame_of(body: bytes) -> bytes:
-    """Put length and CRC around magic and bitmap."""
+    """Put length and CRC around magic and vector."""
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 

@@ -114,7 +114,7 @@ def test_a_finding_does_not_say_twice_what_its_message_says() -> None:
 
 def test_files_worth_rewriting() -> None:
     told = rewrite(rewrite_candidates(small().scan, min_ratio=0.3), f"{ROOT}/data/")
-    assert "2 data files, highest gain first; rewriting frees about 3.05 MiB." in told
+    assert "2 data files, highest gain first; about 3.05 MiB of data to be freed." in told
     assert ">00000-a.parquet</th>" in told
     assert "drop it instead of rewriting<" in told
     assert "many rows are deleted<" in told

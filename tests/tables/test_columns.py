@@ -127,7 +127,7 @@ def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"y": [1, 2], "v": pa.nulls(2), "p": [7, 7]})
     made.commit({"add": made.write_file("a.parquet", rows, {"p": "7"})})
     table = open_table(made.root)
-    expected = "a.parquet: columns of the data file: expected at least one of x, found y, v, p"
+    expected = "a.parquet: columns of the data file: expected one of x at least, found y, v, p"
     for columns in (None, ["x"], ["p"], []):
         with pytest.raises(NotCanonical, match=expected):
             live(table, columns)
@@ -185,7 +185,7 @@ def test_iceberg_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     data = Commit(data={"a": stored(id=7, other=8)}, vectors={"a": RowSet([1])})
     made = craft_iceberg(tmp_path / "t", data, fields=FIELDS)
     for columns in (None, ["part"], []):
-        expected = r"data/a: columns of the data file: expected at least one of id \(field id 1\), part \(field id 2\)"
+        expected = r"data/a: columns of the data file: expected one of id \(field id 1\), part \(field id 2\) at least"
         with pytest.raises(NotCanonical, match=expected):
             live(open_table(made.folder), columns)
     made = craft_iceberg(tmp_path / "some", data, fields=FIELDS, tweak=other_schema(7))
@@ -226,13 +226,13 @@ def test_paimon_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     file = CraftedFile("a.parquet", pa.table({"x": [1, 2]}))
     for columns in (None, ["name"], []):
         table = open_table(craft_paimon(tmp_path / f"t{columns}", [ID, NAME], [[file]]))
-        with pytest.raises(NotCanonical, match="expected at least one of id, name, found x"):
+        with pytest.raises(NotCanonical, match="expected one of id, name at least, found x"):
             live(table, columns)
     file = CraftedFile("a.parquet", pa.table({"id": [1, 2]}))
     new = CraftedFile("b.parquet", pa.table({"name": ["x"]}), schema_id=1)
     states = [[file], [file, new]]
     table = open_table(craft_paimon(tmp_path / "shared", [[ID, NAME], [NAME]], states))
-    with pytest.raises(NotCanonical, match="expected at least one of name, found id"):
+    with pytest.raises(NotCanonical, match="expected one of name at least, found id"):
         live(table)
     table = open_table(craft_paimon(tmp_path / "dropped", [[ID], [NAME]], states))
     assert live(table) == [{"name": None}, {"name": None}, {"name": "x"}]

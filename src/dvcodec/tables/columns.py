@@ -117,7 +117,7 @@ def unrelated(location: str, wanted: Iterable[str], found: Iterable[str]) -> Not
         wanted: columns of the table, under their names in data files; it should have at least one.
         found: its columns.
     """
-    expected = f"at least one of {_some(list(wanted))}"
+    expected = f"one of {_some(list(wanted))} at least"
     return NotCanonical("columns of the data file", source=location, expected=expected, actual=_some(list(found)))
 
 
