@@ -222,7 +222,9 @@ def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
     if not candidates:
         return Html()
     gain = sum(candidate.gain or 0 for candidate in candidates)
-    caption = f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    caption = (
+        f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
+    )
     if len(candidates) > CANDIDATES_SHOWN:
         caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
