@@ -191,7 +191,8 @@ class AddFile(Record):
         """
         values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
-        members = {intern(name): value for name, value in action.values.items()}  # each line has texts of its own
+        # Names are texts of their own in each line.
+        members = dict(zip(map(intern, action.values), action.values.values(), strict=True))
         return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, members)
 
 
