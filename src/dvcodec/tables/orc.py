@@ -57,7 +57,8 @@ class OrcFile:
         try:
             self.schema.names  # noqa: B018  (decoded)
         except UnicodeDecodeError as err:
-            raise NotCanonical("ORC file, a column name", source=self._name, expected="UTF-8", actual=err.reason) from None
+            what = "column name in the ORC file"
+            raise NotCanonical(what, source=self._name, expected="UTF-8", actual=err.reason) from None
 
     def batches(self, columns: Sequence[str], batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order.
