@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
+from dvcodec.core.errors import CardinalityMismatch, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
-from dvcodec.io import RandomAccess, Storage
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
+from dvcodec.tables.orc import open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
@@ -99,18 +100,9 @@ def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
 
 
 def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-    from pyarrow import orc  # noqa: PLC0415
-
-    with storage.open(location) as source:
-        try:
-            file = orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
-            check_columns(file.schema, FILE_PATH, POS)
-            for stripe in range(file.nstripes):
-                yield file.read_stripe(stripe, columns=[FILE_PATH, POS])
-        except (pa.ArrowException, OSError) as err:  # pyarrow raises OSError for a damaged ORC file
-            message = str(err).partition("\n")[0]
-            raise NotCanonical("ORC file", source=location, expected="valid stripes", actual=message) from None
+    with storage.open(location) as source, open_orc(source) as file:
+        check_columns(file.schema, FILE_PATH, POS)
+        yield from file.batches([FILE_PATH, POS])
 
 
 def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
