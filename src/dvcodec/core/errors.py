@@ -5,7 +5,7 @@ Each class also inherits the matching builtin, so `except ValueError` and `excep
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 __all__ = [
     "BadMagic",
@@ -67,8 +67,8 @@ class DecodeError(DvcodecError, ValueError):
         self.what = what
         self.source = source
         self.offset = None if offset is None else int(offset)
-        self.expected = expected.item() if isinstance(expected, np.generic) else expected
-        self.actual = actual.item() if isinstance(actual, np.generic) else actual
+        self.expected = _plain(expected)
+        self.actual = _plain(actual)
         super().__init__(what)
 
     def __str__(self) -> str:
@@ -86,6 +86,11 @@ class DecodeError(DvcodecError, ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when pickled: Spark workers send errors to the driver that way."""
         return (_rebuild, (type(self), self.what, self.source, self.offset, self.expected, self.actual))
+
+
+def _plain(value: Any) -> object:
+    """Return a NumPy scalar as a Python value, without importing NumPy."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _rebuild(

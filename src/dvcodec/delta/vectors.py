@@ -48,7 +48,9 @@ def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.de
     source: str | None = None,
     base: int = 0,
 ) -> RowSet:
-    """Decode one frame of a vector file, portable or native; all else as in `dvcodec.iceberg.decode`.
+    """Decode one frame of a vector file, portable or native.
+
+    See `dvcodec.iceberg.decode` for `limits`, `verify_checksum`, `source`, `base`, the result and the errors.
 
     Args:
         buf: exactly the frame: ``sizeInBytes + 8`` bytes from the descriptor's offset.

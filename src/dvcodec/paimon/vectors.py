@@ -42,7 +42,9 @@ def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.de
     source: str | None = None,
     base: int = 0,
 ) -> RowSet:
-    """Decode one framed vector, 32- or 64-bit; all else as in `dvcodec.iceberg.decode`.
+    """Decode one framed vector, 32- or 64-bit.
+
+    See `dvcodec.iceberg.decode` for `limits`, `source`, `base`, the result and the errors.
 
     Args:
         buf: exactly the frame, length field and CRC included.
